@@ -9,7 +9,7 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 # Hundreds of tests start a Python of their own: each would compile the launcher again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo facts gallery test test-exhaustive second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
+.PHONY: setup demo facts gallery same test test-exhaustive second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -55,6 +55,11 @@ test-exhaustive: setup
 # Every example with --local, with what it requires from the package index.
 gallery: setup
 	$(BIN)/python -m pytest -m "gallery or not gallery" tests/gallery
+
+# Whether the commands still answer as they did when `python -m tools.checks.same freeze $(SAME)` asked them.
+SAME ?= ../same
+same:
+	$(BIN)/python -m tools.checks.same compare $(SAME)
 
 # A deployed cluster is changed and destroyed: every field of the cluster file, and one story with the CDK CLI.
 second-day: setup

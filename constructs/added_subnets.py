@@ -8,8 +8,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from launcher.cluster.security_groups import ANY_IPV4
-from launcher.cluster.zones import is_zone_id
+from launcher.cluster.names import is_zone_id
+from launcher.cluster.traffic import ANY_IPV4
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 

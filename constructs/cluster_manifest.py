@@ -9,8 +9,8 @@ from typing import Any
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from launcher.cluster.changes import CLUSTER_FILE_METADATA
 from launcher.cluster.manifest import Cluster, manifest_parameter_name
+from launcher.cluster.updates import CLUSTER_FILE_METADATA
 
 
 class ClusterManifest(Construct):

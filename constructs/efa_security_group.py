@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from launcher.cluster.training_network import HTTPS_PORT
+from launcher.cluster.traffic import HTTPS_PORT
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 

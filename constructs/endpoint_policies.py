@@ -12,7 +12,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
-from launcher.cluster.sagemaker_names import ECR_LAYERS
+from launcher.cluster.names import ECR_LAYERS
 
 _PULLING = [
     "ecr:BatchCheckLayerAvailability",

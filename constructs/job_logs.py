@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from launcher.cluster.sagemaker_names import TRAINING_LOGS
+from launcher.cluster.names import TRAINING_LOGS
 
 _RETENTION = {
     1: logs.RetentionDays.ONE_DAY,

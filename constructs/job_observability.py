@@ -15,7 +15,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 from constructs.mounted_file_system import MountedFileSystem
 
-from launcher.cluster.sagemaker_names import TRAINING_LOGS
+from launcher.cluster.names import TRAINING_LOGS
 
 ENDS = ("Completed", "Failed", "Stopped")
 """The states in which a training job ends (SageMaker API reference, DescribeTrainingJob)."""

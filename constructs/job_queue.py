@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from aws_cdk import aws_batch as batch
 from constructs import Construct
 
-from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
+from launcher.cluster.names import TRAINING_IN_BATCH
 
 
 class JobQueue(Construct):

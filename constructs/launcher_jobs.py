@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from constructs.permissions import Permission, training_log_group
 
 from launcher.cluster.manifest import CLUSTER_TAG
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL
+from launcher.cluster.names import SAGEMAKER_PRINCIPAL
 
 _REQUEST_TAG, _RESOURCE_TAG = f"aws:RequestTag/{CLUSTER_TAG}", f"aws:ResourceTag/{CLUSTER_TAG}"
 

@@ -15,7 +15,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.sagemaker_names import TRAINING_LOGS
+from launcher.cluster.names import TRAINING_LOGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from constructs.permissions import Permission
 from constructs.policy_sizes import in_chunks
 
-from launcher.cluster.secret_ids import is_arn
+from launcher.cluster.names import is_arn
 
 _SECRETS_IN_A_STATEMENT = 8
 """Of the longest names, so that a statement fits into a managed policy."""

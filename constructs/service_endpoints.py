@@ -8,7 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 from constructs.endpoint_policies import let_pass_the_account
 
-from launcher.cluster.training_network import HTTPS_PORT
+from launcher.cluster.traffic import HTTPS_PORT
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 

@@ -10,9 +10,9 @@ from constructs import Construct
 from constructs.mounted_file_system import MountedFileSystem
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.storage_specification import AssociationSpec, LustreSpec
-from launcher.cluster.training_network import LUSTRE_TCP_PORTS
-from launcher.cluster.utc_times import numbered_weekday
+from launcher.cluster.section import numbered_weekday
+from launcher.cluster.storage_section import AssociationSpec, LustreSpec
+from launcher.cluster.traffic import LUSTRE_TCP_PORTS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from launcher.cluster.address_slots import AddressPlan, ZoneAddresses
-from launcher.cluster.zones import is_zone_id
+from launcher.cluster.names import is_zone_id
 from launcher.failure_modes import network
 from launcher.failure_modes.model import FailureMode
 

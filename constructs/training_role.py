@@ -21,7 +21,7 @@ from constructs.permissions import (
 from constructs.policy_sizes import INLINE_POLICIES_SIZE, in_chunks, packed
 from constructs.secret_permissions import secret_permissions
 
-from launcher.cluster.sagemaker_names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS, TRAINING_LOGS
+from launcher.cluster.names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS, TRAINING_LOGS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from launcher.failure_modes.model import Finding
     from launcher.failure_modes.refusal import AwsRefusal, Refusal
     from launcher.planning.training_plan import TrainingPlan
-    from launcher.session.outcome import Outcome
+    from launcher.session.runs.diagnose_job import Outcome
     from launcher.version import __version__
 
 __all__ = [
@@ -56,7 +56,7 @@ _HOMES = {
     "JobLogs": "launcher.api.job",
     "JobStatus": "launcher.backends.interface",
     "LaunchRefusedError": "launcher.api.entry",
-    "Outcome": "launcher.session.outcome",
+    "Outcome": "launcher.session.runs.diagnose_job",
     "Refusal": "launcher.failure_modes.refusal",
     "TrainingPlan": "launcher.planning.training_plan",
     "__version__": "launcher.version",

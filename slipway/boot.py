@@ -1,39 +1,54 @@
-"""The boot: from SageMaker's config files to running ranks, and to a failure that names its cause."""
+"""The boot: from SageMaker's config files to running ranks, and to a failure that names its cause.
+
+Also what is said where a job ends and its work lies where nothing is kept.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from slipway.container import DEFAULT_ROOT, Container, read_container
-from slipway.cuda_compatibility import with_compatibility
-from slipway.environment import make_folders, script_environment
-from slipway.failure import STOPPED, BootError, exit_status, write_failure
-from slipway.gate.passing import Surroundings, pass_gate
-from slipway.hosts.assembly import assemble
-from slipway.kept_log import everything_kept_in
-from slipway.left_behind import tell_of_lost_work
-from slipway.masking import NOTHING_MASKED, Masking
-from slipway.processes import StopRequest
-from slipway.program import program_of
-from slipway.references import replaced
-from slipway.rendezvous import Rendezvous, check_port, find_rendezvous
+from slipway.container import (
+    DEFAULT_ROOT,
+    Container,
+    Rendezvous,
+    Task,
+    check_port,
+    find_rendezvous,
+    parse_task,
+    read_container,
+    replace_references,
+    script_arguments,
+    with_cuda_compatibility,
+)
+from slipway.failure import STOPPED, BootError, exit_status, give_room_back, take_room, write_failure
+from slipway.gate.pass_gate import Surroundings, pass_gate
+from slipway.host_assembly import assemble
+from slipway.job_secrets import NOTHING_MASKED, Masking, take_secrets
+from slipway.processes.process_output import keep_all_output
+from slipway.processes.restart_ranks import LastStart, run_ranks
+from slipway.processes.supervise import StopRequest
+from slipway.processes.torchrun import HostRun
 from slipway.requirements import WITHOUT_A_WAY_OUT, install
-from slipway.restarts.sequence import LastStart, run_ranks
-from slipway.room import give_room_back, take_room
-from slipway.sagemaker_variables import folders
-from slipway.secrets import take_secrets
-from slipway.source import CODE_DIGEST_VARIABLE, unpack, verify
-from slipway.starting import HostRun
-from slipway.task import Task, parse_task, script_words
-from slipway.uploads.beside import begin_uploads
-from slipway.watchdog.of_host import with_pipes
+from slipway.saving.uploads import begin_uploads
+from slipway.script import (
+    CODE_DIGEST_VARIABLE,
+    folder_variables,
+    make_folders,
+    program_of,
+    script_environment,
+    unpack_source,
+    verify_source,
+)
+from slipway.watchdog.watch_ranks import with_pipes
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
@@ -45,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     environment = dict(os.environ if environment is None else environment)
     words = sys.argv[1:] if arguments is None else arguments
     log = environment.get("SLIPWAY_LOG")
-    with everything_kept_in(Path(log)) if log else contextlib.nullcontext():
+    with keep_all_output(Path(log)) if log else contextlib.nullcontext():
         return _main(words, environment)
 
 
@@ -96,10 +111,10 @@ def run(
     submitted = environment.get(CODE_DIGEST_VARIABLE)
     # Requests of older launchers do not say, nor do those of jobs that are resumed from theirs.
     if submitted is not None:
-        verify(archive, submitted)
-    unpack(archive, container.code)
-    task, container, environment = with_folders(task, container, environment)
-    arguments = script_words(task, container.hyperparameters)
+        verify_source(archive, submitted)
+    unpack_source(archive, container.code)
+    task, container, environment = resolve_folders(task, container, environment)
+    arguments = script_arguments(task, container.hyperparameters)
     program = program_of(task, container.code, arguments, environment)
     if task.requirements is not None:
         install(
@@ -119,7 +134,7 @@ def run(
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
-    inner = with_compatibility(inner)
+    inner = with_cuda_compatibility(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     started = time.time()
     assembly = assemble(container, rendezvous, environment)
@@ -141,26 +156,28 @@ def run(
     if last.end.ended.exit_code == 0 and stop.at is None:
         last.end.meeting.tell_of_the_end()
         tell_of_lost_work(container, inner, started)
-    return conclude(container, last, stop) or uploads.verdict(container.failure_file)
+    return report_end(container, last, stop) or uploads.verdict(container.failure_file)
 
 
-def with_folders(
+def resolve_folders(
     task: Task, container: Container, environment: Mapping[str, str]
 ) -> tuple[Task, Container, Mapping[str, str]]:
     """All three with the container's folders in place of `${SM_MODEL_DIR}` and the like.
 
     Raises BootError (CODE002) for a name that the container does not have.
     """
-    known = folders(container, environment)
-    hyperparameters = {name: replaced(str(value), known) for name, value in container.hyperparameters.items()}
+    known = folder_variables(container, environment)
+    hyperparameters = {
+        name: replace_references(str(value), known) for name, value in container.hyperparameters.items()
+    }
     return (
-        replace(task, arguments=tuple(replaced(word, known) for word in task.arguments)),
+        replace(task, arguments=tuple(replace_references(word, known) for word in task.arguments)),
         replace(container, hyperparameters=hyperparameters),
-        {name: replaced(value, known) for name, value in environment.items()},
+        {name: replace_references(value, known) for name, value in environment.items()},
     )
 
 
-def conclude(container: Container, last: LastStart, stop: StopRequest) -> int:
+def report_end(container: Container, last: LastStart, stop: StopRequest) -> int:
     """Write the failure file where the script failed by itself, and return the exit code.
 
     What fails after a stop was asked for is the stop's consequence; what failed before is not, even
@@ -209,3 +226,139 @@ def _announcement(task: Task, container: Container, rendezvous: Rendezvous) -> s
         f"{task.name} by {task.strategy}, {task.processes_per_host} per host, "
         f"rendezvous {rendezvous.address}:{rendezvous.port}"
     )
+
+
+# What a job leaves where nothing is kept: its work, written beside the folders that outlive the hosts.
+
+
+LOST_WORK_MODE = "CKPT007"
+
+MOST_ENTRIES = 20_000
+"""Files and folders that are looked at, in all; where there are more, nothing is said."""
+
+MOST_SECONDS = 2.0
+
+_WORK_SUFFIXES = (".pt", ".pth", ".ckpt", ".safetensors", ".bin", ".distcp", ".h5", ".keras", ".onnx")
+"""How saved models and checkpoints are called; they count from _SMALLEST bytes on."""
+
+_SMALLEST = 10_000
+_LARGE_TOGETHER = 1_000_000
+"""Bytes from which other files count, all of them together."""
+
+_NO_WORK_SUFFIXES = (
+    ".gz",
+    ".tgz",
+    ".tar",
+    ".zip",
+    ".zst",
+    ".parquet",
+    ".arrow",
+    ".csv",
+    ".log",
+    ".lock",
+    ".pyc",
+    ".so",
+)
+"""What is downloaded, built or logged rather than trained."""
+
+_OWN_FOLDERS = ("slipway", "flight_recorder")
+"""Below /opt/ml/output/data: the ranks' output, and where PyTorch's flight recorder writes."""
+
+_NO_WORK_FOLDERS = ("__pycache__", ".git", ".cache", "data", "dataset", "datasets", "wandb")
+"""Where scripts keep what they could have again; only files called as a model's count there."""
+
+
+class _File(NamedTuple):
+    path: str
+    size: int
+    is_work: bool
+    """Whether it is called as a model's or a checkpoint's file, and not tiny."""
+    may_be_work: bool
+
+
+class Incomplete(Exception):
+    """There is more than can be looked at in the time."""
+
+
+def tell_of_lost_work(container: Container, environment: Mapping[str, str], since: float) -> None:
+    """Say, after a success, which files hold work and die with the host, where nothing at all was kept.
+
+    `environment` is the script's, `since` when it was started, in seconds since the epoch. The first host
+    alone speaks: a job's other hosts save nothing as a rule. A machine's /tmp is looked at only where the
+    machine is the container.
+    """
+    if container.node_rank != 0:
+        return
+    budget = Budget()
+    try:
+        if any(True for _ in _files_written(_kept_folders(container, environment), since, budget)):
+            return
+        lost = [file for file in _files_written([container.code], since, budget) if file.may_be_work]
+        if container.root == Path(DEFAULT_ROOT):
+            lost += [file for file in _files_written([Path("/tmp")], since, budget) if file.is_work]
+    except (OSError, Incomplete):
+        return
+    work = [file for file in lost if file.is_work]
+    if work or sum(file.size for file in lost) > _LARGE_TOGETHER:
+        print(
+            f"slipway: {LOST_WORK_MODE} {_lost_work_sentence(work or lost, container.code)}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+class Budget:
+    """How much may be looked at still: Incomplete is raised where that is used up."""
+
+    def __init__(self, entries: int = MOST_ENTRIES, seconds: float = MOST_SECONDS) -> None:
+        self._entries, self._until = entries, time.monotonic() + seconds
+
+    def spend(self) -> None:
+        """Count one entry. Raises Incomplete."""
+        self._entries -= 1
+        if self._entries < 0 or time.monotonic() > self._until:
+            raise Incomplete
+
+
+def _kept_folders(container: Container, environment: Mapping[str, str]) -> list[Path]:
+    """The folders that outlive the host."""
+    names = ("SM_MODEL_DIR", "SM_OUTPUT_DATA_DIR", "SLIPWAY_CHECKPOINT_DIR")
+    return [*(Path(environment[name]) for name in names), container.root / "checkpoints"]
+
+
+def _files_written(folders: Sequence[Path], since: float, budget: Budget) -> Iterator[_File]:
+    """The files below the folders that were written since then, ours left out."""
+    waiting = [(folder, True) for folder in folders if folder.is_dir()]
+    while waiting:
+        folder, has_work = waiting.pop()
+        for entry in os.scandir(folder):
+            budget.spend()
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                if not (
+                    folder.name == "data" and folder.parent.name == "output" and entry.name in _OWN_FOLDERS
+                ):
+                    waiting.append((Path(entry.path), has_work and entry.name not in _NO_WORK_FOLDERS))
+            elif stat.S_ISREG(status.st_mode) and status.st_mtime >= since:
+                is_work = entry.name.endswith(_WORK_SUFFIXES) and status.st_size >= _SMALLEST
+                may_be_work = is_work or (has_work and not entry.name.endswith(_NO_WORK_SUFFIXES))
+                yield _File(entry.path, status.st_size, is_work, may_be_work)
+
+
+def _lost_work_sentence(files: Sequence[_File], code: Path) -> str:
+    largest = max(files, key=lambda file: file.size)
+    name = os.path.relpath(largest.path, code) if largest.path.startswith(f"{code}/") else largest.path
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    return (
+        f"nothing was saved where it is kept; what the script wrote elsewhere, {count} "
+        f"({_size(sum(file.size for file in files))}) such as {name}, dies with the host. Write to "
+        "SM_MODEL_DIR, SLIPWAY_CHECKPOINT_DIR or SM_OUTPUT_DATA_DIR"
+    )
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

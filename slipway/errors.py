@@ -1,4 +1,7 @@
-"""What a training script's own call into this package raises where a failure mode is the reason."""
+"""What a training script's own call into this package raises where a failure mode is the reason.
+
+Everything that scripts call imports it, so it imports nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,3 +21,31 @@ class SlipwayError(RuntimeError):
 
     def __reduce__(self) -> tuple[type[SlipwayError], tuple[str, str]]:
         return type(self), (self.code, self.message)
+
+
+class CheckpointError(SlipwayError):
+    """What is wrong with a checkpoint, what would have happened, what to do: a failure mode's code first.
+
+    A traceback prints it as `slipway.CheckpointError`.
+    """
+
+    __module__ = "slipway"
+
+
+def failed_write_error(error: OSError, step: int) -> CheckpointError:
+    """What a write that failed means: DISK001 for a full disk, CKPT004 for every other reason."""
+    import errno
+
+    where = f" ({error.filename})" if error.filename else ""
+    what = f"the checkpoint of step {step} could not be written: {error.strerror or error}{where}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return CheckpointError(
+            "DISK001",
+            f"{what}. Without room no later one can be either. Keep fewer checkpoints (keep=), or give the "
+            "job a larger volume or a file system",
+        )
+    return CheckpointError(
+        "CKPT004",
+        f"{what}. What was trained since the one before would be lost with the job. Look at the folder's "
+        "permissions and at the file system below it",
+    )

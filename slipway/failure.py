@@ -1,4 +1,4 @@
-"""What the job's failure reason will say, with the failure mode's code first.
+"""What the job's failure reason will say, by what its processes printed: the failure mode's code first.
 
 The service hands `/opt/ml/output/failure` on as FailureReason, at most 1024 characters of it
 (DescribeTrainingJob), between `AlgorithmError: ` and `, exit code: N`.
@@ -6,14 +6,25 @@ The service hands `/opt/ml/output/failure` on as FailureReason, at most 1024 cha
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from slipway.evidence import Evidence, judge
-from slipway.room import write_into_room
+from slipway.output_signatures import (
+    CASCADE,
+    INITIATOR,
+    OutputLine,
+    Sign,
+    lines_of,
+    root_sign_of,
+    rows_matching,
+    table,
+)
 
 REPORTS: tuple[str, ...] = (
     "CKPT003", "CKPT004", "CKPT005", "CKPT007", "CKPT009", "CODE001", "CODE002", "CODE004", "CODE005",
@@ -89,7 +100,7 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
             end.rank,
             end.time,
             end.exit_code,
-            judge(end.output, end.exit_code, code_folder, recorded=end.recorded),
+            judge_output(end.output, end.exit_code, code_folder, recorded=end.recorded),
         )
         for end in ends
     ]
@@ -138,3 +149,318 @@ def _last_lines(text: str, room: int) -> str:
             break
         kept = f"\n{line}{kept}"
     return kept
+
+
+# Room for the failure file, taken at the start: a disk that is full at the end must not cost the reason.
+#
+# It is a file of its own beside the failure file, since an empty failure file would already be a report.
+
+
+BYTES = 4096
+"""More than a report ever has: 980 characters (slipway/failure.py) of at most four bytes each."""
+
+
+def take_room(file: Path) -> None:
+    """Take the room for this file. Where there is none the job goes on without."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Bytes that are written: a file system may find room for a hole only when it is filled.
+        with _room_of(file).open("wb") as room:
+            room.write(os.urandom(BYTES))
+            room.flush()
+            os.fsync(room.fileno())
+
+
+def write_into_room(file: Path, content: bytes) -> None:
+    """Write the file into the room that was taken for it.
+
+    Raises OSError where that cannot be, and where none was taken.
+    """
+    with _room_of(file).open("r+b") as room:
+        room.write(content[:BYTES])
+        room.flush()
+        room.truncate()
+    _room_of(file).replace(file)
+
+
+def give_room_back(file: Path) -> None:
+    """Leave nothing of the room."""
+    with contextlib.suppress(OSError):
+        _room_of(file).unlink()
+
+
+def _room_of(file: Path) -> Path:
+    return file.with_name(f".{file.name}-room")
+
+
+# What the output of a failed process says: which failure mode, in which words, and where it happened.
+
+
+_TAIL_LINES = 20
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
+_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+"""Signals that a process gets by its own native code."""
+
+_WHAT = re.compile(r"^\s*what\(\):\s*(\S.*)$")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an output says: a failure mode's code, what happened in a line, its place, and the lines that
+    show it.
+
+    `weight` orders what several ranks say: the lower, the likelier the cause (see `Sign`). `rank` is the one
+    that failed where the output names another one than its own.
+    """
+
+    code: str
+    message: str
+    place: str | None
+    details: str
+    weight: tuple[int, bool] = (INITIATOR, True)
+    rank: int | None = None
+
+
+def judge_output(output: str, exit_code: int | None, code_folder: str, *, recorded: bool = False) -> Evidence:
+    """The failure mode that a process' stderr (or recorded traceback) and exit code show.
+
+    `exit_code` is negative for a signal and None where it is not known. What the output says is judged as
+    `launch diagnose` does, but for tracebacks that the process survived: those before the last, and of a
+    process that a signal ended all, unless `recorded` by torch at its end.
+    """
+    lines = lines_of(output)
+    all_of_them = tracebacks_of(lines)
+    if exit_code is not None and exit_code < 0 and not recorded:
+        return _evidence_of_signal(
+            _blank_tracebacks(lines, [each for one in all_of_them for each in one]), exit_code
+        )
+    if not any(all_of_them) and exit_code is not None and signal_name(exit_code) == "SIGKILL":
+        return _evidence_of_signal(lines, -signal.SIGKILL)
+    count = [each for one in all_of_them for each in deciding_tracebacks(one, code_folder)]
+    lines = _blank_tracebacks(lines, [each for one in all_of_them for each in one if each not in count])
+    signs = [sign for sign in (sign_of(each, code_folder) for each in count) if sign is not None]
+    own = {each.at for each in count if is_own_module(each, code_folder)}
+    root = root_sign_of(
+        [OutputLine("") if number in own else line for number, line in enumerate(lines)], signs
+    )
+    if root is None or root.weight > (INITIATOR, True):
+        root = _evidence_of_usage(lines, exit_code) or root
+    if root is None:
+        return _evidence_of_last_line(lines, exit_code)
+    shown = next((each for each in count if root.index in each.numbers), None)
+    return Evidence(
+        root.code,
+        root.what,
+        shown.place(code_folder) if shown else None,
+        _traceback_text(shown) if shown else _tail_text(lines[: root.index + 1]),
+        root.weight,
+        root.rank,
+    )
+
+
+def signal_name(exit_code: int) -> str | None:
+    """The signal in an exit code such as -9, or 137 as a shell reports it."""
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return None
+
+
+def _evidence_of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence:
+    killed = f"killed by {signal_name(exit_code) or 'a signal'} (exit {exit_code})"
+    if exit_code == -signal.SIGKILL:
+        # Who is killed from outside says nothing of it: only what was definite just before counts more.
+        root = root_sign_of(lines[-_TAIL_LINES:])
+        if root is None or root.weight > (INITIATOR, False):
+            return Evidence("MEM002", f"{killed}: the usual reason is host memory", None, "")
+    else:
+        root = root_sign_of(lines)
+    told = _tail_text(lines)
+    if root is None or (root.code in ("CODE001", "CODE004") and root.weight[1]):
+        thrown = [match[1].strip() for match in map(_WHAT.match, (line.text for line in lines)) if match]
+        code = "CODE004" if -exit_code in _CRASHES else "CODE001"
+        return Evidence(code, ": ".join([killed, *thrown[-1:]]), None, told)
+    return Evidence(root.code, f"{killed}: {root.what}", None, told, root.weight, root.rank)
+
+
+def _evidence_of_usage(lines: Sequence[OutputLine], exit_code: int | None) -> Sign | None:
+    """What a parser of arguments refused in words of its own, after its usage."""
+    tail = [(number, line.text) for number, line in enumerate(lines) if line.text.strip()][-_TAIL_LINES:]
+    if exit_code != 2 or not any("usage:" in text for _, text in tail):
+        return None
+    number, text = tail[-1]
+    return Sign("CODE002", INITIATOR, True, text.strip(), number, text)
+
+
+def _evidence_of_last_line(lines: Sequence[OutputLine], exit_code: int | None) -> Evidence:
+    tail = _tail_text(lines)
+    raised = [line.strip() for line in tail.splitlines() if _EXCEPTION.match(line)]
+    message = raised[-1] if raised else f"exited with code {exit_code}"
+    return Evidence("CODE001", message, None, tail)
+
+
+def _blank_tracebacks(
+    lines: Sequence[OutputLine], tracebacks: Sequence[PrintedTraceback]
+) -> list[OutputLine]:
+    """The lines, with these tracebacks blank: the number of a line stays what it is."""
+    blank = {number for traceback in tracebacks for number in traceback.numbers}
+    return [OutputLine("") if number in blank else line for number, line in enumerate(lines)]
+
+
+def _traceback_text(traceback: PrintedTraceback) -> str:
+    return "\n".join([*traceback.body, traceback.exception])
+
+
+def _tail_text(lines: Sequence[OutputLine]) -> str:
+    return "\n".join([line.text for line in lines if line.text.strip()][-_TAIL_LINES:])
+
+
+# Python's tracebacks in the lines of an output, and which of them tell why the process ended.
+#
+# Formats: CPython's traceback module. Where several processes print into one output, their prefixes tell
+# them apart (torch 2.2 and later print `[rank3]:`).
+
+
+_HEADER = "Traceback (most recent call last):"
+_MAX_MESSAGE_LINES = 8
+_FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_IGNORED = ("Exception ignored in", "--- Logging error ---")
+_AFTERWARDS = re.compile(r"\[[WEIF]\d{3,4} |/\S+Warning: |\S+:\d+: \w*Warning: ")
+_KIND = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*")
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>[A-Za-z_]\w*)'")
+_NAMES_ITS_CODE = re.compile(r"slipway\.(?:Slipway|Checkpoint)Error: [A-Z][A-Z0-9]*\d{3} ")
+"""What this package raises (slipway/errors.py): it knows better than what it came from."""
+
+
+@dataclass(frozen=True)
+class PrintedTraceback:
+    """A traceback: the numbers of its lines, the header's first; its exception as printed, in up to eight
+    lines, and where that begins; and whether it goes on from the traceback before it."""
+
+    numbers: Sequence[int]
+    body: Sequence[str]
+    exception: str
+    at: int
+    goes_on: bool
+
+    @property
+    def follows_from_another(self) -> bool:
+        """Whether such an exception only reports that something else failed."""
+        kind = _KIND.match(self.exception)
+        return bool(kind and table().patterns["follows_from_another"].search(kind[0]))
+
+    def place(self, code_folder: str) -> str | None:
+        """The innermost line of the user's own code, else the innermost of all."""
+        frames = [(match["file"], match["line"]) for match in map(_FRAME.match, self.body) if match]
+        own = [frame for frame in frames if frame[0].startswith(f"{code_folder}/")]
+        if not frames:
+            return None
+        file, line = (own or frames)[-1]
+        return f"{PurePath(file).relative_to(code_folder) if own else PurePath(file).name}:{line}"
+
+
+def tracebacks_of(lines: Sequence[OutputLine]) -> list[list[PrintedTraceback]]:
+    """The tracebacks of each process that wrote into an output, in their order.
+
+    What Python reports of its own teardown, or of a line that could not be logged, is none of them.
+    """
+    writers: dict[int | None, list[int]] = {}
+    for number, line in enumerate(lines):
+        writers.setdefault(line.writer, []).append(number)
+    return [_tracebacks_of_process([lines[n].text for n in numbers], numbers) for numbers in writers.values()]
+
+
+def deciding_tracebacks(tracebacks: Sequence[PrintedTraceback], code_folder: str) -> list[PrintedTraceback]:
+    """Of a process' tracebacks those that tell why it ended.
+
+    The last one with those that it says it came from, unless it names a failure mode itself; and where it
+    only reports another process' failure, the ones before it as well. Of a chain, an exception that names no
+    failure mode counts only as the last, and a missing package only where nothing came of it but the failures
+    of others: scripts handle both.
+    """
+    chain: list[PrintedTraceback] = []
+    for traceback in reversed(tracebacks):
+        if chain and not (chain[0].goes_on or all(each.follows_from_another for each in chain)):
+            break
+        chain.insert(0, traceback)
+    if chain and _NAMES_ITS_CODE.match(chain[-1].exception):
+        return [chain[-1]]
+    kept: list[PrintedTraceback] = []
+    for traceback in reversed(chain):
+        often_survived = _weightiest_row(traceback, code_folder)[2] in ("CODE001", "CODE005")
+        if not often_survived or all(_weightiest_row(each, code_folder)[0] > INITIATOR for each in kept):
+            kept.insert(0, traceback)
+    return kept
+
+
+def sign_of(traceback: PrintedTraceback, code_folder: str) -> Sign | None:
+    """What an exception shows that no row knows: the script's own; None where a row knows better."""
+    what = traceback.exception
+    if not what:
+        cut = "an exception, of which the log has only the stack"
+        return Sign("CODE001", CASCADE, True, cut, traceback.at, "")
+    if what.startswith("KeyboardInterrupt"):
+        return Sign("STOP001", CASCADE, False, "interrupted with Ctrl-C (SIGINT)", traceback.at, what)
+    role, vague, code = _weightiest_row(traceback, code_folder)
+    return Sign(code, role, vague, what, traceback.at, what) if (vague, code) == (True, "CODE001") else None
+
+
+def has_traceback(text: str) -> bool:
+    """Whether an output shows that an exception ended a process."""
+    return any(map(bool, tracebacks_of([OutputLine(line) for line in text.splitlines()])))
+
+
+def is_own_module(traceback: PrintedTraceback, code_folder: str) -> bool:
+    """Whether it misses a module that lies in the user's source, where Python does not search."""
+    missing = _MISSING_MODULE.match(traceback.exception)
+    names = (f"{missing['module']}.py", f"{missing['module']}/__init__.py") if missing else ()
+    return any(next(Path(code_folder).rglob(name), None) is not None for name in names)
+
+
+def _weightiest_row(traceback: PrintedTraceback, code_folder: str) -> tuple[int, bool, str]:
+    """Role, vagueness and code of the weightiest row for an exception; the script's own without."""
+    own = CASCADE if traceback.follows_from_another else INITIATOR, True, "CODE001"
+    rows = [row for row, _ in rows_matching(traceback.exception) if not (row.code == "CODE001" and row.vague)]
+    if not rows or is_own_module(traceback, code_folder):
+        return own
+    return min(((row.role, row.vague, row.code) for row in rows), key=lambda known: known[:2])
+
+
+def _tracebacks_of_process(texts: Sequence[str], numbers: Sequence[int]) -> list[PrintedTraceback]:
+    headers = [n for n, text in enumerate(texts) if _HEADER in text]
+    found: list[PrintedTraceback] = []
+    previous = 0
+    for number, start in enumerate(headers):
+        end = headers[number + 1] if number + 1 < len(headers) else len(texts)
+        above = [*texts[previous:start], texts[start].partition(_HEADER)[0]]
+        before = [text for text in above if text.strip()]
+        previous = start
+        if before and any(marker in before[-1] for marker in _IGNORED):
+            continue
+        body = start + 1
+        while body < end and (texts[body].startswith((" ", "\t")) or not texts[body]):
+            body += 1
+        message = _exception_message(texts[body : min(end, body + _MAX_MESSAGE_LINES)])
+        goes_on = any(marker in text for text in before for marker in _CHAINED)
+        found.append(
+            PrintedTraceback(
+                numbers[start : body + len(message)],
+                texts[start + 1 : body],
+                "\n".join(message).strip(),
+                numbers[min(body, end - 1)],
+                goes_on or texts[start].startswith("Original "),
+            )
+        )
+    return found
+
+
+def _exception_message(texts: Sequence[str]) -> list[str]:
+    message: list[str] = []
+    for text in texts:
+        ends = any(marker in text for marker in (*_CHAINED, *_IGNORED)) or _AFTERWARDS.match(text)
+        if ends or (message and not text.strip()):
+            break
+        message.append(text)
+    return message

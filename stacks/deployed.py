@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launcher.cluster.changes import changes, deployed_cluster_file
-from launcher.cluster.cluster_files import field_location
+from launcher.cluster.files import field_location
 from launcher.cluster.manifest import manifest_parameter_name
+from launcher.cluster.names import stack_name
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.stack_names import stack_name
+from launcher.cluster.updates import changes, deployed_cluster_file
 
 Answer = TypeVar("Answer")
 

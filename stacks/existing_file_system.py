@@ -6,9 +6,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from launcher.cluster.cluster_files import ClusterFileError
-from launcher.cluster.existing_file_system import IN_FULL, ExistingFileSystem
+from launcher.cluster.files import ClusterFileError
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.storage_section import IN_FULL, ExistingFileSystem
 
 _SERVING = ("AVAILABLE", "UPDATING")
 """The states in which it can be mounted (FSx API reference, FileSystem, Lifecycle)."""

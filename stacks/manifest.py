@@ -16,9 +16,9 @@ from constructs.permissions import key_arn
 from constructs.training_buckets import TrainingBuckets
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.changes import kept_cluster_file
 from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.updates import kept_cluster_file
 from stacks.access import AccessStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack

@@ -8,8 +8,7 @@ from constructs.job_logs import keep_job_logs
 from constructs.job_observability import JobObservability
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.operation_specification import ObservabilitySpec
-from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.specification import ClusterSpec, ObservabilitySpec
 from stacks.access import AccessStack
 from stacks.storage import StorageStack
 

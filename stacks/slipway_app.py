@@ -18,8 +18,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
 from launcher.cluster.manifest import CLUSTER_TAG
+from launcher.cluster.names import stack_name
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.stack_names import stack_name
 from stacks.access import AccessStack
 from stacks.manifest import ManifestStack
 from stacks.network import NetworkStack

@@ -12,8 +12,8 @@ from constructs.training_buckets import TrainingBuckets
 from constructs.training_file_system import TrainingFileSystem
 from constructs.training_key import TrainingKey
 
-from launcher.cluster.existing_file_system import ExistingFileSystem
 from launcher.cluster.specification import NEW_KEY, ClusterSpec
+from launcher.cluster.storage_section import ExistingFileSystem
 from stacks.network import NetworkStack
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from launcher.cluster.assembly import read_templates
+from launcher.cluster.files import read_templates
 
 Properties = dict[str, Any]
 TemplateBody = dict[str, Any]

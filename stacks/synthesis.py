@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 from constructs.slipway_checks import SlipwayChecks
 
-from launcher.cluster.cluster_files import ClusterFileError, cluster_file, load_cluster
+from launcher.cluster.files import ClusterFileError, cluster_file, load_cluster
 from launcher.cluster.specification import ClusterSpec
 from stacks.deployed import NotCompared, deployed_clusters, refused_changes
 from stacks.slipway_app import add_stacks

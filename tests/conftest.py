@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.session import preparation, run_id
+from launcher.session import prepare_plan, submit_job
 from launcher.source import packaging
 from tests.emulator import done_once
 from tests.examples.forking import ForkedRanks
@@ -32,7 +32,7 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "
 packaging.without_docstrings = cache(packaging.without_docstrings)
 
 # Which images are still patched must not depend on the day on which the tests run.
-preparation.today = lambda: date(2026, 3, 1)
+prepare_plan.today = lambda: date(2026, 3, 1)
 
 # Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
 gc.set_threshold(50_000, 20, 20)
@@ -60,7 +60,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, homes: Iterator[str]) -> None:
     """Keep the machine's AWS settings, CI run and caches out of the tests, and the tests out of them."""
-    runs = {name for names in run_id.RUNS for name in names}
+    runs = {name for names in submit_job.RUNS for name in names}
     for name in [name for name in os.environ if name.startswith("AWS_") or name in runs]:
         monkeypatch.delenv(name)
     # Job files have no variables in CI; what is tested is the same there and at home.

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from launcher.text.line_length import LONGEST_LINE
+from launcher.text.log_lines import LONGEST_LINE
 
 LAUNCHER = Path(__file__).parents[1] / "launcher"
 LENGTHS = (24, 200, 1500, 20_000)

@@ -23,7 +23,7 @@ from constructs.checks.security_groups import security_groups
 from constructs.checks.subnets import TemplateEndpoint, TemplateSubnet, endpoints, subnets
 from constructs.checks.templates import Resource
 
-from launcher.cluster.security_groups import Passage, SecurityGroup, SecurityGroupRule
+from launcher.cluster.traffic import Passage, SecurityGroup, SecurityGroupRule
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 
 _EFA = ("efa", "efa-only")

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from constructs.checks.app import App
 
-from launcher.cluster.security_groups import BOTH_WAYS, Direction, Passage, SecurityGroup
-from launcher.cluster.training_network import efa_passage
+from launcher.cluster.traffic import BOTH_WAYS, Direction, Passage, SecurityGroup, efa_passage
 
 
 def groups_lacking_themselves(app: App, direction: Direction) -> Iterator[SecurityGroup]:

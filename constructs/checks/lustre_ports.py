@@ -8,16 +8,17 @@ from typing import Any
 from constructs.checks.app import App, finding
 from constructs.checks.templates import Resource
 
-from launcher.cluster.security_groups import (
+from launcher.cluster.traffic import (
     ALL_TRAFFIC,
     BOTH_WAYS,
+    LUSTRE_TCP_PORTS,
     Direction,
     Passage,
     SecurityGroup,
     SecurityGroupRule,
+    lustre_ports,
     ports_in_words,
 )
-from launcher.cluster.training_network import LUSTRE_TCP_PORTS, lustre_ports
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding
 

@@ -7,18 +7,16 @@ from typing import Any, get_args
 
 from constructs.checks.app import App, finding
 
-from launcher.cluster.intelligent_tiering import (
-    read_cache_problem,
-    tiered_metadata_problem,
-    tiered_throughput_problem,
-)
 from launcher.cluster.lustre import (
     Deployment,
     capacity_problem,
     efa_problem,
     metadata_problem,
+    read_cache_problem,
     storage_type,
     throughput_problem,
+    tiered_metadata_problem,
+    tiered_throughput_problem,
 )
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import FailureMode, Finding

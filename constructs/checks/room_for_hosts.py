@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from constructs.checks.app import App, finding
 from constructs.checks.subnets import TemplateSubnet
 
-from launcher.cluster.training_network import RESERVED_ADDRESSES, addresses_per_host
+from launcher.cluster.traffic import RESERVED_ADDRESSES, addresses_per_host
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from constructs.checks.templates import Resource
 
-from launcher.cluster.security_groups import (
+from launcher.cluster.traffic import (
     ALL_TRAFFIC,
     ANY_IPV4,
     Direction,
     SecurityGroup,
     SecurityGroupRule,
+    Unknown,
 )
-from launcher.cluster.unknown import Unknown
 
 _TYPES: Mapping[str, Direction] = {
     "AWS::EC2::SecurityGroupIngress": "ingress",

@@ -9,9 +9,7 @@ from typing import Any
 
 from constructs.checks.templates import Resource
 
-from launcher.cluster.security_groups import ANY_IPV4
-from launcher.cluster.training_network import service_of
-from launcher.cluster.unknown import Unknown
+from launcher.cluster.traffic import ANY_IPV4, Unknown, service_of
 
 _TARGETS = (
     "CarrierGatewayId", "CoreNetworkArn", "GatewayId", "InstanceId", "LocalGatewayId", "NatGatewayId",

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from launcher.cluster.unknown import Unknown
+from launcher.cluster.traffic import Unknown
 
 _IDS = frozenset({"GroupId", "SubnetId", "VpcId", "RouteTableId", "NatGatewayId", "LaunchTemplateId", "Id"})
 """Attributes that are the same as `Ref`, on one type of resource or another."""

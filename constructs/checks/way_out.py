@@ -8,8 +8,7 @@ from constructs.checks.app import App, EfaUse, finding
 from constructs.checks.efa_groups import described
 from constructs.checks.subnets import TemplateEndpoint, TemplateSubnet
 
-from launcher.cluster.security_groups import Passage, SecurityGroupRule
-from launcher.cluster.training_network import HTTPS_PORT, S3, SERVICES
+from launcher.cluster.traffic import HTTPS_PORT, S3, SERVICES, Passage, SecurityGroupRule
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding, Severity
 

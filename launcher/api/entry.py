@@ -10,24 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.api.job import Job
-from launcher.api.telling import Telling, tell
+from launcher.api.job import Job, Telling, tell
 from launcher.aws.clients import Clients
 from launcher.aws.session import session_region
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.interpreter import interpreter_at
-from launcher.backends.local.machine import this_machine
+from launcher.backends.local.python import interpreter_at, this_machine
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
-from launcher.jobs.load import LoadedJob
+from launcher.jobs.load_job import LoadedJob
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.checked import account_check
-from launcher.session.home import made_home
-from launcher.session.launching import Launch, plan_with_cluster
-from launcher.session.live import check_live
-from launcher.session.preflight import look_before
-from launcher.session.preparation import JobSource, code_of, prepare, read_job, variables_of
-from launcher.session.run_id import run_id_of
+from launcher.session.account_checks import account_check, check_live
+from launcher.session.launch_job import Launch, plan_with_cluster
+from launcher.session.local_runs import check_machine, make_local_home
+from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job, variables_of
+from launcher.session.submit_job import run_id_of
 
 
 class LaunchRefusedError(Refusal):
@@ -160,7 +156,7 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
 
 def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None) -> Job:
     machine = this_machine(_kernel_python(), os.environ)
-    found = look_before(made, machine, inputs)
+    found = check_machine(made, machine, inputs)
     for note in found.notes:
         tell(f"here: {note}")
     if found.crowd is not None:
@@ -169,7 +165,9 @@ def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Se
             f"{found.crowd.what}: {found.crowd.consequence}.",
             "Launch fewer of them here: `set={'distribution.processes_per_host': 2, ...}`.",
         )
-    backend = LocalBackend(made_home(), inputs, python=machine.python.path, variables=variables_of(allow_env))
+    backend = LocalBackend(
+        make_local_home(), inputs, python=machine.python.path, variables=variables_of(allow_env)
+    )
     atexit.register(backend.close)
     return Job(backend, backend.submit(made, Telling().submission))
 

@@ -2,12 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidConfigError
+from botocore.loaders import Loader, instance_cache
+
 from launcher.aws.errors import aws_errors
 from launcher.aws.session import Caller, fetch_caller
+
+_TRIPPED = (AttributeError, KeyError, OSError, TypeError, ValueError)
+
+
+@contextmanager
+def configuration_errors() -> Iterator[None]:
+    """Around the making of a client, which reads nothing but configuration; raises InvalidConfigError."""
+    try:
+        yield
+    except BotoCoreError:
+        raise
+    except _TRIPPED as error:
+        raise InvalidConfigError(error_msg=_words(error)) from error
+
+
+def unreadable_credentials(exception: Exception, **_: Any) -> None:
+    """A handler of botocore's `after-call-error`; raises CredentialRetrievalError.
+
+    Of what goes on within a call, only the look for credentials raises errors that are not botocore's own:
+    those of sending are wrapped by its HTTP session, those of the answer are OddAnswer.
+    """
+    if isinstance(exception, _TRIPPED) and not isinstance(exception, BotoCoreError):
+        raise CredentialRetrievalError(
+            provider="the AWS configuration", error_msg=_words(exception)
+        ) from exception
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+
+
+class ServiceModels(Loader):  # type: ignore[misc]
+    """botocore's loader, which does not look through four hundred folders to know one.
+
+    The component `data_loader` of a botocore session. Before each kind of file that botocore reads of a
+    service, its own loader looks into the folders of all services for one of that kind, and so do all
+    threads that want a paginator at once. The folders' names are enough: where a known service has no such
+    file, its search for the newest version says so.
+    """
+
+    @instance_cache  # type: ignore[untyped-decorator]
+    def list_available_services(self, type_name: str) -> list[str]:
+        """The names of all services, also of those without a file of this kind."""
+        folders = [folder for folder in map(Path, self.search_paths) if folder.is_dir()]
+        return sorted({service.name for folder in folders for service in folder.iterdir()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +145,6 @@ class Clients:
     def _make(self, service: str, region: str | None, settings: CallSettings) -> Any:
         from botocore.config import Config
 
-        from launcher.aws.configuration import configuration_errors, unreadable_credentials
-
         config = Config(
             connect_timeout=settings.connect_timeout,
             read_timeout=settings.read_timeout,
@@ -119,7 +168,6 @@ def open_session() -> Any:
     from botocore.session import get_session
 
     from launcher.aws.odd_answers import CheckedParsers
-    from launcher.aws.service_models import ServiceModels
 
     session = get_session()
     paths = session.get_component("data_loader").search_paths

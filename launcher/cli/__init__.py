@@ -1,5 +1,8 @@
-"""The command line: a file per command, which parses, calls the session and renders the result.
+"""The command line: commands parse, call the session and render the result.
 
-`app` is the table of commands and how mistakes end; files called `*_view` put results on a terminal. What a
-command needs is imported when it is called, so that `--help` costs nothing.
+`app` is the table of commands and how mistakes end; `launch`, `plan` (also check and schema), `lint`, `jobs`
+(list, status, logs, stop, resume, clean), `diagnose` (also report and explain), `ladder` and `pair` are the
+commands, those on clusters are in `clusters`. `interaction` has what they share with the people who call
+them, options, questions and the following of a job; `output` prints for all of them, `job_view` shows jobs.
+What a command needs is imported when it is called, so that `--help` costs nothing.
 """

@@ -1,7 +1,7 @@
 """The `launch` command: its table of commands, and how mistakes end.
 
-Only this module and the command line library are imported for `--help`; a command's own module
-comes when it is called, and with it what the command needs.
+Only this module, the command `launch` itself and the command line library are imported for `--help`; a
+command's own module comes when it is called, and with it what the command needs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,46 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from launcher.cli.launch import launch
 from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, message
 from launcher.failure_modes.refusal import Refusal
 from launcher.version import __version__
+
+# `launch --install-completion`: the shell completes commands, options and their values.
+
+
+Shell = Literal["bash", "zsh", "fish"]
+
+
+def install_completion(
+    *,
+    shell: Annotated[Shell | None, Parameter(help="The shell; by default the one that runs this.")] = None,
+) -> int:
+    """Let the shell complete commands and options: writes a script, and a line into its start-up file.
+
+    Again after an update: the script holds the commands and options of this version.
+    """
+    from cyclopts.completion.detect import ShellDetectionError, detect_shell
+
+    try:
+        script = app.install_completion(shell=shell or detect_shell())
+    except ShellDetectionError:
+        raise Refusal(
+            "which shell this is cannot be seen, so that nothing was written.",
+            "Name it: launch --install-completion --shell bash",
+        ) from None
+    except OSError as error:
+        raise Refusal(
+            f"the script cannot be written: {error.filename}: {error.strerror}.",
+            "Make the folder writable, or do without completion.",
+        ) from error
+    message(f"completion was written to {script}; it works in every shell that is started from now on")
+    return 0
+
 
 app = App(
     name="launch",
@@ -32,32 +65,32 @@ app = App(
     result_action="return_value",
 )
 app.default(launch)
-app.command("launcher.cli.check:check", name="check", help="Judge a job file and its plan, offline.")
+app.command("launcher.cli.plan:check", name="check", help="Judge a job file and its plan, offline.")
 app.command("launcher.cli.lint:lint", name="lint", help="Find the distributed mistakes of training scripts.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
-app.command("launcher.cli.schema:schema", name="schema", help="Print the JSON schema of job files.")
+app.command("launcher.cli.plan:schema", name="schema", help="Print the JSON schema of job files.")
 app.command(
     "launcher.cli.ladder:ladder",
     name="ladder",
     help="Climb from one process to all hosts, a few steps each, to where a job breaks.",
 )
-app.command("launcher.cli.list_jobs:list_jobs", name="list", help="List jobs, newest first.")
-app.command("launcher.cli.status:status", name="status", help="Show how a job is.")
-app.command("launcher.cli.logs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")
-app.command("launcher.cli.stop:stop", name="stop", help="Ask a job to stop.")
-app.command("launcher.cli.resume:resume", name="resume", help="Start a job again from its newest checkpoint.")
+app.command("launcher.cli.jobs:list_jobs", name="list", help="List jobs, newest first.")
+app.command("launcher.cli.jobs:status", name="status", help="Show how a job is.")
+app.command("launcher.cli.jobs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")
+app.command("launcher.cli.jobs:stop", name="stop", help="Ask a job to stop.")
+app.command("launcher.cli.jobs:resume", name="resume", help="Start a job again from its newest checkpoint.")
 app.command("launcher.cli.pair:pair", name="pair", help="Compare two runs that differ in one thing.")
-app.command("launcher.cli.clean:clean", name="clean", help="Delete old local runs.")
+app.command("launcher.cli.jobs:clean", name="clean", help="Delete old local runs.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
-app.command("launcher.cli.report:report", name="report", help="Write one HTML page that tells a run.")
+app.command("launcher.cli.diagnose:report", name="report", help="Write one HTML page that tells a run.")
 app.command(
-    "launcher.cli.cluster:cluster",
+    "launcher.cli.clusters.cluster_commands:cluster",
     name="cluster",
     help="See what would be done to a cluster, look at it, or take it away.",
 )
-app.command("launcher.cli.explain:explain", name="explain", help="Explain a failure mode, or all of them.")
+app.command("launcher.cli.diagnose:explain", name="explain", help="Explain a failure mode, or all of them.")
 app.command(
-    "launcher.cli.completion:install_completion",
+    "launcher.cli.app:install_completion",
     name="--install-completion",
     help="Let the shell complete commands and options.",
 )
@@ -73,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _write_what_streams_can()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in tokens
-    sys.exit(_run([token for token in tokens if token != "--debug"], debug))
+    sys.exit(_run_command([token for token in tokens if token != "--debug"], debug))
 
 
 def _start_quickly() -> None:
@@ -114,27 +147,27 @@ def _write_what_streams_can() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _see_help_of(error: CycloptsError) -> str:
+def _help_hint(error: CycloptsError) -> str:
     """Where the options of the command that was called wrongly are shown."""
     return f"See `{' '.join(['launch', *(error.command_chain or []), '--help'])}`."
 
 
-def _run(tokens: list[str], debug: bool) -> int:
+def _run_command(tokens: list[str], debug: bool) -> int:
     try:
         if not tokens or tokens[0] in ("--help", "-h"):
             # Straight to the help: binding the arguments first would take a third longer.
             app.help_print([])
             return 0 if tokens else EXIT_USAGE
-        if slip := _slip(tokens[0]):
+        if slip := _misspelt_command(tokens[0]):
             message(f"error: {slip}\nSee `launch --help`.")
             return EXIT_USAGE
         result = app(tokens, exit_on_error=False, print_error=False)
         return result if isinstance(result, int) else 0
     except UnusedCliTokensError as error:
-        message(f"error: too many arguments: {' '.join(error.unused_tokens or [])}.\n{_see_help_of(error)}")
+        message(f"error: too many arguments: {' '.join(error.unused_tokens or [])}.\n{_help_hint(error)}")
         return EXIT_USAGE
     except CycloptsError as error:
-        message(f"error: {error}\n{_see_help_of(error)}")
+        message(f"error: {error}\n{_help_hint(error)}")
         return EXIT_USAGE
     except Refusal as refusal:
         if debug:
@@ -160,12 +193,12 @@ def _run(tokens: list[str], debug: bool) -> int:
         return 1
 
 
-def _slip(first: str) -> str:
+def _misspelt_command(first: str) -> str:
     """What to say of a first word that is almost a command, and no job file; empty for all others."""
     # Job files have an ending, and options their own suggestions.
     if first in app or first.startswith("-") or "." in first or "/" in first:
         return ""
-    from launcher.text.nearest import nearest
+    from launcher.text.values import nearest
 
     meant = nearest(first, [name for name in app if not name.startswith("-")])
     if not meant or Path(first).exists():

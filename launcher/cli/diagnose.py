@@ -1,19 +1,27 @@
-"""`launch diagnose NAME | --log PATH...`: why a job failed."""
+"""`launch diagnose`, `launch report`, `launch explain`: why a job failed, and what is known of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from launcher.cli.job_options import OutputOption
+from launcher.cli.interaction import OutputOption
 from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, print_json
+from launcher.cli.plan import STYLES
+from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
+from launcher.failure_modes.coverage import IN_WORDS, stages_covered
+from launcher.failure_modes.model import FailureMode, Figure, Stage
+from launcher.text.values import nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from launcher.diagnosis.model import Diagnosis
+    from launcher.report.run_report import RunReport
 
 
 def diagnose(
@@ -41,17 +49,17 @@ def diagnose(
     if not log and len(name) != 1:
         message("error: give one job's name, or log files with --log.\nSee `launch diagnose --help`.")
         return EXIT_USAGE
-    diagnosis = _of_logs([*log, *map(Path, name)]) if log else _of_job(name[0])
+    diagnosis = _diagnose_logs([*log, *map(Path, name)]) if log else _diagnose_job(name[0])
     if output is OutputFormat.JSON:
         print_json(diagnosis.to_json())
     else:
-        _show(console(), diagnosis)
+        _show_diagnosis(console(), diagnosis)
         if ranks:
             _show_ranks(console(), diagnosis)
     return 1 if diagnosis.verdict.is_bad else 0
 
 
-def _of_logs(paths: list[Path]) -> Diagnosis:
+def _diagnose_logs(paths: list[Path]) -> Diagnosis:
     from launcher.diagnosis.diagnose import diagnose as diagnose_lines
     from launcher.session.log_files import logs_in
 
@@ -61,24 +69,24 @@ def _of_logs(paths: list[Path]) -> Diagnosis:
     return diagnose_lines(files.records, streams=files.streams, evidence=files.evidence)
 
 
-def _of_job(name: str) -> Diagnosis:
+def _diagnose_job(name: str) -> Diagnosis:
     import time
 
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
-    from launcher.session.checked import account_check
-    from launcher.session.diagnosis import diagnose_job
-    from launcher.session.jobs import find_job
+    from launcher.session.account_checks import account_check
+    from launcher.session.find_jobs import find_job
+    from launcher.session.runs.diagnose_job import diagnose_job
 
     clients = Clients()
     found = find_job(name, clients, session_region())
     return diagnose_job(found.backend, found.name, account_check(clients), time.time())
 
 
-def _show(terminal: Console, diagnosis: Diagnosis) -> None:
+def _show_diagnosis(terminal: Console, diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
-    from launcher.cli.diagnosis_view import show_cause, show_consequences, show_verdict
+    from launcher.cli.job_view import show_cause, show_consequences, show_verdict
 
     cause = diagnosis.root_cause
     if cause is None:
@@ -90,9 +98,218 @@ def _show(terminal: Console, diagnosis: Diagnosis) -> None:
 
 
 def _show_ranks(terminal: Console, diagnosis: Diagnosis) -> None:
-    from launcher.cli.ranks_view import ranks_table
+    from launcher.cli.job_view import ranks_table
 
     if diagnosis.ranks:
         terminal.print(ranks_table(diagnosis.ranks))
     else:
         terminal.print("No line tells which rank printed it, so there is no table of ranks.")
+
+
+# `launch report NAME | --log PATH...`: one HTML page that tells a run.
+
+
+def report(
+    *name: Annotated[str, Parameter(help="The job's name, of a local run or on SageMaker.")],
+    log: Annotated[
+        list[Path] | None,
+        # As for `launch diagnose`: what follows the first path comes as `name`.
+        Parameter(
+            name="--log", negative="", allow_leading_hyphen=True, help="Log files or folders; - is stdin."
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        Parameter(help="Where the page goes. Default: NAME-report.html here, log-report.html of log files."),
+    ] = None,
+    force: Annotated[
+        bool, Parameter(negative="", help="Write over a file that is no page of a run.")
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Write one HTML page that tells a run: what happened, the ranks, a timeline, loss, cost and plan.
+
+    It needs no network, neither to be made from log files nor to be read. Exits with 0 where the page was
+    written, however the run ended.
+    """
+    from launcher.session.runs.report_run import check_place, page_file, write_page
+
+    if not log and len(name) != 1:
+        message("error: give one job's name, or log files with --log.\nSee `launch report --help`.")
+        return EXIT_USAGE
+    place = file or page_file(None if log else name[0], Path())
+    # Before all lines are read.
+    check_place(place, force=force)
+    made = _report_logs([*log, *map(Path, name)]) if log else _report_job(name[0])
+    write_page(made, place, force=force)
+    if output is OutputFormat.JSON:
+        print_json({"file": str(place), "name": made.name, "verdict": made.diagnosis.verdict.value})
+    else:
+        console().print(str(place), markup=False, soft_wrap=True)
+    return 0
+
+
+def _report_logs(paths: list[Path]) -> RunReport:
+    from launcher.session.runs.report_run import report_of_logs
+
+    return report_of_logs(paths)
+
+
+def _report_job(name: str) -> RunReport:
+    from launcher.aws.clients import Clients
+    from launcher.aws.session import session_region
+    from launcher.session.account_checks import account_check
+    from launcher.session.find_jobs import find_job
+    from launcher.session.runs.report_run import report_of_job
+
+    clients = Clients()
+    return report_of_job(find_job(name, clients, session_region()), account_check(clients))
+
+
+# `launch explain`: the catalogue of failure modes, one of them or all.
+
+
+def explain(
+    code: Annotated[str | None, Parameter(help="A code such as EFA002, in capitals or not.")] = None,
+    *,
+    all_: Annotated[
+        bool,
+        Parameter(name="--all", negative="", show_default=False, help="Every failure mode: the default."),
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Explain a failure mode: why it happens, what to do, where it is caught."""
+    if code is None:
+        _explain_all(output)
+        return 0
+    if all_:
+        message(f"error: both {code} and --all were given; give one of them.")
+        return EXIT_USAGE
+    mode = CATALOGUE.get(code.upper())
+    if mode is None:
+        message(_unknown(code))
+        return EXIT_USAGE
+    if output is OutputFormat.JSON:
+        print_json(_shape(mode))
+    else:
+        _show_mode(console(), mode)
+    return 0
+
+
+def _explain_all(output: OutputFormat) -> None:
+    if output is OutputFormat.JSON:
+        print_json([_shape(mode) for mode in CATALOGUE.values()])
+    else:
+        _show_all_modes(console())
+
+
+def _shape(mode: FailureMode) -> dict[str, Any]:
+    """A mode in the shape that `--output json` prints; keys and their order are a contract."""
+    return {
+        "code": mode.code,
+        "title": mode.title,
+        "cause": mode.cause,
+        "remedy": mode.remedy,
+        "sources": [source.title for source in mode.sources],
+        "stages": [stage.value for stage in stages_covered(mode.code)],
+        "notices": [
+            {
+                "text": notice.text,
+                "since": None if notice.since is None else notice.since.isoformat(),
+                "source": notice.source.title,
+                "as_of": notice.source.as_of.isoformat(),
+            }
+            for notice in mode.notices
+        ],
+        "figures": [
+            {"figure": each.number, "what": each.what, "source": each.source and each.source.title}
+            for each in mode.figures
+        ],
+        "as_of": min(source.as_of for source in mode.sources).isoformat(),
+    }
+
+
+def _unknown(code: str) -> str:
+    near = nearest(code.upper(), CATALOGUE, most=3, likeness=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `launch explain --all` for all of them."
+    return f"error: {code} is not a failure mode; {hint}"
+
+
+def _show_mode(terminal: Console, mode: FailureMode) -> None:
+    from rich.text import Text
+
+    stages = stages_covered(mode.code)
+    caught = [f"{stage.value}: {IN_WORDS[stage]}" for stage in stages] or ["nowhere yet"]
+    _line(terminal, Text.assemble((mode.code, "bold"), "  ", (mode.severity.value, STYLES[mode.severity])))
+    _line(terminal, Text(mode.title, "bold"))
+    announced = [f"- {each.text} ({each.source}; read {each.source.when_read})." for each in mode.notices]
+    for heading, paragraphs in (
+        ("Announced", announced),
+        ("Cause", [mode.cause]),
+        ("Remedy", [mode.remedy]),
+        ("Caught", [f"- {line}" for line in caught]),
+        ("In a script", _in_scripts(mode) if Stage.SCRIPT in stages else []),
+        ("Figures", [f"- {each.number}: {each.what}{_said_by(each)}" for each in mode.figures]),
+        ("Sources", [f"- {source} (read {source.when_read})" for source in mode.sources]),
+    ):
+        if not paragraphs:
+            continue
+        _line(terminal, Text(f"\n{heading}", "bold"))
+        for paragraph in paragraphs:
+            for line in _wrapped(paragraph, min(terminal.width, _PROSE_WIDTH) - len(_INDENT)):
+                prose = Text(_INDENT + line)
+                prose.highlight_regex(r"`[^`]+`", "cyan")
+                _line(terminal, prose)
+
+
+def _in_scripts(mode: FailureMode) -> list[str]:
+    """What the rules on scripts find of a mode, with a line that is wrong and one that is right."""
+    from launcher.rules.script.check import descriptions_of
+
+    paragraphs = []
+    for rule in descriptions_of(mode.code):
+        paragraphs.append(f"- {rule.finds}{' (With a job.)' if rule.with_job else ''}")
+        paragraphs += [f"  Bad: {rule.bad}", f"  Good: {rule.good}"]
+    return paragraphs
+
+
+def _show_all_modes(terminal: Console) -> None:
+    from rich.text import Text
+
+    for family, modes in FAMILIES.items():
+        _line(terminal, Text(family, "bold underline"))
+        for mode in modes:
+            head = Text.assemble(
+                (f"{mode.code:<9}", "bold"),
+                (f"{mode.severity.value:<9}", STYLES[mode.severity]),
+                (f"{_letters(stages_covered(mode.code))}  ", "dim"),
+            )
+            # What is piped is not wrapped: one line for each mode, so that grep finds it whole.
+            width = terminal.width - len(head) if terminal.is_terminal else len(mode.title)
+            for line in _wrapped(mode.title, width):
+                _line(terminal, head + Text(line))
+                head = Text(" " * len(head))
+        terminal.print()
+    _line(terminal, Text("Caught at: " + ", ".join(f"{stage.letter} {stage}" for stage in Stage), "dim"))
+
+
+_INDENT = "  "
+_PROSE_WIDTH = 100
+
+
+def _letters(stages: tuple[Stage, ...]) -> str:
+    """The stages in fixed places, as `P . . L D .`."""
+    return " ".join(stage.letter if stage in stages else "." for stage in Stage)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    hang = "  " if text.startswith(("- ", "  ")) else ""
+    return wrap(text, max(width, 20), subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
+
+
+def _line(terminal: Console, text: Text) -> None:
+    terminal.print(text, soft_wrap=True)
+
+
+def _said_by(figure: Figure) -> str:
+    return "" if figure.source is None else f" ({figure.source})"

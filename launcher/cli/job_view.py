@@ -1,29 +1,73 @@
-"""A running job on the terminal: its state, its log lines, its progress, and how it ended."""
+"""Jobs on the terminal: a running one, its attempts, diagnosis and ranks, and many in a table."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from launcher.backends.interface import JobState, JobStatus, LogLine
-from launcher.cli.live_panel import LivePanel
-from launcher.cli.output import OutputFormat, console, message, print_json
-from launcher.diagnosis.ending import Stop, StopCause
-from launcher.diagnosis.redaction import redacted
-from launcher.session.following.stall import Moving, Stall
-from launcher.text.controls import without_controls
-from launcher.text.durations import elapsed_time
-from launcher.text.line_origin import origin_of
+from launcher.backends.interface import JobState, JobStatus, JobSummary, LogLine
+from launcher.cli.output import OutputFormat, console, message, passing, print_json
+from launcher.diagnosis.logs.lines import redacted, shown
+from launcher.diagnosis.model import Stop, StopCause
+from launcher.session.runs.read_job_lines import Moving, Stall
+from launcher.text.log_lines import origin_of
+from launcher.text.values import elapsed_time, size_in_words, without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.live import Live
     from rich.table import Table
+    from rich.text import Text
 
-    from launcher.session.following.progress import TrainingProgress
-    from launcher.session.outcome import Outcome
-    from launcher.session.run import Interrupted
+    from launcher.backends.interface import Progress
+    from launcher.diagnosis.model import Diagnosis
+    from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
+    from launcher.failure_modes.model import Finding
+    from launcher.session.launch_job import GiveUp, TryAgain
+    from launcher.session.runs.diagnose_job import Outcome
+    from launcher.session.runs.follow_job import Interrupted
+    from launcher.session.runs.read_job_lines import TrainingProgress
+    from launcher.session.submit_job import Started
+
+_REFRESHES_PER_SECOND = 4
+
+
+class LivePanel(ABC):
+    """A panel that is drawn again and again on a terminal, until it is left, and nowhere else."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: Live | None = None
+
+    @abstractmethod
+    def _panel(self) -> Table:
+        """What is to be seen now."""
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            from rich.live import Live
+
+            self._live = Live(
+                get_renderable=self._panel,
+                console=self._console,
+                refresh_per_second=_REFRESHES_PER_SECOND,
+                transient=True,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red")
 STATE_STYLES = {JobState.COMPLETED: "bold green", JobState.FAILED: "bold red"}
@@ -144,7 +188,7 @@ def metrics_line(progress: TrainingProgress) -> Any:
     """Step, metrics and the curve of the one that is drawn."""
     from rich.text import Text
 
-    from launcher.session.following.progress import curve_in_blocks
+    from launcher.session.runs.read_job_lines import curve_in_blocks
 
     text = Text()
     for name, value in progress.values.items():
@@ -178,8 +222,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     """Print how the job ended: the cause of a failure or a stop and what to do, and where its results are."""
     from rich.text import Text
 
-    from launcher.cli.diagnosis_view import show_cause, show_warning
-    from launcher.session.results import places_of
+    from launcher.session.runs.diagnose_job import places_of
 
     status = outcome.status
     style = STATE_STYLES.get(status.state, "bold yellow")
@@ -225,3 +268,287 @@ def _stop_json(stop: Stop | None) -> dict[str, Any]:
 def _number_of(host: str) -> int:
     """The digits of a host's name as one number, 0 where it has none: hosts side by side differ in colour."""
     return int("".join(filter(str.isdecimal, host)) or 0)
+
+
+# How far a submission is, and what becomes of its attempts: a line for each step.
+
+
+def show_progress(progress: Progress) -> None:
+    """Print a step on stderr when it is done; on a terminal also how far it is."""
+    if not progress.total:
+        message(progress.step)
+        return
+    share = f"{progress.step}: {100 * progress.done // progress.total}% of {size_in_words(progress.total)}"
+    done = progress.done >= progress.total
+    if sys.stderr.isatty():
+        passing(share, last=done)
+    elif done:
+        message(share)
+
+
+def show_started(job: Started, output: OutputFormat, **more: Any) -> None:
+    """A job that nobody follows, as JSON with `more`; as text its progress has told of it already."""
+    if output is OutputFormat.JSON:
+        state = JobState.IN_PROGRESS if job.begun is None else job.begun.state
+        before = {} if job.begun is None else {"launched_before": True}
+        print_json({"name": job.name, "state": state.value, **before, **more})
+
+
+class AttemptsView:
+    """Tells of the attempts of a job; `names` are those submitted so far."""
+
+    def __init__(self, screen: Console) -> None:
+        self.names: list[str] = []
+        self._screen = screen
+
+    def started(self, job: Started) -> None:
+        """Keep the name, which its progress has told; from the second attempt on say which it is."""
+        self.names.append(job.name)
+        if len(self.names) > 1:
+            message(f"{job.name} is attempt {len(self.names)}")
+
+    def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
+        """Before another attempt, show how the last one ended and why and when the next one comes."""
+        from launcher.failure_modes.model import Retry
+        from launcher.session.launch_job import GiveUp
+        from launcher.text.values import elapsed_time
+
+        if isinstance(decision, GiveUp):
+            if len(self.names) > 1 or (outcome.diagnosis and outcome.diagnosis.retry is not Retry.NEVER):
+                message(f"not tried again: {decision.why}")
+            return
+        show_outcome(self._screen, outcome)
+        wait = f" in {elapsed_time(decision.wait_seconds)}" if decision.wait_seconds else ""
+        message(f"trying again{wait} on {decision.instance_type}: {decision.why}")
+
+
+# A diagnosis on a terminal: the root cause, the lines that show it, and what to do.
+
+
+_ADVICE = {
+    "never": "as it is, it would fail again",
+    "same": "the same job may well succeed",
+    "other-hosts": "a new job gets other hosts; the same warm pool does not",
+    "later": "submit it again in a while",
+}
+
+
+def show_verdict(terminal: Console, diagnosis: Diagnosis) -> None:
+    """Print whether a job without a root cause is well; where nobody knows, what was read and is unusual."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if not diagnosis.verdict.is_bad:
+        terminal.print(Text("No failure found.", "bold green"))
+        return
+    terminal.print(Text(f"Unknown: {diagnosis.summary}.", "bold yellow"))
+    for line in diagnosis.unusual:
+        terminal.print(Padding(Text(f"│ {line}", "dim", overflow="ellipsis", no_wrap=True), (0, 0, 0, 2)))
+
+
+def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
+    """Print the root cause with its evidence, the remedy and whether to run again, where one is known."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from launcher.diagnosis.model import CheckOutcome, Confidence
+
+    cause = diagnosis.root_cause
+    if cause is None:
+        return
+    finding, retry, bad = cause.finding, diagnosis.retry.value, diagnosis.verdict.is_bad
+    terminal.print(
+        Text.assemble((finding.code, f"bold {'red' if bad else 'yellow'}"), " ", (finding.message, "bold"))
+    )
+    for line in cause.evidence:
+        if line not in finding.message:
+            shown = Text(f"│ {line}", "dim", overflow="ellipsis", no_wrap=True)
+            terminal.print(Padding(shown, (0, 0, 0, 2)))
+    terminal.print(Text(f"→ {finding.remedy}"))
+    for check in diagnosis.checked:
+        colour = {CheckOutcome.WRONG: "bold red", CheckOutcome.RIGHT: "green"}.get(check.outcome, "yellow")
+        terminal.print(Text.assemble(("Checked: ", colour), check.message))
+        if check.outcome is CheckOutcome.WRONG:
+            terminal.print(Text(f"→ {check.remedy}"))
+    if bad:
+        terminal.print(Text(f"→ Retry {retry}: {_ADVICE[retry]}."))
+    sureness = cause.sureness
+    if bad and sureness.confidence is not Confidence.SURE:
+        terminal.print(Text(f"This is {sureness.confidence.value}: {sureness.why}.", "dim"))
+    if bad and diagnosis.runner_up is not None:
+        other = f"It may as well be {diagnosis.runner_up.code}: {diagnosis.runner_up.message}"
+        terminal.print(Text(other, "dim", overflow="ellipsis", no_wrap=True))
+
+
+def show_warning(terminal: Console, finding: Finding) -> None:
+    """Print what was found against a job's success, and what to do."""
+    from rich.text import Text
+
+    terminal.print(Text.assemble((f"warning {finding.code}", "bold yellow"), " ", (finding.message, "bold")))
+    terminal.print(Text(f"→ {finding.remedy}"))
+    terminal.print(Text(f"launch explain {finding.code}", "cyan"))
+
+
+def show_consequences(terminal: Console, diagnosis: Diagnosis) -> None:
+    """Print what followed from the root cause and what else was found, a line each."""
+    from rich.text import Text
+
+    followed = {id(finding) for finding in diagnosis.consequences}
+    for finding in diagnosis.findings[1 if diagnosis.root_cause else 0 :]:
+        label = "followed" if id(finding) in followed else "also"
+        line = f"{label}  {finding.code}  {finding.message}"
+        terminal.print(Text(line, "dim", overflow="ellipsis", no_wrap=True))
+
+
+# The table of ranks on a terminal: those that differ from the rest first, the rest in one line.
+
+
+_MOST_ROWS = 20
+"""As many as a screen of 24 lines shows with the heading and what is left out."""
+
+
+def ranks_table(ranks: Sequence[RankState]) -> Table:
+    """A row for each group of ranks that are alike in all but host and time, the smallest groups first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    groups: dict[tuple[object, ...], list[RankState]] = {}
+    for row in ranks:
+        groups.setdefault(
+            (row.is_silent, row.step, row.enqueued, row.completed, row.exit, row.state, row.frame), []
+        ).append(row)
+    order = sorted(groups.values(), key=lambda group: (len(group), group[0].rank))
+    kept, left = order[:_MOST_ROWS], order[_MOST_ROWS:]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("RANKS", "HOST", "LAST OUTPUT", "STEP", "CALLED", "ENDED", "PROCESS", "AT"):
+        table.add_column(heading, overflow="fold")
+    for group in kept:
+        table.add_row(*_cells(group))
+    if left:
+        rest = [row.rank for group in left for row in group]
+        table.add_row(Text(f"{len(rest)} more", "dim"), *[Text("")] * 7)
+    return table
+
+
+def _cells(group: Sequence[RankState]) -> list[Text]:
+    from rich.text import Text
+
+    from launcher.diagnosis.verdict.findings import ranks_in_words
+
+    first = group[0]
+    hosts = sorted({row.host for row in group if row.host})
+    times = [row.last_output for row in group if row.last_output is not None]
+    cells = [
+        ranks_in_words([row.rank for row in group]).partition(" ")[2],
+        hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts" if hosts else "",
+        _time(max(times)) if times else "",
+        "" if first.step is None else str(first.step),
+        _collective(first.enqueued),
+        _collective(first.completed),
+        "never reported"
+        if first.is_silent
+        else ", ".join(each for each in (first.exit, first.state) if each),
+        first.frame or "",
+    ]
+    return [Text(shown(cell)) for cell in cells]
+
+
+def _collective(collective: CollectiveCall | None) -> str:
+    if collective is None:
+        return ""
+    number = "" if collective.sequence is None else f" #{collective.sequence}"
+    group = f" ({collective.group})" if collective.group else ""
+    return f"{collective.name}{number}{group}"
+
+
+def _time(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+# Jobs as a table that fits the terminal: what may be left out goes first, and a name is never cut.
+
+
+_GAP = "  "
+Column = tuple[str, "Callable[[JobSummary], Text]"]
+"""A heading, and what stands below it for a job."""
+
+
+def job_lines(jobs: Sequence[JobSummary], width: int) -> Iterator[Text]:
+    """A line of headings and one for each job, within so many columns where the names leave room for that."""
+    from rich.text import Text
+
+    cells = _fitting(jobs, width)
+    widths = [max(len(row[index]) for row in cells) for index in range(len(cells[0]))]
+    for number, row in enumerate(cells):
+        line = Text()
+        for index, (cell, wide) in enumerate(zip(row, widths, strict=True)):
+            padding = " " * (wide - len(cell))
+            right = row is not cells[0] and cells[0][index].plain == "TOOK"
+            line.append_text(Text(padding) + cell if right else cell + Text(padding))
+            line.append(_GAP)
+        line.rstrip()
+        if number == 0:
+            line.stylize("dim")
+        yield line
+
+
+def _fitting(jobs: Sequence[JobSummary], width: int) -> list[list[Text]]:
+    """The cells of the fullest layout that fits, else of the barest."""
+    from rich.text import Text
+
+    for columns in _LAYOUTS:
+        heads = [Text(head) for head, _ in columns]
+        cells = [heads, *([of(job) for _, of in columns] for job in jobs)]
+        wide = sum(max(len(row[index]) for row in cells) for index in range(len(columns)))
+        if wide + len(_GAP) * (len(columns) - 1) <= width:
+            break
+    return cells
+
+
+def _name(job: JobSummary) -> Text:
+    from rich.text import Text
+
+    return Text(job.name)
+
+
+def _state(job: JobSummary) -> Text:
+    from rich.text import Text
+
+    return Text(job.state.value, STATE_STYLES.get(job.state, ""))
+
+
+def _state_and_phase(job: JobSummary) -> Text:
+    text = _state(job)
+    return text if job.phase == job.state.value else text.append(f" ({job.phase})", "dim")
+
+
+def _created(job: JobSummary) -> Text:
+    from rich.text import Text
+
+    return Text(f"{job.created.astimezone():%Y-%m-%d %H:%M}")
+
+
+def _created_briefly(job: JobSummary) -> Text:
+    from rich.text import Text
+
+    return Text(f"{job.created.astimezone():%m-%d %H:%M}")
+
+
+def _took(job: JobSummary) -> Text:
+    from rich.text import Text
+
+    return Text(elapsed_time((job.ended - job.created).total_seconds()) if job.ended else "")
+
+
+_LAYOUTS: Sequence[Sequence[Column]] = (
+    (("NAME", _name), ("STATE", _state_and_phase), ("CREATED", _created), ("TOOK", _took)),
+    (("NAME", _name), ("STATE", _state_and_phase), ("CREATED", _created_briefly), ("TOOK", _took)),
+    (("NAME", _name), ("STATE", _state), ("CREATED", _created), ("TOOK", _took)),
+    (("NAME", _name), ("STATE", _state), ("CREATED", _created_briefly), ("TOOK", _took)),
+    (("NAME", _name), ("STATE", _state), ("TOOK", _took)),
+    (("NAME", _name), ("STATE", _state)),
+)
+"""From the fullest to the barest."""

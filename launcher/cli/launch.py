@@ -1,38 +1,54 @@
-"""`launch JOB.yaml`: check, submit, follow; here with `--local`, not at all with `--dry-run`."""
+"""`launch JOB.yaml`: check, submit, follow; here with `--local`, not at all with `--dry-run`.
+
+What a launch shows on AWS, and what it asks and says before it starts processes on this machine, is the same
+for `launch`, a ladder and a pair.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from launcher.cli.attendance import attend, confirmed, must_ask, screen_for
-from launcher.cli.followed_lines import HIDDEN, FollowedPattern, FollowedRank, followed_lines
-from launcher.cli.job_options import (
+from launcher.cli.interaction import (
+    HIDDEN,
     AllowEnvOption,
     ClusterOption,
+    FollowedPattern,
+    FollowedRank,
     IgnoreOption,
     JobFile,
     OutputOption,
     RunIdOption,
     SetOption,
+    attend,
+    choose_lines,
+    confirmed,
+    must_ask,
     plan_offline,
     read,
+    screen_for,
 )
-from launcher.cli.launching import launch_of
-from launcher.cli.local_run import Here, backend_here, cleared, fewer_processes, folders_of_channels
 from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
+from launcher.documents.regular_files import file_mode
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
-    from launcher.backends.local.interpreter import Interpreter
-    from launcher.cli.followed_lines import Choose
-    from launcher.jobs.load import LoadedJob
+    from launcher.aws.clients import Clients
+    from launcher.backends.local.backend import LocalBackend
+    from launcher.backends.local.python import Interpreter, Machine
+    from launcher.cli.interaction import Choose
+    from launcher.jobs.load_job import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
-    from launcher.session.launching import Launch, Submission
+    from launcher.session.launch_job import Launch, Submission
+    from launcher.session.local_runs import Preflight
+    from launcher.source.tree import SourceTree
 
 
 def launch(
@@ -83,7 +99,7 @@ def launch(
     if run_id is not None and (local or dry_run):
         raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
     if processes is not None:
-        set_, ignore = fewer_processes(processes, set_, ignore)
+        set_, ignore = override_processes(processes, set_, ignore)
     if (rank is not None or grep is not None) and (dry_run or detach):
         raise Refusal("--rank and --grep are about following.", "Leave out --dry-run and --detach.")
     loaded = read(job_file, cluster, set_, allow_env)
@@ -94,13 +110,13 @@ def launch(
             plan = plan_offline(loaded, ignore, here=True)
             if plan.refused:
                 return refuse(plan, output)
-            here = Here(folders_of_channels(inputs or ()), python, processes, yes, allow_env)
-            return _run_local(plan, here, output, partial(followed_lines, plan.view, rank, grep))
+            here = LocalRunOptions(parse_input_folders(inputs or ()), python, processes, yes, allow_env)
+            return _run_local(plan, here, output, partial(choose_lines, plan.view, rank, grep))
         from launcher.aws.clients import Clients
-        from launcher.session.run_id import run_id_of
+        from launcher.session.submit_job import run_id_of
 
         run = run_id_of(run_id, os.environ)
-        launching = launch_of(loaded, ignore or (), Clients(), run, queued=queue, share=share)
+        launching = make_launch(loaded, ignore or (), Clients(), run, queued=queue, share=share)
         return _launch_on_aws(launching, detach, yes, output, (rank, grep))
 
 
@@ -114,8 +130,7 @@ def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputForm
 
 def refuse(plan: TrainingPlan, output: OutputFormat) -> int:
     """Print what keeps a plan from being launched; the exit code."""
-    from launcher.cli.findings_view import show_findings, summary_of
-    from launcher.cli.plan import plan_json
+    from launcher.cli.plan import plan_json, show_findings, summary_of
 
     if output is OutputFormat.JSON:
         print_json(plan_json(plan))
@@ -125,29 +140,28 @@ def refuse(plan: TrainingPlan, output: OutputFormat) -> int:
     return 1
 
 
-def _run_local(plan: TrainingPlan, here: Here, output: OutputFormat, choose: Choose) -> int:
+def _run_local(plan: TrainingPlan, here: LocalRunOptions, output: OutputFormat, choose: Choose) -> int:
     from contextlib import closing
 
-    from launcher.backends.local.machine import this_machine
-    from launcher.cli.job_view import JobView, conclude, conclude_interrupted
-    from launcher.cli.submission_view import show_progress
-    from launcher.session.plan_notes import note_start
-    from launcher.session.preflight import look_before
-    from launcher.session.run import Interrupted, follow_here
+    from launcher.backends.local.python import this_machine
+    from launcher.cli.job_view import JobView, conclude, conclude_interrupted, show_progress
+    from launcher.session.local_runs import check_machine
+    from launcher.session.runs.follow_job import Interrupted, follow_local_run
+    from launcher.session.submit_job import write_start_notes
 
     view = JobView(screen_for(output))
     choice = choose(lambda: view.note(HIDDEN))
     machine = this_machine(here.python, os.environ)
-    found = look_before(plan, machine, here.inputs, here.processes)
+    found = check_machine(plan, machine, here.inputs, here.processes)
     _introduce(plan, output, machine.python)
-    if not cleared(found, output, yes=here.yes):
+    if not confirm_preflight(found, output, yes=here.yes):
         message("not started")
         return 0
-    note_start(str(plan.name), plan)
-    backend = backend_here(machine, here.inputs, here.allow_env)
+    write_start_notes(str(plan.name), plan)
+    backend = make_local_backend(machine, here.inputs, here.allow_env)
     try:
         with view, closing(backend):
-            outcome = follow_here(backend, lambda: backend.submit(plan, show_progress), view, choice)
+            outcome = follow_local_run(backend, lambda: backend.submit(plan, show_progress), view, choice)
     except Interrupted as interrupted:
         return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
     return conclude(outcome, output, {"job": _job_json(plan)})
@@ -156,12 +170,12 @@ def _run_local(plan: TrainingPlan, here: Here, output: OutputFormat, choose: Cho
 def _launch_on_aws(
     launching: Launch, detach: bool, yes: bool, output: OutputFormat, lines: tuple[str | None, str | None]
 ) -> int:
-    from launcher.cli.submission_view import show_started
+    from launcher.cli.job_view import show_started
 
     plan = launching.plan()
     if plan.refused:
         return refuse(plan, output)
-    choose = partial(followed_lines, plan.view, *lines)
+    choose = partial(choose_lines, plan.view, *lines)
     choose(lambda: None)  # What no job can show is refused before there is one.
     submission = launching.submission(plan)
     if submission.begun is None:
@@ -178,9 +192,8 @@ def _launch_on_aws(
 def _attempts(
     launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat, choose: Choose
 ) -> int:
-    from launcher.cli.job_view import conclude
-    from launcher.cli.submission_view import AttemptsView
-    from launcher.session.checked import account_check
+    from launcher.cli.job_view import AttemptsView, conclude
+    from launcher.session.account_checks import account_check
 
     check = account_check(launching.clients)
     backend, view = submission.backend, AttemptsView(screen_for(output))
@@ -197,14 +210,14 @@ def _attempts(
 
 
 def _question(plan: TrainingPlan, account: str) -> str:
-    from launcher.planning.cost import cost_in_words
+    from launcher.planning.job_cost import cost_in_words
     from launcher.planning.request_view import RequestView
-    from launcher.planning.shown import shown_text
+    from launcher.planning.show_plan import mask_text
 
     # The price has just been shown with the summary, and belongs to the question all the same.
     view = RequestView(plan.request or {})
     hosts = f"{view.hosts or 1} × {' or '.join(view.instance_types) or 'hosts'}"
-    what = shown_text(plan, hosts, ("resources",))
+    what = mask_text(plan, hosts, ("resources",))
     return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
 
 
@@ -213,8 +226,7 @@ def _introduce(plan: TrainingPlan, output: OutputFormat, python: Interpreter | N
 
     Informations are about a submission and say nothing of a run here.
     """
-    from launcher.cli.findings_view import show_findings
-    from launcher.cli.plan import show_summary
+    from launcher.cli.plan import show_findings, show_summary
     from launcher.failure_modes.model import Severity
 
     if output is OutputFormat.TEXT:
@@ -225,7 +237,121 @@ def _introduce(plan: TrainingPlan, output: OutputFormat, python: Interpreter | N
 
 def _job_json(plan: TrainingPlan) -> dict[str, Any]:
     """The resolved job without the values that the user gave it: results are kept and passed on."""
-    from launcher.planning.shown import shown_job
+    from launcher.planning.show_plan import mask_job
 
-    fields = shown_job(plan).items()
+    fields = mask_job(plan).items()
     return {key: value for key, value in fields if key not in ("environment", "hyperparameters")}
+
+
+def make_launch(
+    loaded: LoadedJob,
+    ignore: Sequence[str],
+    clients: Clients,
+    run_id: str | None,
+    *,
+    queued: bool = False,
+    share: str | None = None,
+    source: SourceTree | None = None,
+) -> Launch:
+    """The launch of a job that was read, with the views of the command line.
+
+    `source` is the job's code where it was read already, else it is read now. The rest is as in `Launch`.
+    """
+    from launcher.aws.session import session_region
+    from launcher.cli.interaction import LiveView
+    from launcher.cli.job_view import show_progress
+    from launcher.cli.output import read_code
+    from launcher.session.launch_job import Launch
+
+    return Launch(
+        loaded,
+        clients,
+        session_region(),
+        ignore,
+        queued,
+        share,
+        run_id,
+        LiveView,
+        show_progress,
+        read_code(loaded) if source is None else source,
+    )
+
+
+# What `launch JOB.yaml --local` asks and says before it starts processes on this machine.
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRunOptions:
+    """What the command line says of a run on this machine.
+
+    `inputs` are folders for channels, `python` the Python to run it with, `processes` how many on each
+    host, and with `yes` nothing is asked; `allow_env` names the only variables of the environment that
+    secrets may be taken from.
+    """
+
+    inputs: Mapping[str, Path]
+    python: str | None
+    processes: int | None
+    yes: bool
+    allow_env: Sequence[str] | None
+
+
+def override_processes(
+    processes: int, overrides: Sequence[str] | None, ignore: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """The overrides and accepted codes with so many processes on each host, whatever accelerators it has.
+
+    Raises Refusal for less than one.
+    """
+    from launcher.failure_modes import distribution
+
+    if processes < 1:
+        raise Refusal(f"--processes {processes} is not a number of processes.", "Give 1 or more.")
+    count = f"distribution.processes_per_host={processes}"
+    accepted = distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code
+    return [*(overrides or ()), count], [*(ignore or ()), accepted]
+
+
+def confirm_preflight(found: Preflight, output: OutputFormat, *, yes: bool) -> bool:
+    """Say what this machine lacks, and ask where it would be crowded; False where the answer is no.
+
+    Raises Refusal where it would be crowded and there is nobody to ask.
+    """
+    from rich.text import Text
+
+    screen = screen_for(output)
+    for note in found.notes:
+        screen.print(Text(f"here: {note}", "yellow"))
+    if found.crowd is None or yes:
+        return True
+    if must_ask(yes, output):
+        message(f"{found.crowd.what}: {found.crowd.consequence}.")
+        return confirmed("Start them all?")
+    raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
+
+
+def make_local_backend(
+    machine: Machine, inputs: Mapping[str, Path], allow_env: Sequence[str] | None
+) -> LocalBackend:
+    """What runs jobs on this machine, with folders for their channels; to be closed.
+
+    Raises Refusal for a name in `allow_env` that is none, BackendError where runs cannot be kept here.
+    """
+    from launcher.backends.local.backend import LocalBackend
+    from launcher.session.local_runs import make_local_home
+    from launcher.session.prepare_plan import variables_of
+
+    return LocalBackend(
+        make_local_home(), inputs, python=machine.python.path, variables=variables_of(allow_env)
+    )
+
+
+def parse_input_folders(inputs: Sequence[str]) -> dict[str, Path]:
+    """The folders of `--input CHANNEL=FOLDER`, by channel. Raises Refusal for what names none."""
+    folders = {}
+    for text in inputs:
+        name, equals, folder = text.partition("=")
+        if not equals or not stat.S_ISDIR(file_mode(Path(folder))):
+            raise Refusal(f"--input {text} does not name a folder.", "Write it as --input CHANNEL=FOLDER.")
+        folders[name] = Path(folder).resolve()
+    return folders

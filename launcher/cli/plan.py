@@ -1,14 +1,20 @@
-"""`launch plan`: the resolved plan and the request."""
+"""`launch plan`, `launch check` and `launch schema`: the resolved plan, and what speaks against it.
+
+A check is offline; with `--live` it asks the account as well. Other commands show their plans and findings
+with what is here.
+"""
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from launcher.cli.job_options import (
+from launcher.cli.interaction import (
     AllowEnvOption,
     ClusterOption,
     IgnoreOption,
@@ -18,13 +24,17 @@ from launcher.cli.job_options import (
     plan_offline,
     read,
 )
-from launcher.cli.output import OutputFormat, console, print_json
+from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.failure_modes.model import Finding, Location, Severity, Stage
+from launcher.failure_modes.refusal import Refusal
+from launcher.text.values import without_credentials
 
 if TYPE_CHECKING:
-    from launcher.backends.local.interpreter import Interpreter
-    from launcher.jobs.load import LoadedJob
-    from launcher.planning.request_parts import RequestChannel, SearchedParameter
-    from launcher.planning.request_view import RequestView
+    from rich.console import Console
+
+    from launcher.backends.local.python import Interpreter
+    from launcher.jobs.load_job import LoadedJob
+    from launcher.planning.request_view import RequestChannel, RequestView, SearchedParameter
     from launcher.planning.training_plan import TrainingPlan
 
 
@@ -59,8 +69,8 @@ def plan(
 
 def _show_pair(loaded: LoadedJob, ignore: Sequence[str], output: OutputFormat) -> int:
     from launcher.aws.session import session_region
-    from launcher.cli.source_view import read_code
-    from launcher.session.comparison import prepare_pair
+    from launcher.cli.output import read_code
+    from launcher.session.prepare_plan import prepare_pair
 
     plans = prepare_pair(loaded, session_region=session_region(), source=read_code(loaded), ignore=ignore)
     if output is OutputFormat.JSON:
@@ -73,18 +83,15 @@ def _show_pair(loaded: LoadedJob, ignore: Sequence[str], output: OutputFormat) -
 
 def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -> None:
     from launcher.aws.clients import Clients
-    from launcher.planning.request_diff import request_diff
-    from launcher.planning.shown import shown_earlier, shown_request
-    from launcher.session.comparison import earlier_request
+    from launcher.planning.show_plan import mask_earlier_request, mask_request, request_diff
+    from launcher.session.prepare_plan import earlier_request
 
     earlier = earlier_request(reference, Clients(), plan.region)
-    lines = request_diff(shown_earlier(plan, earlier), shown_request(plan) or {})
+    lines = request_diff(mask_earlier_request(plan, earlier), mask_request(plan) or {})
     if output is OutputFormat.JSON:
         print_json({**plan_json(plan), "diff": lines})
         return
     from rich.text import Text
-
-    from launcher.cli.findings_view import show_findings
 
     screen = console()
     show_findings(screen, plan.findings)
@@ -95,18 +102,17 @@ def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -
 
 def plan_json(plan: TrainingPlan) -> dict[str, Any]:
     """The plan in the shape that `plan` and `--dry-run` print."""
-    from launcher.cli.source_view import source_json
-    from launcher.planning.requirements import planned_requirements
-    from launcher.planning.shown import shown_job, shown_request, shown_text
+    from launcher.cli.output import source_json
+    from launcher.planning.show_plan import list_requirements, mask_job, mask_request, mask_text
 
     source = None if plan.package is None else plan.package.source
-    installed = planned_requirements(plan)
+    installed = list_requirements(plan)
     return {
-        "job": shown_job(plan),
-        "request": shown_request(plan),
+        "job": mask_job(plan),
+        "request": mask_request(plan),
         "version_choice": plan.version_choice and asdict(plan.version_choice),
         "findings": [finding.to_json() for finding in plan.findings],
-        "source": source and source_json(source, lambda text: shown_text(plan, text, ("code",))),
+        "source": source and source_json(source, lambda text: mask_text(plan, text, ("code",))),
         "requirements": installed.to_json() if installed else None,
     }
 
@@ -118,9 +124,8 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
         return
     from rich.syntax import Syntax
 
-    from launcher.cli.findings_view import show_findings, summary_of
     from launcher.cli.output import as_json
-    from launcher.planning.shown import shown_request
+    from launcher.planning.show_plan import mask_request
 
     terminal = console()
     show_findings(terminal, plan.findings)
@@ -130,7 +135,7 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
     show_summary(plan)
     show_settings(plan)
     terminal.print(f"\n[bold]{plan.operation} request[/bold]")
-    terminal.print(Syntax(as_json(shown_request(plan)), "json", background_color="default", word_wrap=True))
+    terminal.print(Syntax(as_json(mask_request(plan)), "json", background_color="default", word_wrap=True))
 
 
 def show_settings(plan: TrainingPlan) -> None:
@@ -138,7 +143,7 @@ def show_settings(plan: TrainingPlan) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from launcher.planning.shown import shown_text
+    from launcher.planning.show_plan import mask_text
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(overflow="fold")
@@ -147,13 +152,13 @@ def show_settings(plan: TrainingPlan) -> None:
     for setting in plan.settings:
         if setting.overridden_by:
             name = setting.overridden_by
-            yours = f"{name}={shown_text(plan, chosen[name], ('environment', name))}"
-            without = shown_text(plan, f"{setting.name}={setting.value}: {setting.reason}")
+            yours = f"{name}={mask_text(plan, chosen[name], ('environment', name))}"
+            without = mask_text(plan, f"{setting.name}={setting.value}: {setting.reason}")
             grid.add_row(Text(yours), Text(f"yours; without it {without}"))
         else:
             grid.add_row(
-                Text(shown_text(plan, f"{setting.name}={setting.value}")),
-                Text(shown_text(plan, setting.reason)),
+                Text(mask_text(plan, f"{setting.name}={setting.value}")),
+                Text(mask_text(plan, setting.reason)),
             )
     console().print("\n[bold]Settings[/bold]")
     console().print(grid)
@@ -161,9 +166,9 @@ def show_settings(plan: TrainingPlan) -> None:
 
 def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> None:
     """Print the lines that tell what will run, and where: on AWS and at what cost, or here by `python`."""
-    from launcher.cli.source_view import source_rows
-    from launcher.planning.cost import cost_in_words
-    from launcher.planning.shown import shown_text
+    from launcher.cli.output import source_rows
+    from launcher.planning.job_cost import cost_in_words
+    from launcher.planning.show_plan import mask_text
 
     view = plan.view
     if view is None or plan.package is None:
@@ -192,7 +197,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
             "checkpoints": view.checkpoints.prefix or "none",
             "output": str(view.output_uri),
         }
-    _print_rows({name: shown_text(plan, text, *_FIELDS.get(name, ())) for name, text in rows.items()})
+    _print_rows({name: mask_text(plan, text, *_FIELDS.get(name, ())) for name, text in rows.items()})
 
 
 _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -223,9 +228,9 @@ def _version(plan: TrainingPlan) -> dict[str, str]:
 
 def _installed(plan: TrainingPlan) -> dict[str, str]:
     """What pip installs before the script starts; nothing where that is nothing."""
-    from launcher.planning.requirements import planned_requirements
+    from launcher.planning.show_plan import list_requirements
 
-    installed = planned_requirements(plan)
+    installed = list_requirements(plan)
     if installed is None:
         return {}
     count = len(installed.packages)
@@ -236,7 +241,7 @@ def _installed(plan: TrainingPlan) -> dict[str, str]:
 
 def _gate(view: RequestView, *, is_chosen: bool) -> dict[str, str]:
     """What comes of hosts that are not sound, and why; nothing where no boot looks at them."""
-    from launcher.planning.request_parts import GATE_OPTION
+    from launcher.planning.request_view import GATE_OPTION
 
     mode = view.boot_options.get(GATE_OPTION)
     if mode is None:
@@ -252,9 +257,9 @@ def _gate(view: RequestView, *, is_chosen: bool) -> dict[str, str]:
 
 def _watchdog(view: RequestView) -> dict[str, str]:
     """After how long without a step the job counts as stalled, and why; nothing where no boot watches it."""
-    from launcher.jobs.watchdog import FIRST_STEP_SECONDS, PAUSES, STALL_SECONDS
-    from launcher.planning.request_parts import FIRST_STEP_OPTION, STALL_OPTION
-    from launcher.text.durations import exact_duration
+    from launcher.jobs.job_sections import FIRST_STEP_SECONDS, PAUSES, STALL_SECONDS
+    from launcher.planning.request_view import FIRST_STEP_OPTION, STALL_OPTION
+    from launcher.text.values import exact_duration
 
     stall = view.boot_options.get(STALL_OPTION)
     if stall is None:
@@ -313,8 +318,8 @@ def _range(searched: SearchedParameter) -> str:
 
 
 def _limits(view: RequestView) -> str:
-    from launcher.planning.request_parts import RESTARTS_OPTION
-    from launcher.text.durations import exact_duration
+    from launcher.planning.request_view import RESTARTS_OPTION
+    from launcher.text.values import exact_duration
 
     limits = [f"{exact_duration(view.max_runtime_seconds)} of running"]
     if view.max_wait_seconds is not None:
@@ -329,7 +334,7 @@ def _limits(view: RequestView) -> str:
 
 def _channel(channel: RequestChannel) -> str:
     """One channel of the request: its name, what it reads and how."""
-    from launcher.planning.request_parts import S3Channel
+    from launcher.planning.request_view import S3Channel
 
     if isinstance(channel, S3Channel):
         return f"{channel.name}: {channel.uri} ({channel.mode}, {channel.distribution})"
@@ -347,3 +352,149 @@ def _print_rows(rows: dict[str, str]) -> None:
         # Text: a value of the user's may look like Rich's markup.
         grid.add_row(name, Text(str(value)))
     console().print(grid)
+
+
+# `launch check`: judge a job file and its plan, offline; with `--live` the account as well.
+
+
+def check(
+    job_file: JobFile,
+    /,
+    *,
+    live: Annotated[
+        bool, Parameter(negative="", help="Look into the AWS account, too; changes nothing.")
+    ] = False,
+    fix: Annotated[
+        bool,
+        Parameter(negative="", help="With --live: add missing security group rules (asks for each group)."),
+    ] = False,
+    yes: Annotated[bool, Parameter(negative="", help="With --fix: add the rules without asking.")] = False,
+    cluster: ClusterOption = None,
+    set_: SetOption = None,
+    allow_env: AllowEnvOption = None,
+    ignore: IgnoreOption = None,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Judge a job file and its plan. Exits with 1 where there are errors.
+
+    Without --live it calls nothing: a named cluster comes from what was last read of it on this machine.
+    """
+
+    if fix and not live:
+        raise Refusal("--fix repairs what --live finds.", "Add --live.")
+    loaded = read(job_file, cluster, set_, allow_env)
+    with loaded.substitutions.refusals():
+        plan = _plan_live(loaded, ignore or (), fix=fix, yes=yes) if live else plan_offline(loaded, ignore)
+    if output is OutputFormat.JSON:
+        print_json({"findings": [finding.to_json() for finding in plan.findings]})
+    else:
+        terminal = console()
+        show_findings(terminal, plan.findings)
+        terminal.print(f"{job_file}: {summary_of(plan.findings)}")
+    return 1 if plan.refused else 0
+
+
+def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool) -> TrainingPlan:
+    from launcher.aws.clients import Clients
+    from launcher.aws.session import session_region
+    from launcher.cli.interaction import LiveView, offer_repairs
+    from launcher.cli.output import read_code
+    from launcher.session.account_checks import gather_subject, judge_subject, rules_to_add
+    from launcher.session.launch_job import plan_with_cluster
+
+    clients = Clients()
+    code = read_code(loaded)
+    plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore, source=code)
+    if plan.request is None or (plan.refused and plan.placeholders):
+        message("AWS was not looked at: fix the findings of the job file first")
+        return plan
+    with LiveView() as view:
+        subject = gather_subject(plan, loaded, clients, on_answer=view.progress)
+    if subject is None:
+        return plan
+    if fix and offer_repairs(rules_to_add(subject, ignore), subject.account.region, clients, yes=yes):
+        with LiveView() as view:
+            subject = gather_subject(plan, loaded, clients, on_answer=view.progress) or subject
+    return judge_subject(plan, subject, loaded, ignore)
+
+
+def schema() -> int:
+    """Print the JSON schema of job files."""
+    from launcher.jobs.specification import job_schema
+
+    print_json(job_schema())
+    return 0
+
+
+# Findings on a terminal, as all commands show them.
+
+
+EXCERPT_WIDTH = 72
+_PRIVATE_FIELDS = re.compile(r"\b(environment|hyperparameters|arguments|secrets)\b")
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+
+
+def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """Print the findings, the worst first: what, where, and what to do.
+
+    Informations on a script are for `launch lint --verbose`: most public scripts have some.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    order = list(Severity)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    told = [each for each in findings if (each.stage, each.severity) != (Stage.SCRIPT, Severity.INFO)]
+    for finding in sorted(told, key=lambda finding: (finding.ignored, order.index(finding.severity))):
+        style = "dim" if finding.ignored else STYLES[finding.severity]
+        body = Text(finding.message)
+        if finding.location is not None:
+            body.append(f"\nat {finding.location}", "dim")
+            body.append(_excerpt(finding.location), "dim")
+        for each in finding.related:
+            body.append(f"\n{each.message}: {each.location}", "dim")
+        if not finding.ignored:
+            body.append(f"\n→ {finding.remedy}")
+        label = "ignored" if finding.ignored else finding.severity.value
+        grid.add_row(Text(label, style), finding.code, body)
+    console.print(grid)
+
+
+def _excerpt(location: Location) -> str:
+    """The line of the file with a caret below the place, or nothing where there is no such line.
+
+    Long lines are cut around the place; tabs count as one column, as in the location. Lines that may
+    hold a secret are not shown, and credentials in addresses are hidden.
+    """
+    line = linecache.getline(location.file, location.line).rstrip("\n").replace("\t", " ")
+    if not line.strip() or _may_hold_secret(location):
+        return ""
+    before = without_credentials(line[: location.column - 1])
+    shown = before + without_credentials(line[location.column - 1 :])
+    start = max(0, len(before) - EXCERPT_WIDTH // 2)
+    return f"\n  {shown[start : start + EXCERPT_WIDTH]}\n  {' ' * (len(before) - start)}^"
+
+
+def _may_hold_secret(location: Location) -> bool:
+    """Whether the line belongs to a field whose values are not for the terminal."""
+    for number in range(location.line, 0, -1):
+        line = linecache.getline(location.file, number)
+        if _PRIVATE_FIELDS.search(line):
+            return True
+        if line[:1].strip() and not line.startswith("#"):
+            return False  # The top-level key that the line belongs to.
+    return False
+
+
+def summary_of(findings: Sequence[Finding]) -> str:
+    """Such as `2 errors, 1 warning`."""
+    counted = [finding for finding in findings if not finding.ignored]
+    parts = []
+    for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning")):
+        number = sum(finding.severity is severity for finding in counted)
+        if number:
+            parts.append(f"{number} {word}{'s' if number > 1 else ''}")
+    return ", ".join(parts) or "no errors"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from launcher.text.controls import without_controls
+from launcher.text.values import without_controls
 
 
 class Terminal(Console):

@@ -17,7 +17,7 @@ from ipaddress import IPv4Network
 from itertools import combinations
 from typing import Final, Literal
 
-from launcher.cluster.training_network import RESERVED_ADDRESSES
+from launcher.cluster.traffic import RESERVED_ADDRESSES
 from launcher.failure_modes.model import Path
 
 LARGEST_NETWORK, SMALLEST_NETWORK = 16, 28

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from launcher.facts.data_file import read_data_file
-from launcher.text.nearest import nearest
+from launcher.facts import read_data_file
+from launcher.text.values import nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,45 +1,161 @@
-"""The cluster file: what is to be provisioned, `clusters/NAME.yaml`, typed and validated.
-
-`ClusterSpec` is its schema and its documentation, `launcher.cluster.cluster_files` reads the file. What comes
-out of the deployment is `launcher.cluster.manifest.Cluster`.
-"""
+"""The access of a cluster file: roles and keys that are there already, and the teams."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
-from launcher.cluster.access_specification import (
-    KEY_ARN,
-    MOST_DATA_BUCKETS,
-    MOST_SECRETS,
-    MOST_TEAMS,
-    RoleArn,
-    RoleSpec,
-    SecretId,
-    TeamName,
-    TeamSpec,
-    check_data_keys,
-    check_secret_keys,
-    check_secrets,
-    check_teams,
-)
 from launcher.cluster.address_slots import MOST_HOSTS, ZoneAddresses
-from launcher.cluster.existing_file_system import check_zone
-from launcher.cluster.existing_vpc import MOST_SUBNETS
 from launcher.cluster.lustre import is_persistent, what_is_possible
-from launcher.cluster.network_specification import PlannedHosts, VpcSpec
-from launcher.cluster.operation_specification import ObservabilitySpec, QueueSpec
-from launcher.cluster.regions import REGION, WITHOUT_BUDGETS, WITHOUT_FSX
-from launcher.cluster.room_for_hosts import check_room, check_zones_of_network
+from launcher.cluster.names import CLUSTER_NAME, REGION, SECRET_ID, WITHOUT_BUDGETS, WITHOUT_FSX, check_zones
+from launcher.cluster.network_section import (
+    MOST_SUBNETS,
+    PlannedHosts,
+    VpcSpec,
+    check_room,
+    check_zones_of_network,
+)
 from launcher.cluster.section import BucketName, Section, refuse
-from launcher.cluster.stack_names import CLUSTER_NAME
-from launcher.cluster.storage_specification import BucketsSpec, LustreSpec
-from launcher.cluster.zones import check_zones
-from launcher.failure_modes.model import Figure
+from launcher.cluster.storage_section import BucketsSpec, LustreSpec, check_zone
+from launcher.documents.document import field_error
+from launcher.failure_modes import job_file
+from launcher.failure_modes.model import Figure, Source
 
-FIGURES = (Figure("32", "characters of a cluster's name, a bound of our own", None),)
+KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
+"""The ARN of a KMS key; those of aliases are not taken by IAM policies."""
+
+MOST_DATA_BUCKETS = 100
+"""With the longest names they take three of the ten managed policies that a role may have by default
+(IAM user guide, reference_iam-quotas), on the side of the jobs as of those who launch."""
+
+MOST_SECRETS = 20
+"""With the longest names they take two more of those ten managed policies."""
+
+MOST_TEAMS = 20
+"""Each has a managed policy of its own; the access stack stays far below 500 resources."""
+
+RoleArn = Annotated[
+    str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$")
+]
+"""The ARN of a role, in full, with its path."""
+
+TeamName = Annotated[str, StringConstraints(pattern=r"^[a-z](-?[a-z0-9])*$", max_length=16)]
+"""Lower-case letters, digits and single hyphens: what the names of jobs and prefixes on S3 can begin with."""
+
+
+class RoleSpec(Section):
+    """The roles of the cluster: one that is there already, and a boundary of those that are created."""
+
+    existing: RoleArn | None = Field(
+        default=None,
+        description="ARN of an execution role of the same account, for the jobs; none is created. What it "
+        "lacks is told by `launch check --live`.",
+    )
+    permissions_boundary: (
+        Annotated[
+            str,
+            StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+$"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="ARN of a managed policy that bounds every role that is created, those of the CDK's own "
+        "functions too. It must allow what they need.",
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> RoleSpec:
+        if self.existing is None and self.permissions_boundary is None:
+            raise field_error(
+                "`role` names neither a role nor a boundary",
+                remedy="Give `existing` or `permissions_boundary`, or leave out `role`.",
+                mode=job_file.INVALID_VALUE,
+            )
+        return self
+
+
+class TeamSpec(Section):
+    """One of the teams that share the cluster."""
+
+    launchers: list[RoleArn] = Field(
+        default_factory=list,
+        max_length=5,
+        description="ARNs of the roles through which the team launches, in full, with their paths; as "
+        "`launchers` of the cluster.",
+    )
+
+
+SecretId = Annotated[str, StringConstraints(pattern=SECRET_ID)]
+"""A secret of AWS Secrets Manager, by its name or its ARN."""
+
+
+def check_secrets(secrets: Sequence[str]) -> None:
+    """Refuse a secret that is there twice."""
+    for position, secret in enumerate(secrets):
+        if secret in secrets[:position]:
+            refuse(f"{secret!r} is there twice", remedy="Name it once.", below=(position,))
+
+
+def check_secret_keys(keys: Sequence[str], *, region: str | None, secrets: Sequence[str]) -> None:
+    """Refuse what is no key, a key of another region, one twice, and keys of no secret."""
+    _check_keys(keys, region=region, of="secret")
+    if keys and not secrets:
+        refuse(
+            "there is no secret that the keys could be of",
+            remedy="Name the secrets in `secrets`, or leave out `secret_keys`.",
+        )
+
+
+def check_data_keys(keys: Sequence[str], *, region: str | None, buckets: Iterable[str]) -> None:
+    """Refuse what is no key, a key of another region, one twice, and keys of no bucket."""
+    _check_keys(keys, region=region, of="bucket")
+    if keys and not any(buckets):
+        refuse(
+            "there is no bucket that the keys could be of: neither `data_buckets` nor existing `buckets`",
+            remedy="Name the buckets, or leave out `data_keys`.",
+        )
+
+
+def _check_keys(keys: Sequence[str], *, region: str | None, of: str) -> None:
+    for position, key in enumerate(keys):
+        arn = KEY_ARN.fullmatch(key)
+        if arn is None:
+            refuse(
+                f"{key!r} is not the ARN of a KMS key",
+                remedy="An ARN looks like arn:aws:kms:us-west-2:123456789012:key/1234abcd-...",
+                below=(position,),
+            )
+        elif region is not None and arn["region"] != region:
+            refuse(
+                f"the key is in {arn['region']}, the cluster in {region}; a {of}'s key is of its region",
+                remedy=f"Name the keys of {of}s in the cluster's region.",
+                below=(position,),
+            )
+        if key in keys[:position]:
+            refuse(f"{key!r} is there twice", remedy="Name it once.", below=(position,))
+
+
+def check_teams(teams: Mapping[str, TeamSpec]) -> None:
+    """Refuse teams of which one's jobs or resources would look like another one's."""
+    for name in teams:
+        for other in teams:
+            if name != other and name.replace("-", "") == other.replace("-", ""):
+                refuse(
+                    f"{name!r} and {other!r} differ in hyphens only, which names of resources do not have",
+                    remedy="Rename one of the two teams.",
+                    below=(name,),
+                )
+            if name.startswith(f"{other}-"):
+                refuse(
+                    f"the jobs of {name!r} would begin with {other + '-'!r}, as those of {other!r} do",
+                    remedy="Rename one of the two teams.",
+                    below=(name,),
+                )
+
 
 AWS_MANAGED, NEW_KEY = "aws-managed", "new-key"
 """The values of `encryption` that are not the ARN of a key."""
@@ -304,3 +420,84 @@ class ClusterSpec(Section):
 
 def _capacity(lustre: LustreSpec | None) -> int:
     return 0 if lustre is None or lustre.capacity_gib is None else lustre.capacity_gib
+
+
+LOG_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
+    *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""For how long CloudWatch Logs keeps a group (API reference, PutRetentionPolicy)."""
+
+_RETENTION = Source("botocore service model logs: PutRetentionPolicy", date(2026, 11, 22))
+FIGURES = (
+    Figure("32", "characters of a cluster's name, a bound of our own", None),
+    Figure("0.5", "a weight factor, as an example", None),
+    *(Figure(str(days), "days that CloudWatch Logs can keep logs", _RETENTION) for days in LOG_DAYS),
+)
+
+
+class QueueSpec(Section):
+    """A queue of AWS Batch in front of SageMaker, through which a team shares the capacity."""
+
+    max_instances: int | None = Field(
+        default=None,
+        ge=1,
+        description="Hosts that all jobs of the queue may use at the same time; by default those planned.",
+    )
+    shares: dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,254}\*?$")],
+        Annotated[float, Field(ge=0.0001, le=999.9999)],
+    ] = Field(
+        default_factory=dict,
+        description="Weight factors by share identifier (a team, or a prefix that ends in *); a lower one "
+        "gets more: 0.5 gets twice the hosts of 1. Without shares, first in is first out.",
+    )
+
+    @field_validator("shares")
+    @classmethod
+    def _do_not_overlap(cls, shares: dict[str, float]) -> dict[str, float]:
+        for name in shares:
+            for prefix in shares:
+                if name != prefix and prefix.endswith("*") and name.startswith(prefix[:-1]):
+                    # AWS Batch API reference, ShareAttributes.
+                    refuse(
+                        f"{name!r} is one of {prefix!r}; share identifiers may not overlap",
+                        remedy="Name each team in one share only.",
+                        below=(name,),
+                    )
+        return shares
+
+
+class ObservabilitySpec(Section):
+    """What is watched, and who is notified."""
+
+    email: str | None = Field(
+        default=None,
+        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
+        description="Address that is asked to subscribe to the topic.",
+    )
+    monthly_budget_usd: int | None = Field(
+        default=None, ge=1, description="Warn when the region's cost of a month comes near to this."
+    )
+    idle_gpu_minutes: int = Field(
+        default=30, ge=5, le=1440, description="Warn when a host's GPUs do nothing for so long."
+    )
+    free_capacity_percent: int = Field(
+        default=10, ge=1, le=99, description="Warn when less of the file system is free."
+    )
+    job_log_days: int | None = Field(
+        default=None,
+        description="Days for which the logs of training jobs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 120, "
+        "150, 180, 365 or another number that CloudWatch Logs has. They are those of all jobs of the account "
+        "in the region, as SageMaker has one log group there. Left as it is when left out.",
+    )
+
+    @field_validator("job_log_days")
+    @classmethod
+    def _is_a_retention(cls, days: int | None) -> int | None:
+        if days is not None and days not in LOG_DAYS:
+            refuse(
+                f"CloudWatch Logs keeps nothing for {days} days",
+                remedy=f"Use one of {', '.join(map(str, LOG_DAYS))}.",
+            )
+        return days

@@ -1,23 +1,33 @@
-"""From the lines of a job's hosts, and what the service says of it, to why it failed."""
+"""The two ways to ask: why a job failed, and what its lines say against its success.
+
+`diagnose` takes the lines of all hosts and what the service says when a job has ended; `SuccessReader`
+reads along while it is followed, for a job of which its place will say that it completed.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from launcher.diagnosis.attempts import cut_at_restart
-from launcher.diagnosis.attribution import judge
-from launcher.diagnosis.ending import Ending
-from launcher.diagnosis.evidence.found import together
-from launcher.diagnosis.evidence.kernel_log import timely
-from launcher.diagnosis.evidence.model import FileEvidence
-from launcher.diagnosis.formats.json_events import unfolded
-from launcher.diagnosis.model import Diagnosis
-from launcher.diagnosis.ranks import table_of
-from launcher.diagnosis.reader import LogReader
-from launcher.diagnosis.reason import signs_of
-from launcher.diagnosis.record import LogRecord, LogStream
-from launcher.diagnosis.remedies.asked_job import NOTHING_ASKED, AskedJob
+from launcher.diagnosis.evidence.collect import combine_evidence
+from launcher.diagnosis.evidence.dumps import FileEvidence
+from launcher.diagnosis.evidence.host_records import demote_untimely
+from launcher.diagnosis.logs.attempts import cut_at_restart
+from launcher.diagnosis.logs.events import unfold_events
+from launcher.diagnosis.logs.lines import LogRecord, LogStream, parse, shown
+from launcher.diagnosis.match.prefilter import alternation
+from launcher.diagnosis.match.rows import rows_matching
+from launcher.diagnosis.model import Diagnosis, Ending
+from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
+from launcher.diagnosis.signatures.table import SIGNATURES
+from launcher.diagnosis.signs.group_lines import WORLD_LITERALS, WorldSizes
+from launcher.diagnosis.signs.ranks import table_of
+from launcher.diagnosis.signs.reader import LogReader
+from launcher.diagnosis.signs.sightings import Sighting, sighting_of, signs_of_service
+from launcher.diagnosis.verdict.causes import attribute_failure
+from launcher.failure_modes import checkpoints, distribution
+from launcher.failure_modes.model import Finding, Severity, Stage
 
 
 def diagnose(
@@ -37,7 +47,7 @@ def diagnose(
     does not grow with it. `failure_reason` and `secondary_status` are the service's (the phase of a
     JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
     cause but that the ranks never met (DIST008), which ends no job: what the lines advise remains. What
-    followed from a stop is no failure (see `stops`).
+    followed from a stop is no failure (see `verdict.causes`).
     `evidence` is what files besides the logs say; it is asked for when all lines have been read. `job` is
     what it was asked to be, whose numbers the remedy names.
     """
@@ -47,15 +57,15 @@ def diagnose(
         lines = _counting_later(lines, ending.stop.at, late)
     if ending.restarted is not None:
         lines = cut_at_restart(lines, ending.restarted)
-    reading = LogReader(job.processes_per_host).read(unfolded(lines), streams)
-    beside = together([*evidence, FileEvidence(stacks=reading.stacks)])
+    reading = LogReader(job.processes_per_host).read(unfold_events(lines), streams)
+    beside = combine_evidence([*evidence, FileEvidence(stacks=reading.stacks)])
     reading.sightings.extend(beside.sightings)
     last, ended_well = reading.closing.last_time, bool(reading.ended_well)
-    reading.sightings.extend(timely(beside.of_hosts, last, ended_well=ended_well))
+    reading.sightings.extend(demote_untimely(beside.of_hosts, last, ended_well=ended_well))
     reading.ranks = table_of((*reading.ranks, *beside.rows))
     reading.unread = beside.unread
     reading.world_size = max(reading.world_size, beside.world_size or 0)
-    return judge(reading, signs_of(failure_reason, secondary_status), ending, late, job)
+    return attribute_failure(reading, signs_of_service(failure_reason, secondary_status), ending, late, job)
 
 
 def _counting_later(lines: Iterable[LogRecord], at: float, late: Counter[str]) -> Iterator[LogRecord]:
@@ -64,3 +74,52 @@ def _counting_later(lines: Iterable[LogRecord], at: float, late: Counter[str]) -
         if line.time is not None and line.time >= at:
             late[line.host] += 1
         yield line
+
+
+_SAID = ("slipway: DIST008 ", "slipway: CKPT007 ")
+_ROWS = [row for row in SIGNATURES if row.example.startswith(_SAID)]
+"""What the boot of a job says that completed."""
+
+_LITERALS = re.compile(alternation([*(row.literal for row in _ROWS), *WORLD_LITERALS]))
+_LONGEST_REMEDY = 1000
+
+
+class SuccessReader:
+    """Reads the lines of a job as they come, a few of them closely; `warnings` are for one that completed."""
+
+    def __init__(self) -> None:
+        self._worlds = WorldSizes()
+        self._said: dict[str, Sighting] = {}
+        self._index = 0
+
+    def read(self, lines: Sequence[LogRecord]) -> None:
+        """Take the next lines into account; those of one host in their order, hosts in any."""
+        if _LITERALS.search("\n".join([line.text for line in lines]).lower()):
+            for number, line in enumerate(lines):
+                if _LITERALS.search(line.text.lower()):
+                    self._look_at(line, self._index + number)
+        self._index += len(lines)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """That the ranks never met (DIST008), and that work was lost (CKPT007); each once."""
+        apart = self._said.get(distribution.RANKS_NEVER_MET.code) or self._worlds.never_met()
+        lost = self._said.get(checkpoints.PATH_NOT_KEPT.code)
+        return tuple(_warning(sign) for sign in (apart, lost) if sign is not None)
+
+    def _look_at(self, line: LogRecord, index: int) -> None:
+        parsed = parse(line.text)
+        self._worlds.read(parsed, line.host, index, line.time)
+        for row, captured in rows_matching(parsed.text, _ROWS):
+            sign = sighting_of(row, captured, parsed, line.text, host=line.host, index=index, time=line.time)
+            self._said.setdefault(row.code, sign)
+
+
+def _warning(sign: Sighting) -> Finding:
+    return sign.mode.finding(
+        Stage.LOG,
+        shown(sign.what),
+        remedy=None if sign.remedy is None else shown(sign.remedy, _LONGEST_REMEDY),
+        severity=Severity.WARNING,
+        subject=sign.subject,
+    )

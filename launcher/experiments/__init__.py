@@ -1,6 +1,6 @@
-"""Experiments with a job: what is run to learn something about it, and what the runs say.
+"""Runs that are made to learn something: the ladder of `launch ladder` and the pair of `launch pair`.
 
-Pure: jobs, what a script offers and what runs printed go in, the runs to make and what they show come out.
-Carrying them out is the session's. There are two: `ladder`, one job from one process to all its hosts, and
-`pair`, two runs that differ in one thing.
+`ladder_rungs` says which runs a ladder has, from one process to all hosts, and what the first that breaks
+points at. `run_measures` makes losses and rates of the lines of one run, `run_comparison` holds two runs
+against each other. Nothing is started here: `launcher.session.runs` carries the experiments out.
 """

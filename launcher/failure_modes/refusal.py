@@ -22,3 +22,11 @@ class AwsRefusal(Refusal):
     """AWS refused a call, or cannot be reached; the exit code is 3."""
 
     exit_code = 3
+
+
+class UnusableSession(AwsRefusal):
+    """No credentials, none that AWS takes, no region, a wrong configuration: every call would end so."""
+
+
+class Unreachable(AwsRefusal):
+    """No answer of AWS came: the network, a name, a proxy, a sign-in page or a timeout."""

@@ -21,7 +21,7 @@ R = TypeVar("R")
 ROOMS = (
     "launcher.documents",
     "launcher.jobs",
-    "launcher.scripts",
+    "launcher.program",
     "launcher.rules",
     "launcher.planning",
     "launcher.diagnosis",

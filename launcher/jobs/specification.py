@@ -13,25 +13,43 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from launcher.documents.document import AsWritten, is_null
-from launcher.documents.validation import refusal
+from launcher.documents.document import AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Figure, Path
-from launcher.jobs.checkpoint import CHECKPOINT_CHANNEL, Checkpoint
-from launcher.jobs.code import Code, Framework
-from launcher.jobs.debug import Debug
-from launcher.jobs.inputs import RESERVED_CHANNEL, Channel, ChannelName, Input
-from launcher.jobs.ladder import Ladder
-from launcher.jobs.metrics import MetricName, MetricRegex
-from launcher.jobs.mlflow import Mlflow
-from launcher.jobs.network import Network
-from launcher.jobs.resources import Resources
-from launcher.jobs.secrets import SECRETS_VARIABLE, SecretId, SecretVariable, check_secrets
-from launcher.jobs.tuning import Tuning, check_beside
-from launcher.jobs.values import Duration, Part, RoleArn, S3Uri, ScalarText, Size
-from launcher.jobs.watchdog import Watchdog, WatchdogLimits
-from launcher.text.nearest import nearest
+from launcher.jobs.job_sections import (
+    CHECKPOINT_CHANNEL,
+    RESERVED_CHANNEL,
+    Channel,
+    ChannelName,
+    Checkpoint,
+    Code,
+    Debug,
+    Framework,
+    Input,
+    Ladder,
+    Mlflow,
+    Network,
+    Resources,
+    Watchdog,
+    WatchdogLimits,
+)
+from launcher.jobs.tuning import Tuning, check_tuning_section
+from launcher.jobs.values import (
+    SECRETS_VARIABLE,
+    Duration,
+    MetricName,
+    MetricRegex,
+    Part,
+    RoleArn,
+    S3Uri,
+    ScalarText,
+    SecretId,
+    SecretVariable,
+    Size,
+    check_secrets,
+)
+from launcher.text.values import nearest
 
 FIGURES = (Figure("28", "days of MaxRuntimeInSeconds, at most", sources.TRAINING_JOB_API),)
 
@@ -220,7 +238,7 @@ class JobSpec(Part):
     @classmethod
     def _not_the_boots(cls, value: dict[str, str]) -> dict[str, str]:
         if SECRETS_VARIABLE in value:
-            raise refusal(
+            raise field_error(
                 f"{SECRETS_VARIABLE} is how the launcher tells the boot of secrets",
                 remedy="Name the secrets in `secrets`.",
                 below=(SECRETS_VARIABLE,),
@@ -248,7 +266,7 @@ class JobSpec(Part):
             and value.lustre is not None
             and CHECKPOINT_CHANNEL in info.data.get("inputs", {})
         ):
-            raise refusal(
+            raise field_error(
                 f"it is mounted as the channel `{CHECKPOINT_CHANNEL}`, and `inputs` has one of that name",
                 remedy=f"Rename the channel `inputs.{CHECKPOINT_CHANNEL}`, or remove one of the two.",
                 below=("lustre",),
@@ -260,7 +278,7 @@ class JobSpec(Part):
     def _fits_the_job(cls, value: Tuning | None, info: ValidationInfo) -> Tuning | None:
         # A field that is wrong itself is missing here, and was reported already.
         if value is not None and "hyperparameters" in info.data and "metrics" in info.data:
-            check_beside(value, info.data["hyperparameters"], info.data["metrics"])
+            check_tuning_section(value, info.data["hyperparameters"], info.data["metrics"])
         return value
 
     @field_validator("ignore")

@@ -14,10 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from launcher.documents.document import AsWritten
-from launcher.documents.validation import refusal
-from launcher.jobs.metrics import MetricName, MetricRegex
-from launcher.jobs.values import Duration, Part
+from launcher.documents.document import AsWritten, field_error
+from launcher.jobs.values import Duration, MetricName, MetricRegex, Part
 
 HYPERBAND_EPOCHS = ("epochs", "numepochs", "n-epochs", "n_epochs", "num_epochs")
 """The hyperparameters in which Hyperband looks for its largest resource (HyperbandStrategyConfig)."""
@@ -96,12 +94,12 @@ class Range(Part):
 
     def _check_type(self, *whole: bool) -> None:
         if self.type is None and all(whole):
-            raise refusal(
+            raise field_error(
                 f"{self.min} to {self.max} may mean whole numbers only or every number between them",
                 remedy="Add `type: integer` or `type: continuous`.",
             )
         if self.type == "integer" and not all(whole):
-            raise refusal(
+            raise field_error(
                 f"an integer range cannot go from {self.min} to {self.max}",
                 remedy="Write both without point and exponent, or use `type: continuous`.",
                 below=("type",),
@@ -109,13 +107,13 @@ class Range(Part):
 
     def _check_scaling(self, low: float, high: float) -> None:
         if self.scaling == "logarithmic" and low <= 0:
-            raise refusal(
+            raise field_error(
                 f"a logarithmic scale has numbers above 0 only, and min is {low}",
                 remedy="Raise `min`, or use `scaling: linear`.",
                 below=("scaling",),
             )
         if self.scaling == "reverse-logarithmic" and (self.type == "integer" or low < 0 or high >= 1):
-            raise refusal(
+            raise field_error(
                 f"a reverse logarithmic scale has numbers from 0 to below 1 only, not {low} to {high}",
                 remedy="Use `scaling: linear` or `logarithmic`.",
                 below=("scaling",),
@@ -164,24 +162,24 @@ class Tuning(Part):
         if self.strategy == "Grid":
             self._check_grid()
         elif self.max_jobs is None:
-            raise refusal(
+            raise field_error(
                 f"the strategy {self.strategy} needs `max_jobs`, which bounds what the tuning job costs",
                 remedy="Add `max_jobs`, such as 20.",
             )
         if self.parallel > self.jobs:
-            raise refusal(
+            raise field_error(
                 f"{self.parallel} jobs at a time are more than the {self.jobs} there are in all",
                 remedy=f"Set `parallel` to {self.jobs} or less.",
                 below=("parallel",),
             )
         if self.strategy == "Hyperband" and self.early_stopping:
-            raise refusal(
+            raise field_error(
                 "Hyperband stops jobs by itself, and the service refuses early stopping beside it",
                 remedy="Remove `early_stopping`.",
                 below=("early_stopping",),
             )
         if self.strategy != "Hyperband" and self.hyperband is not None:
-            raise refusal(
+            raise field_error(
                 f"the strategy is {self.strategy}, which takes no `hyperband`",
                 remedy="Remove `hyperband`, or set `strategy: Hyperband`.",
                 below=("hyperband",),
@@ -191,13 +189,13 @@ class Tuning(Part):
     def _check_grid(self) -> None:
         for name, varied in self.ranges.items():
             if varied.values is None:
-                raise refusal(
+                raise field_error(
                     f"a grid is made of lists of values, and {name} is a range of numbers",
                     remedy="Write its values as a list, or use another strategy.",
                     below=("ranges", name),
                 )
         if self.max_jobs not in (None, self._combinations()):
-            raise refusal(
+            raise field_error(
                 f"the grid has {self._combinations()} combinations, and the service tries all of them",
                 remedy="Leave `max_jobs` out, or use `strategy: Random`.",
                 below=("max_jobs",),
@@ -207,14 +205,16 @@ class Tuning(Part):
         return math.prod(len(varied.values or ()) for varied in self.ranges.values())
 
 
-def check_beside(tuning: Tuning, hyperparameters: Mapping[str, Any], metrics: Mapping[str, str]) -> None:
+def check_tuning_section(
+    tuning: Tuning, hyperparameters: Mapping[str, Any], metrics: Mapping[str, str]
+) -> None:
     """Refuse what contradicts the rest of the job file: hyperparameters given twice, a metric nothing reads.
 
     Raises PydanticCustomError, placed below `tuning`.
     """
     for name in tuning.ranges:
         if name in hyperparameters:
-            raise refusal(
+            raise field_error(
                 f"{name} has a fixed value in `hyperparameters` too, and the service takes only one of them",
                 remedy=f"Remove {name} here or from `hyperparameters`.",
                 below=("ranges", name),
@@ -222,7 +222,7 @@ def check_beside(tuning: Tuning, hyperparameters: Mapping[str, Any], metrics: Ma
     _check_objective(tuning.objective, metrics)
     resource = tuning.hyperband.max_resource if tuning.hyperband else None
     if tuning.strategy == "Hyperband" and resource is None and not {*HYPERBAND_EPOCHS} & {*hyperparameters}:
-        raise refusal(
+        raise field_error(
             "Hyperband does not know how long a job may run: neither `hyperband.max_resource` nor a "
             f"hyperparameter called {', '.join(HYPERBAND_EPOCHS)} is given",
             remedy="Add `hyperband: {max_resource: N}` with the number of epochs.",
@@ -233,13 +233,13 @@ def check_beside(tuning: Tuning, hyperparameters: Mapping[str, Any], metrics: Ma
 def _check_objective(objective: Objective, metrics: Mapping[str, str]) -> None:
     known = metrics.get(objective.metric)
     if objective.regex is None and known is None:
-        raise refusal(
+        raise field_error(
             f"nothing says how {objective.metric} stands in the log, so no job could be judged",
             remedy='Add `regex`, such as "eval_loss=([0-9.]+)", or the metric to `metrics`.',
             below=("objective", "metric"),
         )
     if None not in (objective.regex, known) and objective.regex != known:
-        raise refusal(
+        raise field_error(
             f"{objective.metric} has another regular expression in `metrics`",
             remedy="Remove `regex` here; that of `metrics` is used.",
             below=("objective", "regex"),

@@ -1,15 +1,20 @@
-"""Value types of the job file: they parse what people write and hold one plain unit."""
+"""Value types of the job file: they parse what people write and hold one plain unit.
+
+Durations, sizes, URIs, the regular expressions of `metrics`, and the ids of `secrets`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from launcher.documents.validation import FilePart
-from launcher.text.uris import BUCKET_NAME
+from launcher.cluster.names import SECRET_ID
+from launcher.documents.document import FilePart, field_error
+from launcher.text.values import BUCKET_NAME
 
 
 class Part(FilePart):
@@ -109,3 +114,84 @@ S3Uri = Annotated[str, Field(pattern=rf"^s3://{BUCKET_NAME}(/.*)?$")]
 
 RoleArn = Annotated[str, Field(pattern=r"^arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+$")]
 """The ARN of an IAM role (pattern of the SageMaker API model, RoleArn)."""
+
+
+# `metrics`: what is read from the log of a job, by regular expressions.
+
+
+def _with_one_group(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    if groups != 1:
+        raise ValueError(
+            f"{pattern!r} has {groups or 'no'} groups; write one, ( ), around the number, and (?: ) "
+            "for any other"
+        )
+    return pattern
+
+
+MetricRegex = Annotated[
+    str, StringConstraints(strip_whitespace=False, min_length=1), AfterValidator(_with_one_group)
+]
+"""A regular expression whose one group captures the number, searched in every line of the log.
+
+Source: SageMaker developer guide, automatic-model-tuning-define-metrics-variables.
+"""
+
+MetricName = Annotated[str, Field(min_length=1, max_length=255)]
+"""MetricName of the SageMaker API model."""
+
+
+# `secrets`: variables of the script's environment whose values AWS Secrets Manager keeps.
+
+
+SECRETS_VARIABLE: Final = "SLIPWAY_SECRETS"
+"""The environment variable that tells the boot which secrets to fetch (`slipway/job_secrets.py`): JSON, from
+the name of each variable to the name or the ARN of its secret."""
+
+_RESERVED = {
+    "AWS_": "the AWS SDKs in the container would take it for their own instead of the job's role",
+    "SM_": "SageMaker's variables begin so, and the boot sets them",
+    "SLIPWAY_": "the launcher's own variables begin so",
+}
+_ID = re.compile(SECRET_ID)
+
+
+def _known_form(value: str) -> str:
+    if not _ID.fullmatch(value):
+        # Not shown: whoever mistakes the field writes the secret itself.
+        raise field_error(
+            "this is neither the name of a secret in AWS Secrets Manager nor its ARN",
+            remedy="Write the secret's name, or its ARN as `aws secretsmanager list-secrets` prints it; "
+            "never its value.",
+        )
+    return value
+
+
+SecretVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+"""The name of an environment variable."""
+
+SecretId = Annotated[
+    str, AfterValidator(_known_form), WithJsonSchema({"type": "string", "pattern": SECRET_ID})
+]
+"""The name of a secret, or its ARN."""
+
+
+def check_secrets(secrets: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Refuse variables that are in `environment` too, and those that belong to others."""
+    for name in secrets:
+        if name in environment:
+            raise field_error(
+                f"{name} is in `environment` as well: the script would get one of the two values",
+                remedy="Remove one of the two.",
+                below=(name,),
+            )
+        for prefix, reason in _RESERVED.items():
+            if name.upper().startswith(prefix):
+                raise field_error(
+                    f"a secret cannot be given as {name}: {reason}",
+                    remedy="Give it another name, and let the script read that.",
+                    below=(name,),
+                )

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from launcher.cluster.templates import Template, resources
-from launcher.facts.data_file import read_data_file
+from launcher.cluster.files import Template, resources
+from launcher.facts import read_data_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """One HTML page that tells a run: what happened, who did what when, and what was planned.
 
-Lines are read once into bounded summaries (`reading.py`), `run_report.py` is the plain data of a page, and
-`page.py` makes the page of it. Nothing here reads files or asks AWS.
+Lines are read once into bounded summaries (`summaries`), `run_report` is the plain data of a page, made of
+them and of what the session gathers, `plan_summary` what is kept of the plan. `sentences` are the words of
+the page, `page` makes HTML of all of it. Nothing here reads files or asks AWS.
 """

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from launcher.planning.cost import cost_in_words, estimate_cost
-from launcher.planning.masked import masked
-from launcher.planning.shown import shown_job, shown_request, shown_text
+from launcher.planning.job_cost import cost_in_words, estimate_cost
+from launcher.planning.show_plan import find_credentials, mask_job, mask_request, mask_text
 from launcher.planning.training_plan import TrainingPlan
 from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting
 
 
 def summary_of_plan(plan: TrainingPlan) -> PlannedRun:
     """What is told of a plan, without the values of variables and credentials."""
-    view, credentials = plan.view, masked(plan)
+    view, credentials = plan.view, find_credentials(plan)
     estimate = None if view is None else estimate_cost(view, plan.region)
     return PlannedRun(
         findings=tuple(
@@ -22,8 +21,8 @@ def summary_of_plan(plan: TrainingPlan) -> PlannedRun:
             for each in map(credentials.finding, plan.findings)
         ),
         settings=tuple(_settings(plan)),
-        request=shown_request(plan),
-        job=shown_job(plan),
+        request=mask_request(plan),
+        job=mask_job(plan),
         cost="" if view is None else cost_in_words(view, plan.region),
         usd_per_hour=None if estimate is None else estimate.per_hour,
     )
@@ -69,8 +68,8 @@ def _settings(plan: TrainingPlan) -> list[PlannedSetting]:
     settings = []
     for each in plan.settings:
         name = each.overridden_by
-        yours = None if name is None else f"{name}={shown_text(plan, chosen[name], ('environment', name))}"
+        yours = None if name is None else f"{name}={mask_text(plan, chosen[name], ('environment', name))}"
         settings.append(
-            PlannedSetting(each.name, shown_text(plan, each.value), shown_text(plan, each.reason), yours)
+            PlannedSetting(each.name, mask_text(plan, each.value), mask_text(plan, each.reason), yours)
         )
     return settings

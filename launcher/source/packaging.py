@@ -1,20 +1,31 @@
 """What a job's `code` channel holds: the boot and the user's source, packed deterministically.
 
-The same files give the same digest, which is the key under which they are uploaded: a job's request says
-by its URI which code it runs, and code that lies there already is not sent again.
+The same files give the same digest, which is the key under which they are uploaded: a job's request says by
+its URI which code it runs, and code that lies there already is not sent again.
+
+The boot goes without its docstrings: a container has no reader for them. Lines keep their numbers, so that a
+traceback from a container leads to the line in the repository. What is packed lies in temporary folders, gone
+after use, and found again where a launcher was killed.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import fcntl
 import hashlib
 import importlib.util
+import os
+import shutil
+import stat
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from launcher.documents.files import open_regular
-from launcher.source.archive import archive_blocks, unreadable
-from launcher.source.errors import SourceError
-from launcher.source.prose import without_docstrings
+from launcher.documents.regular_files import open_regular
+from launcher.source.archive import archive_blocks, unreadable_file
+from launcher.source.folder_walk import SourceError
 from launcher.source.tree import SourceTree
 
 BOOT_NAME = "slipway.pyz"
@@ -26,7 +37,7 @@ SOURCE_NAME = "source.tar.gz"
 _BOOT_PACKAGE = "slipway"
 _BOOT_MAIN = "import sys\n\nfrom slipway.boot import main\n\nsys.exit(main())\n"
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
-_CHUNK = 1024 * 1024
+_COPY_BYTES = 1024 * 1024
 _COMPRESSION = 6
 """zlib's own default: three times as fast as 9 for about one per cent more."""
 
@@ -85,7 +96,7 @@ def build_source(source: SourceTree, path: Path) -> None:
         for block in archive_blocks(source.files):
             digest.update(block)
             compressed.write(block)
-    _check(source, digest.hexdigest())
+    _check_digest(source, digest.hexdigest())
 
 
 def _copy_packed(source: SourceTree, path: Path) -> None:
@@ -101,15 +112,15 @@ def _copy_packed(source: SourceTree, path: Path) -> None:
         with gzip.open(path) as content:
             # No further than what was planned: another archive may have no end.
             left = source.archive_bytes + 1
-            while left and (block := content.read(min(left, _CHUNK))):
+            while left and (block := content.read(min(left, _COPY_BYTES))):
                 digest.update(block)
                 left -= len(block)
     except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(source.folder, error) from error
-    _check(source, digest.hexdigest())
+        raise unreadable_file(source.folder, error) from error
+    _check_digest(source, digest.hexdigest())
 
 
-def _check(source: SourceTree, digest: str) -> None:
+def _check_digest(source: SourceTree, digest: str) -> None:
     if digest != source.digest:
         raise SourceError(
             f"the code in {source.folder} is no longer what was planned.",
@@ -140,3 +151,113 @@ def _boot_folder() -> Path:
             "Install the launcher again.",
         )
     return Path(specification.submodule_search_locations[0])
+
+
+# Python source without its docstrings.
+
+
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""The fields of a statement that hold statements, or what holds them."""
+
+
+def without_docstrings(source: str) -> str:
+    """The source with empty docstrings: it does the same, and every line is where it was.
+
+    Raises SyntaxError for what is not Python.
+    """
+    lines = source.splitlines(keepends=True)
+    for text in _docstrings(source):
+        assert text.end_lineno is not None and text.end_col_offset is not None
+        first, last = text.lineno - 1, text.end_lineno - 1
+        before = lines[first].encode()[: text.col_offset].decode()
+        behind = lines[last].encode()[text.end_col_offset :].decode()
+        blank = ["\n"] * (last - first)
+        lines[first : last + 1] = [f'{before}""{behind}', *blank]
+    return "".join(lines)
+
+
+def _docstrings(source: str) -> list[ast.Constant]:
+    """The texts that are statements of their own."""
+    texts: list[ast.Constant] = []
+    nodes: list[ast.AST] = [ast.parse(source)]
+    for node in nodes:
+        if isinstance(node, ast.Expr):
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                texts.append(node.value)
+            continue
+        # Most nodes stand below expressions, which hold no statements: looking at all takes thrice as long.
+        for block in _BLOCKS:
+            nodes.extend(getattr(node, block, ()))
+    return texts
+
+
+# Temporary folders for what is packed: gone after use, and found again where a launcher was killed.
+
+
+SCRATCH_PREFIX = "slipway-"
+"""What the folders' names begin with."""
+
+UNMARKED_SECONDS = 7 * 24 * 3600.0
+"""How old a folder without an owner's lock must be to count as left behind: one that is only being made has
+none yet, and versions before this one made none."""
+
+_LOCK = ".in-use"
+
+
+@contextlib.contextmanager
+def scratch_folder(purpose: str = "") -> Iterator[Path]:
+    """A temporary folder of this process for as long as the context lasts.
+
+    It is locked for as long: however this process ends, the lock ends with it, and the next launcher collects
+    the folder. Raises OSError where there is no room for it.
+    """
+    collect_scratch_folders()
+    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH_PREFIX}{purpose}") as name, _locked(Path(name)):
+        content = Path(name) / "content"
+        content.mkdir()
+        yield content
+
+
+def collect_scratch_folders(now: float | None = None) -> list[Path]:
+    """Delete the user's own scratch folders whose owner is dead; returns them. Raises nothing.
+
+    A living owner's lock says so, also to launchers in other containers that share the disk. What belongs to
+    somebody else, or is a link, is not looked at.
+    """
+    deleted = []
+    now = time.time() if now is None else now
+    with contextlib.suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                if _is_left_behind(folder, now):
+                    shutil.rmtree(folder)
+                    deleted.append(folder)
+    return deleted
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Mark a folder as that of a living process; one on a disk without locks is not marked."""
+    with (folder / f"{_LOCK}.new").open("wb") as lock:
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Only now: a mark without its lock would be taken for that of a dead process.
+            Path(lock.name).rename(folder / _LOCK)
+        yield
+
+
+def _is_left_behind(folder: Path, now: float) -> bool:
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        return False
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return now - found.st_mtime > UNMARKED_SECONDS
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True

@@ -1,5 +1,5 @@
 """The health gate: what would hang or fail for want of a sound host is refused before the ranks start.
 
-Facts are read in `look.py`, `machine.py`, `pairs.py` and `reducing.py`; `gpus.py`, `storage.py`,
-`reaching.py`, `meeting.py`, `networks.py` and `verdict.py` judge them and read nothing.
+`pass_gate` is the sequence. Facts are read in `probe_host`, by `look` and `reduction` in processes of their
+own, which may hang; `judge_host`, `judge_network` and `verdict` judge them and read nothing.
 """

@@ -1,13 +1,12 @@
-"""One verdict for all hosts, from what all of them told, and what each says of it."""
+"""One verdict for all hosts, from what all of them found, and what each says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from slipway.gate.findings import HostFinding, Report, worst_first
-
-MODES = ("off", "warn", "on")
+GATE_MODES = ("off", "warn", "on")
 """Not at all; said, and the job goes on; a finding that would end the job ends it before the ranks start."""
 
 
@@ -45,7 +44,9 @@ def failure_text(verdict: GateVerdict, host: str) -> str:
     return f"{worst.code} refused because of {worst.host}: {worst.text}"
 
 
-def lines(verdict: GateVerdict, host: str, hosts: Sequence[str], seconds: float, passed: str) -> list[str]:
+def verdict_lines(
+    verdict: GateVerdict, host: str, hosts: Sequence[str], seconds: float, passed: str
+) -> list[str]:
     """What a host prints: the first one all of it, the others what refused the job.
 
     `passed` says what was tried, for the line when all is well.
@@ -78,3 +79,66 @@ def _count(verdict: GateVerdict) -> str:
 def _more(verdict: GateVerdict) -> str:
     others = [finding for finding in verdict.findings[1:] if finding.ends]
     return f" (and {len(others)} more, in the log of the first host)" if others else ""
+
+
+# What the gate finds on the hosts, and what it could not find out.
+
+
+ORDER = (
+    "HW001", "HW002", "IMG002", "FSX005", "S3002", "S3001", "DISK001", "CKPT007", "DIST003", "NCCL008",
+    "NCCL007", "EFA007", "EFA005", "DATA005", "DIST001", "MEM003", "",
+)  # fmt: skip
+"""The worst first: what is wrong on a host by itself is the cause of what is wrong between hosts."""
+
+
+@dataclass(frozen=True)
+class HostFinding:
+    """Something wrong on `host`: the failure mode's code, or none, and a sentence with what was measured.
+
+    `ends` is whether the job would fail or stand still; else it may go on, and is told.
+    """
+
+    code: str
+    host: str
+    text: str
+    ends: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """The same on all hosts."""
+        return f"{self.code} {self.host}: {self.text}".strip()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one host found, and what it could not find out, each with the reason."""
+
+    findings: tuple[HostFinding, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Report) -> Report:
+        return Report(self.findings + other.findings, self.unknown + other.unknown)
+
+    def as_json(self) -> dict[str, Any]:
+        """What the other hosts are told."""
+        return {
+            "findings": [[one.code, one.host, one.text, one.ends] for one in self.findings],
+            "unknown": list(self.unknown),
+        }
+
+
+def report_from_json(told: Mapping[str, Any]) -> Report:
+    """A report as another host told it."""
+    findings = tuple(
+        HostFinding(str(code), str(host), str(text), bool(ends))
+        for code, host, text, ends in told["findings"]
+    )
+    return Report(findings, tuple(map(str, told["unknown"])))
+
+
+def worst_first(findings: Iterable[HostFinding], hosts: Sequence[str]) -> list[HostFinding]:
+    """All findings in one order, whichever host asks: what ends the job first, then by ORDER and by host."""
+    return sorted(
+        findings,
+        key=lambda one: (not one.ends, ORDER.index(one.code), hosts.index(one.host), one.text),
+    )

@@ -1,21 +1,26 @@
-"""The thread beside a script: it counts the script's steps, and answers what the boot asks."""
+"""The thread beside a script: it counts the script's steps, and answers what the boot asks.
+
+Steps are told by PyTorch's optimizers or by `slipway.progress()`, without torch being imported here: the
+script may never do it, and what it sets in `os.environ` for the loading of torch must come first.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import faulthandler
+import functools
 import os
 import select
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
 
-from slipway.ranks.answers import answer, question_file, stacks_file
 from slipway.ranks.heartbeat import LOADED, STATE_VARIABLE, Heartbeat, heartbeat_file
-from slipway.ranks.steps import counted
 
 _LOOK_SECONDS = 0.05
 """Between two looks whether torch is loaded; afterwards the thread sleeps until it is asked."""
@@ -47,7 +52,7 @@ def attend(environment: Mapping[str, str]) -> Heartbeat | None:
         return None
     _current = heartbeat
     # Data loaders are forks that may hold an optimizer: they are not the rank.
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget_heartbeat)
     # The first to be registered is the last to be called: until then questions are answered.
     atexit.register(_answer_no_more)
     threading.Thread(
@@ -64,12 +69,12 @@ def rank_of(environment: Mapping[str, str]) -> int:
     return int(environment["RANK"] if "RANK" in environment else environment["SM_CURRENT_HOST_RANK"])
 
 
-def current() -> Heartbeat | None:
+def current_heartbeat() -> Heartbeat | None:
     """The heartbeat of this process; None where it has none, as in a data loader."""
     return _current
 
 
-def _forget() -> None:
+def _forget_heartbeat() -> None:
     global _current
     if _current is not None:
         _current.silence()
@@ -123,13 +128,209 @@ def _serve(heartbeat: Heartbeat, file: Path, questions: int) -> None:
             with contextlib.suppress(Exception), _answering:
                 number, stacks = os.read(questions, 4096).split()[-2:]
                 heartbeat.answers(int(number))
-                answer(file, int(number), stacks == b"1")
+                answer_question(file, int(number), stacks == b"1")
 
 
 def _is_still_to_come(heartbeat: Heartbeat) -> bool:
     """Whether torch is not loaded yet; once it is, its steps are counted."""
     with contextlib.suppress(Exception):
-        if not counted(heartbeat.beat):
+        if not count_steps(heartbeat.beat):
             return True
         heartbeat.enter(LOADED)
     return False
+
+
+def progress() -> None:
+    """Tell the watchdog that this rank gets on: call it in long evaluations, or in loops without optimizer.
+
+    It counts as a step. Costs about a microsecond, and does nothing where nobody watches, as outside of a
+    job or in a data loader's process.
+    """
+    heartbeat = current_heartbeat()
+    if heartbeat is not None:
+        heartbeat.beat()
+
+
+# Which steps a script makes: told by PyTorch's optimizers, without a change to the script.
+
+
+_WRAPPED = "_slipway_counts"
+
+
+def count_steps(beat: Callable[..., None]) -> bool:
+    """Call `beat` after every step of every optimizer from now on; False where torch is not loaded yet.
+
+    Since torch 2.0 by its own hook (register_optimizer_step_post_hook of torch/optim/optimizer.py), which
+    optimizers that were made before call as well; before by wrapping `step` of each class, as
+    Optimizer.__init__ does there (_hook_for_profile).
+    """
+    optimizers = _optimizers(sys.modules)
+    if optimizers is None:
+        return False
+    register = getattr(optimizers, "register_optimizer_step_post_hook", None)
+    if register is not None:
+        register(beat)
+    else:
+        _wrap_classes(optimizers.Optimizer, beat)
+    return True
+
+
+def _optimizers(modules: dict[str, ModuleType]) -> Any:
+    """The module of optimizers, once torch is loaded to its end."""
+    torch, optimizers = modules.get("torch"), modules.get("torch.optim.optimizer")
+    if torch is None or getattr(torch.__spec__, "_initializing", False):
+        return None
+    return optimizers if hasattr(optimizers, "Optimizer") else None
+
+
+def _wrap_classes(base: Any, beat: Callable[..., None]) -> None:
+    """Wrap the classes that are there, and those that are still to come when one is made of them."""
+    for each in _with_subclasses(base):
+        _wrap(each, beat)
+    made = base.__init__
+
+    @functools.wraps(made)
+    def make(self: Any, *arguments: Any, **named: Any) -> None:
+        for each in type(self).__mro__:
+            if issubclass(each, base):
+                _wrap(each, beat)
+        made(self, *arguments, **named)
+
+    base.__init__ = make
+
+
+def _wrap(optimizer: Any, beat: Callable[..., None]) -> None:
+    step = optimizer.__dict__.get("step")
+    if not callable(step) or getattr(step, _WRAPPED, False):
+        return
+
+    @functools.wraps(step)
+    def stepped(*arguments: Any, **named: Any) -> Any:
+        result = step(*arguments, **named)
+        beat()
+        return result
+
+    setattr(stepped, _WRAPPED, True)
+    optimizer.step = stepped
+
+
+def _with_subclasses(base: Any) -> Iterator[Any]:
+    yield base
+    for each in base.__subclasses__():
+        yield from _with_subclasses(each)
+
+
+# What a rank answers when the boot asks where it is: its stacks, its collectives, its groups.
+#
+# One answer is two files beside the heartbeat: `RANK.answer` (JSON), and `RANK.recorder` with what
+# PyTorch's flight recorder knows, as PyTorch writes it. Answered by a thread of the rank, so that nothing
+# is interrupted. The rank reads its own recorder, and tells the newest of it: a full one is megabytes of
+# 20,000 collectives, which take a host of eight ranks many seconds.
+
+
+_DEEPEST = 100
+"""Frames of a thread, the innermost: what lies further out says little of where it is."""
+
+_RECORDERS = ("_dump_fr_trace", "_dump_nccl_trace")
+"""Of any device since torch 2.9 or so, and of NCCL since 2.2 (torch/csrc/distributed/c10d/init.cpp)."""
+
+
+def question_file(heartbeat: Path) -> Path:
+    """The pipe into which the boot writes the number of a question."""
+    return heartbeat.with_name(heartbeat.name + ".question")
+
+
+def answer_file(heartbeat: Path) -> Path:
+    """What the rank answers, with the number of the question in it."""
+    return heartbeat.with_name(heartbeat.name + ".answer")
+
+
+def recorder_file(heartbeat: Path) -> Path:
+    """What the flight recorder knew at that answer; missing where there is none."""
+    return heartbeat.with_name(heartbeat.name + ".recorder")
+
+
+def stacks_file(heartbeat: Path) -> Path:
+    """Where faulthandler writes the stacks of a rank that does not answer."""
+    return heartbeat.with_name(heartbeat.name + ".stacks")
+
+
+def answer_question(heartbeat: Path, number: int, stacks: bool) -> None:
+    """Answer a question: the recorder first, the answer's own file last.
+
+    With `stacks` the recorder tells the lines that led to each collective, which takes PyTorch seconds where
+    it is full.
+
+    Raises OSError where the files cannot be written, ValueError where the recorder cannot be read.
+    """
+    # Here, not at the top: a rank that is never asked need not load it.
+    import json
+
+    from slipway.watchdog.rank_views import newest_of, read_dump
+
+    recorded = _recorder_dump(stacks)
+    newest = None
+    if recorded is None:
+        with contextlib.suppress(FileNotFoundError):
+            recorder_file(heartbeat).unlink()
+    else:
+        _put(recorder_file(heartbeat), recorded)
+        newest = newest_of(read_dump(recorded))
+    told = {"number": number, "recorder": newest, "groups": _groups(), "threads": _threads()}
+    _put(answer_file(heartbeat), json.dumps(told).encode())
+
+
+def _put(file: Path, content: bytes) -> None:
+    part = file.with_name(file.name + ".part")
+    part.write_bytes(content)
+    part.replace(file)
+
+
+def _recorder_dump(stacks: bool) -> bytes | None:
+    """The dump of the first recorder that holds something, else of any that is there."""
+    library: Any = sys.modules.get("torch._C._distributed_c10d")
+    dumps = []
+    for name in _RECORDERS:
+        dump = getattr(library, name, None)
+        if dump is None:
+            continue
+        try:
+            # Collectives, their stacks, and not only what is in flight; older versions take fewer arguments.
+            dumps.append(dump(True, stacks, False))
+        except TypeError:
+            dumps.append(dump())
+        except RuntimeError:
+            continue
+    return max(dumps, key=len, default=None)
+
+
+def _groups() -> dict[str, list[int]]:
+    """The global ranks of each process group that this rank belongs to, by the group's name."""
+    library: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    # `_world` since torch 2.0, before that names of the module (torch/distributed/distributed_c10d.py).
+    world = getattr(library, "_world", None)
+    names = getattr(world, "pg_names", None) or getattr(library, "_pg_names", None) or {}
+    members = getattr(world, "pg_group_ranks", None) or getattr(library, "_pg_group_ranks", None) or {}
+    return {str(name): sorted(members[group]) for group, name in list(names.items()) if group in members}
+
+
+def _threads() -> list[dict[str, Any]]:
+    """The stacks of all threads, the main thread's first; frames from the outermost to the innermost."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    frames = sys._current_frames()
+    ordered = sorted(frames, key=lambda identity: identity != main)
+    own = threading.get_ident()
+    return [
+        {"name": names.get(each, ""), "main": each == main, "frames": _stack(frames[each])}
+        for each in ordered
+        if each != own
+    ]
+
+
+def _stack(frame: FrameType | None) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    while frame is not None and len(found) < _DEEPEST:
+        found.append([frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name])
+        frame = frame.f_back
+    return found[::-1]

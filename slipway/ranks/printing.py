@@ -1,7 +1,7 @@
 """`python -m slipway.ranks.printing PROGRAM [ARGUMENT ...]`: a rank that prints into the boot's pipes.
 
 It becomes the program (execvp), so that its process id, its signals and its exit code are the program's. The
-boot reads the other ends (`slipway/rank_output.py`).
+boot reads the other ends (`slipway/processes/process_output.py`).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _ANOMALY, _HEARTBEAT = "--anomaly", "--heartbeat"
 _RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 
 
-def script_words(
+def words_for_rank(
     script: str,
     arguments: Sequence[str],
     environment: Mapping[str, str],

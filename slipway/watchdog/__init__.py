@@ -1,6 +1,6 @@
 """Who stalls a job: the ranks' heartbeats are read, two snapshots taken and judged, and one is named.
 
-`beats` says when the job stands still, `questions` takes a snapshot of this host's ranks, `recording` reads
-PyTorch's flight recorder, `views` is what is known of a rank, `judgement` names the culprit by it, and
-`watch` is the sequence, in a thread of the boot.
+`standstill` says when the job stands still, `ask_ranks` takes a snapshot of this host's ranks, `rank_views`
+is what is known of a rank, by its stacks and PyTorch's flight recorder, `judge_stall` names the culprit by
+it, and `watch_ranks` is the sequence, in a thread of the boot.
 """

@@ -1,6 +1,6 @@
 """What stands in an account, read in one go: with the launcher's own calls, one after the other.
 
-The launcher itself asks for the parts at once, each in a thread (`launcher.account.questions.gathering`).
+The launcher itself asks for the parts at once, each in a thread (`launcher.account.questions.gather`).
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.account.file_system import FileSystem, parse_file_system
+from launcher.account.facts import FileSystem, parse_file_system
 from launcher.account.network import NetworkState, serving, within
-from launcher.account.questions.file_system import describe_file_system, fetch_interfaces
-from launcher.account.questions.network import (
+from launcher.account.questions.ask_network import (
     fetch_endpoints,
     fetch_main_route_tables,
     fetch_network_acls,
     fetch_own_route_tables,
+    fetch_security_groups,
     fetch_subnets,
 )
-from launcher.account.questions.security_groups import fetch_security_groups
+from launcher.account.questions.ask_storage import describe_file_system, fetch_interfaces
 
 
 def read_network(ec2: Any, subnet_ids: Iterable[str], group_ids: Iterable[str]) -> NetworkState:

@@ -10,8 +10,8 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from launcher.account.prefixes import MOST_LISTED, Prefix
-from launcher.account.questions.storage import fetch_prefix
+from launcher.account.facts import MOST_LISTED, Prefix
+from launcher.account.questions.ask_storage import fetch_prefix
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 

@@ -1,4 +1,4 @@
-"""The handle of a launched job: how it is, what it prints, how it ends."""
+"""The handle of a launched job: how it is, what it prints, how it ends, and what a notebook shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pytest
 
 import launcher
 from launcher import Job, Refusal
-from launcher.backends.interface import JobState
+from launcher.api.job import Telling, card
+from launcher.backends.interface import JobState, JobStatus, Progress
+from launcher.failure_modes import distribution
+from launcher.failure_modes.model import Stage
+from launcher.session.runs.diagnose_job import Outcome
 from tests.emulator.sagemaker import TrainingScript
 
 WriteJob = Callable[..., Path]
@@ -144,3 +148,40 @@ def test_a_job_that_cannot_be_seen_is_shown_with_the_reason(
     shown = Job(made._backend, "<gone>")._repr_html_()
     assert "<b>&lt;gone&gt;</b>" in shown
     assert "there is no" in shown
+
+
+def test_what_speaks_against_a_success_is_on_the_card() -> None:
+    warning = distribution.RANKS_NEVER_MET.finding(
+        Stage.LOG, "none of the 4 ranks <b>met</b>", remedy="Pass strategy='ddp'.", subject="algo-1"
+    )
+    shown = card(Outcome(JobStatus("digits-1", JobState.COMPLETED, "Completed"), warnings=(warning,)))
+    assert ">Completed<" in shown
+    assert "<b>DIST008</b> none of the 4 ranks &lt;b&gt;met&lt;/b&gt;" in shown
+    assert "→ Pass strategy=&#x27;ddp&#x27;." in shown
+
+
+def test_a_success_that_nothing_speaks_against_is_a_line() -> None:
+    shown = card(Outcome(JobStatus("digits-1", JobState.COMPLETED, "Completed", seconds=61.0), warnings=()))
+    assert shown.count("<br>") == 0
+    assert "<code>digits-1</code> 1m01s" in shown
+
+
+def test_a_quick_launch_tells_its_news_alone() -> None:
+    told: list[str] = []
+    telling = Telling(lambda: 0.0, told.append)
+    telling.progress(1, 3, "ec2")
+    telling.submission(Progress("uploading source.tar.gz", 1, 2))
+    telling.submission(Progress("submitted digits-1"))
+    assert told == ["submitted digits-1"]
+
+
+def test_a_long_one_tells_how_far_it_is_now_and_then() -> None:
+    told: list[str] = []
+    seconds = iter([0.0, 1.9, 2.0, 2.0, 3.0, 12.0, 12.0])
+    telling = Telling(lambda: next(seconds), told.append)
+    for answered in range(4):
+        telling.progress(answered, 9, "ec2")
+    assert told == [
+        "looking at the account: 1 of 9 answers, waiting for ec2",
+        "looking at the account: 3 of 9 answers, waiting for ec2",
+    ]

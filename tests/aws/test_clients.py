@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import UnknownServiceError
 
-from launcher.account.questions.asking import BOUND_SECONDS
-from launcher.aws.clients import BRISK, FOLLOWING, PATIENT, CallSettings, Clients
-from launcher.aws.errors import UnusableSession
-from launcher.aws.session import Caller
+from launcher.account.questions.ask import BOUND_SECONDS
+from launcher.aws.clients import BRISK, FOLLOWING, PATIENT, CallSettings, Clients, open_session
+from launcher.aws.session import Caller, fetch_caller
+from launcher.failure_modes.refusal import UnusableSession
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.faulty_clients import FaultyClients
 
@@ -112,3 +117,122 @@ def sign_in(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
 
 def key_of(client: Any) -> str:
     return str(client._request_signer._credentials.access_key)
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+ROLE = "role_arn = arn:aws:iam::111122223333:role/training\n"
+ECHO = f"credential_process = {sys.executable} -c"
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({**KEYS, "AWS_DEFAULTS_MODE": "nonsense"}, "nonsense"),
+        ({**KEYS, "AWS_ENDPOINT_URL": "notaurl"}, "notaurl"),
+        ({"AWS_ACCESS_KEY_ID": "testing"}, "AWS_SECRET_ACCESS_KEY"),
+        (
+            {
+                "AWS_ROLE_ARN": "arn:aws:iam::111122223333:role/training",
+                "AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere/token",
+            },
+            "/nowhere/token",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_wrong_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], says: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert_named(says)
+
+
+@pytest.mark.parametrize(
+    ("profile", "says"),
+    [
+        (f"{ROLE}source_profile = missing\n", "missing"),
+        (f"{ROLE}credential_source = Nonsense\n", "Nonsense"),
+        (f"{ECHO} print(chr(120))\n", "JSONDecodeError"),
+        (f"{ECHO} print([])\n", "list"),
+        ("credential_process = /nowhere/program\n", "/nowhere/program"),
+    ],
+    ids=["source profile", "credential source", "junk", "a list", "no program"],
+)
+def test_a_wrong_profile_is_named(
+    aws_configuration: Path, monkeypatch: pytest.MonkeyPatch, profile: str, says: str
+) -> None:
+    aws_configuration.write_text(f"[profile team]\n{profile}")
+    monkeypatch.setenv("AWS_PROFILE", "team")
+
+    assert_named(says)
+
+
+def test_a_region_that_cannot_be_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+    assert_named("us west 2", region="us west 2")
+
+
+def assert_named(says: str, region: str = "us-west-2") -> None:
+    with pytest.raises(UnusableSession) as refused:
+        fetch_caller(Clients()("sts", region))
+    assert says in refused.value.message
+    assert "network" not in refused.value.remedy
+    assert "configuration" in f"{refused.value.message} {refused.value.remedy}"
+    assert ".." not in refused.value.message
+    assert refused.value.exit_code == 3
+
+
+DATA = "botocore/data/"
+
+
+@pytest.fixture
+def looked_into(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders below botocore's data of which somebody lists the content, in this order."""
+    folders: list[str] = []
+    listdir = os.listdir
+
+    def recorded(path: Any = ".") -> list[str]:
+        _, found, folder = str(path).partition(DATA)
+        if found:
+            folders.append(folder)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", recorded)
+    return folders
+
+
+def test_a_client_and_its_paginators_look_into_their_own_services_folder_alone(
+    looked_into: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A path of its own: what botocore's loader found on the usual ones is kept for all tests.
+    monkeypatch.setenv("AWS_DATA_PATH", str(tmp_path))
+    iam = Clients()("iam", "us-west-2")
+    assert iam.can_paginate("simulate_principal_policy")
+    assert iam.waiter_names
+    assert {folder.partition("/")[0] for folder in looked_into if folder} == {"iam"}
+
+
+def test_a_service_without_paginators_has_none() -> None:
+    assert not Clients()("sts", "us-west-2").can_paginate("get_caller_identity")
+
+
+def test_a_service_that_nobody_knows_is_said_to_be_unknown() -> None:
+    with pytest.raises(UnknownServiceError, match="sagemakre"):
+        open_session().client("sagemakre", region_name="us-west-2")
+
+
+def test_the_users_own_folders_of_models_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DATA_PATH", f"{tmp_path / 'missing'}{os.pathsep}{tmp_path}")
+    session = open_session()
+    model = session._session.get_component("data_loader").load_service_model("sts", "service-2")
+    newer = tmp_path / "sts" / "2099-01-01"
+    newer.mkdir(parents=True)
+    model["metadata"]["apiVersion"] = "2099-01-01"
+    (newer / "service-2.json").write_text(json.dumps(model))
+    assert (
+        open_session().client("sts", region_name="us-west-2").meta.service_model.api_version == "2099-01-01"
+    )

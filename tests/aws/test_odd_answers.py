@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from launcher.account.questions.storage import fetch_bucket, fetch_prefix
+from launcher.account.questions.ask_storage import fetch_bucket, fetch_prefix
 from launcher.aws.clients import Clients
-from launcher.aws.cluster_manifest import fetch_manifest
-from launcher.aws.errors import Unreachable, aws_errors
-from launcher.aws.faults import Outage, answers
+from launcher.aws.errors import Outage, answers, aws_errors
+from launcher.aws.lookups import fetch_manifest, fetch_request
 from launcher.aws.session import fetch_caller
-from launcher.aws.training_job import fetch_request
 from launcher.backends.interface import JobQuery
-from launcher.backends.sagemaker.job_list import list_jobs
+from launcher.backends.sagemaker.backend import list_jobs
 from launcher.backends.sagemaker.logs import LogStreams
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.refusal import AwsRefusal, Unreachable
 from tests.emulator.faults import (
     EMPTY,
     ODD,

@@ -17,12 +17,11 @@ from moto import mock_aws
 from launcher.backends.interface import Backend
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend
-from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.backends.sagemaker.provide import provide
+from launcher.backends.sagemaker.backend import SageMakerBackend, provide
 from launcher.cluster.manifest import Cluster
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare_for
+from launcher.session.prepare_plan import prepare_for
 from tests.backends.workplace import SHORT, Workplace
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training

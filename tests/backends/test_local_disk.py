@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from launcher.backends.interface import BackendError, JobQuery, JobState
-from launcher.backends.local import ends, logs, state_files
+from launcher.backends.local import files, job, logs
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.state_files import read_state, write_state
+from launcher.backends.local.files import read_state, write_state
 from tests.backends.workplace import WAIT, Workplace, eventually, finish, texts
 
 
@@ -26,8 +26,8 @@ def fill(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From then on nothing that the launcher writes finds room, as on a full disk."""
 
     def fill() -> None:
-        monkeypatch.setattr(state_files, "replace_file", full)
-        monkeypatch.setattr(state_files, "_write_over", full)
+        monkeypatch.setattr(files, "replace_file", full)
+        monkeypatch.setattr(files, "_write_over", full)
         monkeypatch.setattr(logs.LogClock, "tick", full)
 
     return fill
@@ -104,7 +104,7 @@ def test_a_watch_that_breaks_fails_the_job_and_leaves_nothing_of_it(
 def test_a_job_that_says_nothing_on_a_full_disk_has_failed_of_it(
     workplace: Workplace, local: LocalBackend, fill: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "disk_is_full", lambda folder: True)
+    monkeypatch.setattr(job, "disk_is_full", lambda folder: True)
     local.submit(workplace.plan(f"{WAITS}"))
     eventually(workplace.shared("running").exists)
     # The boot has no place for its report.
@@ -132,7 +132,7 @@ def test_without_room_for_a_draft_a_state_is_written_over_the_old_one(
 ) -> None:
     file = tmp_path / "status.json"
     write_state(file, {"state": "InProgress", "reason": "something that is longer than what follows"})
-    monkeypatch.setattr(state_files, "replace_file", full)
+    monkeypatch.setattr(files, "replace_file", full)
     write_state(file, {"state": "Failed"})
     assert read_state(file) == {"format": 1, "state": "Failed"}
 
@@ -140,6 +140,6 @@ def test_without_room_for_a_draft_a_state_is_written_over_the_old_one(
 def test_without_room_and_without_an_old_one_it_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_files, "replace_file", full)
+    monkeypatch.setattr(files, "replace_file", full)
     with pytest.raises(OSError, match="No space left"):
         write_state(tmp_path / "status.json", {})

@@ -16,12 +16,11 @@ import pytest
 
 from launcher.backends.interface import JobState
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.hosts import hosts_of
+from launcher.backends.local.files import hosts_of
 from launcher.backends.local.processes import boots_among
-from launcher.diagnosis.ending import StopCause
-from launcher.diagnosis.model import Verdict
+from launcher.diagnosis.model import StopCause, Verdict
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.diagnosis import diagnose_job
+from launcher.session.runs.diagnose_job import diagnose_job
 from tests.backends.workplace import (
     PATIENCE_SECONDS,
     SHORT,

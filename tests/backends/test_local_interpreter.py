@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from launcher.backends.interface import BackendError, JobState
-from launcher.backends.local import interpreter
+from launcher.backends.local import python as interpreter
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.interpreter import choose_interpreter, interpreter_at, python_environment
+from launcher.backends.local.python import choose_interpreter, interpreter_at, python_environment
 from tests.backends.environments import environment, program
 from tests.backends.workplace import SHORT, Workplace, finish, texts
 

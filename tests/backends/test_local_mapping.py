@@ -9,7 +9,7 @@ import pytest
 
 from launcher.backends.interface import JobState
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.mapping import below, leads_inside
+from launcher.backends.local.layout import below, leads_inside
 from tests.backends.workplace import Workplace, finish, texts
 
 ROOT = Path("/run")

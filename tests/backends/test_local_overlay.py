@@ -16,14 +16,14 @@ import pytest
 
 from launcher.backends.interface import BackendError, JobState, Progress
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.hosts import hosts_of
-from launcher.backends.local.installed import InstalledPackages, missing
+from launcher.backends.local.files import hosts_of
 from launcher.backends.local.layout import boot_command
 from launcher.backends.local.overlay import python_with_requirements
-from launcher.backends.local.status import read_record
+from launcher.backends.local.python import InstalledPackages, missing
+from launcher.backends.local.records import read_record
 from launcher.planning.request_view import RequestView
 from launcher.source.packaging import BOOT_NAME, build_source
-from launcher.source.requirements import RequirementsFile
+from launcher.source.requirements_file import RequirementsFile
 from launcher.source.tree import SourceTree, read_source
 from tests.backends.workplace import SHORT, Workplace, eventually, finish, texts
 from tests.wheels import make_python, make_wheel, only_from, packages_of, run, unpack_wheel

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.backends.interface import BackendError, JobState
 from launcher.backends.local.backend import LocalBackend
-from launcher.jobs.variables import Variables
+from launcher.jobs.load_job import Variables
 from tests.backends.workplace import SHORT, Workplace, finish, texts
 
 VALUE = "hf_plantedPLANTED1234"

@@ -17,9 +17,9 @@ from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import AwsRefusal
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare_for
+from launcher.session.prepare_plan import prepare_for
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 

@@ -13,9 +13,9 @@ from moto import mock_aws
 from launcher.backends.interface import JobState
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare_for
+from launcher.session.prepare_plan import prepare_for
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"

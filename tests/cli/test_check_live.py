@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from launcher.account.questions.security_groups import fetch_security_groups
-from launcher.cluster.security_groups import Passage, SecurityGroup
-from launcher.cluster.training_network import efa_passage
+from launcher.account.questions.ask_network import fetch_security_groups
+from launcher.cli.interaction import LiveView
+from launcher.cluster.traffic import Passage, SecurityGroup, efa_passage
 from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.rules.live.states import FILE_SYSTEM
 
 RunLaunch = Callable[..., tuple[int, str, str]]
 WriteJob = Callable[..., Path]
@@ -175,13 +176,13 @@ def test_lustres_ports_are_repaired_in_the_group_that_lacks_them(
 def test_what_may_not_be_seen_is_said_with_the_permission(
     run_launch: RunLaunch, job: Path, account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from launcher.account.questions import network
+    from launcher.account.questions import ask_network
     from launcher.failure_modes.refusal import AwsRefusal
 
     def refuse(*_: Any) -> Any:
         raise AwsRefusal("AWS refused: UnauthorizedOperation: not you.", "Ask.")
 
-    monkeypatch.setattr(network, "fetch_security_groups", refuse)
+    monkeypatch.setattr(ask_network, "fetch_security_groups", refuse)
     code, out, _ = run_launch("check", job, "--live", "--output", "json")
     findings = json.loads(out)["findings"]
     assert code == 0
@@ -222,3 +223,18 @@ def test_fix_wants_live(run_launch: RunLaunch, write_job: WriteJob) -> None:
     code, _, err = run_launch("check", write_job(), "--fix")
     assert code == 2
     assert "--live" in err
+
+
+def test_a_long_wait_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveView() as view:
+        for seconds in range(0, 150, 15):
+            view.waiting(FILE_SYSTEM, seconds)
+        view.progress(3, 20, "the subnets")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [
+        "looking at the account",
+        "fs-1 is AVAILABLE, waiting for AVAILABLE (0 min)",
+        "fs-1 is AVAILABLE, waiting for AVAILABLE (1 min)",
+        "fs-1 is AVAILABLE, waiting for AVAILABLE (2 min)",
+    ]

@@ -1,28 +1,37 @@
-"""`launch diagnose` on log files and on jobs."""
+"""`launch diagnose` on log files and on jobs, and `launch explain` in words and as JSON."""
 
 from __future__ import annotations
 
 import io
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from launcher.cli.diagnose import explain
+from launcher.cli.output import OutputFormat
+from launcher.failure_modes import network, notices, sources
+from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.coverage import stages_covered
 from tests.cli.conftest import RunLaunch
+from tests.diagnosis.evidence.recorders import RECORDED
+from tests.logs.cases import log_case, write_log
 
-LOGS = Path(__file__).parents[1] / "logs"
 
-
-def test_the_root_cause_comes_with_remedy_advice_and_where_to_read_on(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "027.log")
+def test_the_root_cause_comes_with_remedy_advice_and_where_to_read_on(
+    run_launch: RunLaunch, tmp_path: Path
+) -> None:
+    code, out, _ = run_launch("diagnose", "--log", write_log("027", tmp_path))
     assert code == 1
     for text in ("MEM001", "rank 5", "1.96 GiB", "Halve the batch", "Retry never", "launch explain MEM001"):
         assert text in out
 
 
-def test_a_healthy_log_ends_well(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "120.log")
+def test_a_healthy_log_ends_well(run_launch: RunLaunch, tmp_path: Path) -> None:
+    code, out, _ = run_launch("diagnose", "--log", write_log("120", tmp_path))
     assert (code, out) == (0, "No failure found.\n")
 
 
@@ -43,8 +52,8 @@ def test_what_nobody_understood_is_not_called_well(run_launch: RunLaunch, tmp_pa
     )
 
 
-def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "084.log", "--output", "json")
+def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch, tmp_path: Path) -> None:
+    code, out, _ = run_launch("diagnose", "--log", write_log("084", tmp_path), "--output", "json")
     shape = json.loads(out)
     assert code == 1
     assert list(shape) == [
@@ -62,14 +71,16 @@ def test_json_has_the_designed_shape_and_stands_alone(run_launch: RunLaunch) -> 
     assert (shape["verdict"], shape["root_cause"]["code"], shape["retry"]) == ("failed", "CAP001", "later")
 
 
-def test_several_paths_follow_one_option(run_launch: RunLaunch) -> None:
-    code, out, _ = run_launch("diagnose", "--log", LOGS / "120.log", LOGS / "036.log", "--output", "json")
+def test_several_paths_follow_one_option(run_launch: RunLaunch, tmp_path: Path) -> None:
+    code, out, _ = run_launch(
+        "diagnose", "--log", write_log("120", tmp_path), write_log("036", tmp_path), "--output", "json"
+    )
     assert code == 1
     assert json.loads(out)["root_cause"]["host"] == "036.log"
 
 
 def test_a_dash_is_standard_input(run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = io.TextIOWrapper(io.BytesIO((LOGS / "036.log").read_bytes() + b"\xff\xfe\n"))
+    log = io.TextIOWrapper(io.BytesIO(log_case("036").text.encode() + b"\xff\xfe\n"))
     monkeypatch.setattr(sys, "stdin", log)
     code, out, _ = run_launch("diagnose", "--log", "-", "--output", "json")
     assert (code, json.loads(out)["root_cause"]["code"]) == (1, "MEM002")
@@ -98,7 +109,7 @@ def test_a_local_job_is_diagnosed_by_name(
 ) -> None:
     from launcher.backends.interface import JobState
     from launcher.backends.local.processes import ProcessId
-    from launcher.backends.local.status import JobRecord
+    from launcher.backends.local.records import JobRecord
 
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / ".slipway" / "local" / "llama-1"
@@ -122,3 +133,163 @@ def test_the_ranks_are_shown_when_asked_for(run_launch: RunLaunch, tmp_path: Pat
     assert "never reported" not in run_launch("diagnose", "--log", log)[1]
     log.write_text("all is well\n")
     assert "no table of ranks" in run_launch("diagnose", "--ranks", "--log", log)[1]
+
+
+def test_a_folder_with_dumps_and_a_log_is_read(run_launch: RunLaunch, tmp_path: Path) -> None:
+    shutil.copytree(RECORDED / "size", tmp_path / "algo-1")
+    (tmp_path / "algo-1" / "settings.json").write_text('{"loss": "CUDA out of memory"}')
+    (tmp_path / "algo-1" / "stderr.log").write_text("step 1\n")
+    code, printed, _ = run_launch("diagnose", "--log", str(tmp_path), "--output", "json")
+    assert code == 1
+    cause = json.loads(printed)["root_cause"]
+    assert (cause["code"], cause["rank"], cause["host"]) == ("NCCL004", 2, "algo-1")
+
+
+def test_a_hostile_dump_is_said_to_be_unread(run_launch: RunLaunch, tmp_path: Path) -> None:
+    (tmp_path / "rank_0").write_bytes(b"\x80\x02cos\nsystem\nX\x07\x00\x00\x00entries\x85R.")
+    _, _, said = run_launch("diagnose", "--log", str(tmp_path))
+    assert "not read" in said
+    assert "plain value" in said
+
+
+KEYS = ["code", "title", "cause", "remedy", "sources", "stages", "notices", "figures", "as_of"]
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_a_mode_is_explained_whole(capsys: Captured) -> None:
+    assert explain("EFA002") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    mode = network.NO_EGRESS_TO_ITSELF
+    for text in (mode.title, mode.cause, mode.remedy):
+        assert text in shown
+
+
+def test_its_severity_and_sources_are_named(capsys: Captured) -> None:
+    explain("EFA006")
+    shown = capsys.readouterr().out
+    assert "warning" in shown
+    assert all(source.title in shown for source in CATALOGUE["EFA006"].sources)
+
+
+def test_the_stages_stand_there_in_words(capsys: Captured) -> None:
+    explain("EFA002")
+    assert "prevented by what `cdk deploy` provisions" in capsys.readouterr().out
+
+
+def test_what_aws_announced_is_said_before_the_cause_with_where_it_was_read(capsys: Captured) -> None:
+    explain("DBG001")
+    shown = " ".join(capsys.readouterr().out.split())
+    announced = shown.index("AWS closed SageMaker Debugger to new customers on 2026-07-30")
+    cause = shown.index("Cause")
+    assert announced < cause
+    assert f"read {notices.DEBUGGER_CLOSED.source.as_of}" in shown[announced:cause]
+
+
+def test_where_nothing_was_announced_no_heading_stands(capsys: Captured) -> None:
+    explain("EFA002")
+    assert "Announced" not in capsys.readouterr().out
+
+
+def test_sources_say_when_they_were_last_read(capsys: Captured) -> None:
+    explain("EFA007")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{sources.EC2_EFA} (read {sources.EC2_EFA.as_of})" in shown
+    plugin = sources.EFA_PLUGIN_ENVIRONMENT
+    assert f"{plugin} (read {plugin.as_of}, commit {plugin.commit})" in shown
+
+
+def test_figures_say_which_source_carries_them(capsys: Captured) -> None:
+    explain("EFA004")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"5: addresses of a subnet that AWS keeps ({sources.SUBNET_SIZES})" in shown
+    assert "50: hosts at 5 addresses each in a /24: a sum" in shown
+
+
+def test_notices_figures_and_dates_are_in_the_json(capsys: Captured) -> None:
+    explain("DBG001", output=OutputFormat.JSON)
+    shape = json.loads(capsys.readouterr().out)
+    assert shape["notices"][0]["since"] == "2026-07-30"
+    assert shape["as_of"] == str(min(source.as_of for source in CATALOGUE["DBG001"].sources))
+    explain("EFA004", output=OutputFormat.JSON)
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert {"figure": "251", "what": "addresses of a /24 without these: a sum", "source": None} in figures
+    assert sources.SUBNET_SIZES.title in {each["source"] for each in figures}
+
+
+def test_capitals_do_not_matter(capsys: Captured) -> None:
+    assert explain("efa002") == 0
+    assert capsys.readouterr().out.startswith("EFA002")
+
+
+def test_square_brackets_are_no_markup(capsys: Captured) -> None:
+    explain("CKPT005")
+    assert "partition('model.')[2]" in capsys.readouterr().out
+
+
+def test_an_unknown_code_is_refused_with_the_nearest_ones(capsys: Captured) -> None:
+    assert explain("EFA02") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "EFA002" in captured.err
+
+
+def test_a_code_like_no_other_points_to_the_list(capsys: Captured) -> None:
+    assert explain("nonsense") == 2
+    assert "launch explain --all" in capsys.readouterr().err
+
+
+def test_a_code_together_with_all_is_refused(capsys: Captured) -> None:
+    assert explain("EFA002", all_=True) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_all_modes_are_listed_a_line_each(capsys: Captured) -> None:
+    assert explain(all_=True) == 0
+    lines = capsys.readouterr().out.splitlines()
+    listed = [line.split()[0] for line in lines if line.split() and line.split()[0] in CATALOGUE]
+    assert listed == list(CATALOGUE)
+
+
+def test_without_a_code_all_are_listed(capsys: Captured) -> None:
+    explain(all_=True)
+    everything = capsys.readouterr().out
+    explain()
+    assert capsys.readouterr().out == everything
+
+
+def test_one_mode_in_json_has_exactly_the_contracts_keys(capsys: Captured) -> None:
+    assert explain("EFA002", output=OutputFormat.JSON) == 0
+    shape = json.loads(capsys.readouterr().out)
+    assert list(shape) == KEYS
+    assert shape["stages"] == [stage.value for stage in stages_covered("EFA002")]
+
+
+def test_all_modes_in_json_have_exactly_the_contracts_keys(capsys: Captured) -> None:
+    assert explain(all_=True, output=OutputFormat.JSON) == 0
+    shapes = json.loads(capsys.readouterr().out)
+    assert [shape["code"] for shape in shapes] == list(CATALOGUE)
+    assert all(list(shape) == KEYS for shape in shapes)
+
+
+def test_explaining_loads_neither_pydantic_nor_boto3_nor_yaml() -> None:
+    program = (
+        "import sys, launcher.cli.diagnose as command; command.explain('EFA002');"
+        "print('loaded:', {'pydantic', 'boto3', 'botocore', 'yaml'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: set()"
+
+
+def test_what_rules_find_in_scripts_is_shown_with_a_bad_and_a_good_line(capsys: Captured) -> None:
+    explain("DATA008")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "In a script - A DistributedSampler whose seed is calculated from the rank." in shown
+    assert "Bad: `DistributedSampler(dataset, seed=seed + dist.get_rank())`" in shown
+    assert "Good: `DistributedSampler(dataset, seed=seed)`" in shown
+
+
+def test_what_no_rule_finds_in_scripts_has_no_such_part(capsys: Captured) -> None:
+    for code in ("EFA002", "SPEC002"):
+        explain(code)
+        assert "In a script" not in capsys.readouterr().out

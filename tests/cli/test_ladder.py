@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from launcher.backends.interface import Backend, Polling
-from launcher.backends.local.interpreter import Interpreter
-from launcher.backends.local.machine import Machine
+from launcher.backends.local.python import Interpreter, Machine
 from launcher.cli import ladder
 from launcher.cluster.manifest import Cluster
 from tests.cli.test_launch_local import processes_of, start
@@ -126,7 +125,7 @@ def test_without_torch_here_the_way_to_begin_on_aws_is_said(
     run_launch: RunLaunch, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Machine(Interpreter(Path(sys.executable), (3, 12, 1), None, None), gpus=(), cores=2)
-    monkeypatch.setattr("launcher.backends.local.machine.this_machine", lambda python, environment: here)
+    monkeypatch.setattr("launcher.backends.local.python.this_machine", lambda python, environment: here)
     code, _, err = run_launch("ladder", job("import torch"))
     assert code == 2
     assert "has no torch" in err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import RunLaunch
-from tests.programs import trial_rules
+from tests.program import trial_rules
 
 SCRIPT = """\
 import torch.distributed as dist

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.scripts import reading
-from launcher.session import linting
+from launcher.program import program as reading
+from launcher.session import lint_scripts
 from tests.cli.conftest import RunLaunch
 
 SCRIPT = """\
@@ -138,9 +138,9 @@ def test_a_program_that_takes_too_long_is_a_warning_and_the_next_is_judged(
                 pass
         return check(program)  # type: ignore[arg-type,return-value]
 
-    check = linting.check_program
-    monkeypatch.setattr(linting, "check_program", never_ends)
-    monkeypatch.setattr(linting, "MOST_SECONDS", 0.05)
+    check = lint_scripts.check_program
+    monkeypatch.setattr(lint_scripts, "check_program", never_ends)
+    monkeypatch.setattr(lint_scripts, "MOST_SECONDS", 0.05)
     Path("long.py").write_text(SCRIPT, "utf-8")
     Path("train.py").write_text(SCRIPT, "utf-8")
     code, out, _ = run_launch("lint", "long.py", "train.py")

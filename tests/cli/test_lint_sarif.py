@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from tests.cli.conftest import RunLaunch
-from tests.programs import trial_rules
+from tests.program import trial_rules
 
 SCHEMA = json.loads((Path(__file__).parent / "sarif" / "sarif-2.1.0-rtm.5.json").read_text("utf-8"))
 

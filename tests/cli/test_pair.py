@@ -13,7 +13,7 @@ from moto.core.exceptions import JsonRESTError
 from launcher.backends.interface import Backend, Polling
 from launcher.cli import pair
 from launcher.cluster.manifest import Cluster
-from launcher.session.plan_notes import noted_plan
+from launcher.session.submit_job import read_plan_note
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -108,7 +108,7 @@ def test_two_settings_of_one_job_run_here_and_are_compared(run_launch: RunLaunch
 
     names = [run["name"] for run in printed["runs"]]
     # The page of either run tells its plan.
-    assert [noted_plan(name).job["hyperparameters"].keys() for name in names] == [{"seed", "level"}] * 2
+    assert [read_plan_note(name).job["hyperparameters"].keys() for name in names] == [{"seed", "level"}] * 2
     code, out, _ = run_launch("pair", *reversed(names))
     assert code == 0
     assert "B learns better than A: its loss is lower by 0.4" in out
@@ -195,7 +195,7 @@ def test_ctrl_c_leaves_both_running_and_says_how_to_compare_them(
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("launcher.cli.pair_view.SideView.progress", pressed)
+    monkeypatch.setattr("launcher.cli.pair.SideView.progress", pressed)
     code, _, err = run_launch("pair", write_job(cluster="dev"), *SIDES, "--yes")
     names = [request["TrainingJobName"] for request in account.requests]
     assert code == 130
@@ -225,7 +225,7 @@ def test_ctrl_c_here_ends_the_run_and_starts_no_other(
             pressed.append("Ctrl-C")
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("launcher.cli.pair_view.SideView.lines", press_once)
+    monkeypatch.setattr("launcher.cli.pair.SideView.lines", press_once)
     code, out, err = run_launch("pair", job_file, job_file, "--local")
     assert code == 130
     assert "A was stopped: the pair is not compared" in err

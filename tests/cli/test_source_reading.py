@@ -13,7 +13,7 @@ import pytest
 
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
-from launcher.session import launching
+from launcher.session import launch_job
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -56,7 +56,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_REGION", "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    monkeypatch.setattr(launching.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(launch_job.time, "sleep", lambda seconds: None)
     with emulated_account() as account, emulated_training(TrainingScript()) as script:
         account.client("ssm").put_parameter(
             Name="/slipway/clusters/dev",

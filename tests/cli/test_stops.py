@@ -14,7 +14,7 @@ import pytest
 from moto import mock_aws
 
 from launcher.backends.interface import Backend, Polling
-from launcher.backends.local.keeper import ORPHANED_FILE
+from launcher.backends.local.processes import ORPHANED_FILE
 from tests.cli.conftest import RunLaunch
 from tests.cli.test_jobs import NAME, REGION, REQUEST
 from tests.cli.test_launch_local import SAVES_WHEN_STOPPED, processes_of, start

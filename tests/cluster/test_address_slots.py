@@ -24,7 +24,7 @@ from launcher.cluster.address_slots import (
     slot_for,
 )
 from launcher.cluster.instances import training_instance_types
-from launcher.cluster.training_network import RESERVED_ADDRESSES, addresses_per_host
+from launcher.cluster.traffic import RESERVED_ADDRESSES, addresses_per_host
 
 NETWORKS = st.builds(
     lambda prefix, number: IPv4Network((((10 << 24) + (number << (32 - prefix))) % 2**32, prefix)),

@@ -14,7 +14,7 @@ import pytest
 from cdk_nag import AwsSolutionsChecks
 from constructs.slipway_checks import SlipwayChecks
 
-from launcher.cluster.cluster_files import ClusterFileError, load_cluster_file
+from launcher.cluster.files import ClusterFileError, load_cluster_file
 from stacks.slipway_app import add_stacks
 from tests.stacks.synthesis import new_app
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.templates import as_answered, exports, place, references
+from launcher.cluster.files import as_answered, exports, place, references
 
 
 @pytest.mark.parametrize(

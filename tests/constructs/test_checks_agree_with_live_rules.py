@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.security_groups import ANY_IPV4, Direction, SecurityGroupRule
-from launcher.cluster.training_network import LUSTRE_TCP_PORTS
+from launcher.cluster.traffic import ANY_IPV4, LUSTRE_TCP_PORTS, Direction, SecurityGroupRule
 from tests.constructs.checking import VPC, judged
 from tests.rules.live.states import JOB_GROUP, SERVERS, found, group, itself, rule
 

@@ -10,9 +10,8 @@ from constructs.checks.security_groups import security_groups
 from constructs.checks.templates import Resolver, Template
 from constructs.efa_security_group import EfaSecurityGroup
 
-from launcher.account.security_groups import parse_security_group
-from launcher.cluster.security_groups import BOTH_WAYS, Passage, passage
-from launcher.cluster.training_network import efa_passage
+from launcher.account.network import parse_security_group
+from launcher.cluster.traffic import BOTH_WAYS, Passage, efa_passage, passage
 from tests.stacks.synthesis import Resources, new_stack, resources_of, template_of
 
 

@@ -10,7 +10,7 @@ from cdk_nag import AwsSolutionsChecks
 from constructs.job_logs import keep_job_logs
 from moto import mock_aws
 
-from launcher.cluster.operation_specification import LOG_DAYS
+from launcher.cluster.specification import LOG_DAYS
 from tests.emulator import cloudformation
 from tests.stacks.synthesis import new_stack, resources_of, template_of
 

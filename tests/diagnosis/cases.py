@@ -1,32 +1,14 @@
-"""The labelled logs, and records made from text."""
+"""The labelled logs that were modelled on public threads, and records made from text."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from launcher.diagnosis.record import Record
-
-LOGS = Path(__file__).parents[1] / "logs"
+from launcher.diagnosis.logs.lines import Record
+from tests.logs.cases import LogCase, log_cases
 
 
-@dataclass(frozen=True)
-class Case:
-    """A log and what is known of it."""
-
-    name: str
-    text: str
-    label: dict[str, Any]
-
-
-def cases() -> list[Case]:
-    """All labelled logs."""
-    return [
-        Case(file.stem, file.read_text("utf-8"), json.loads(file.with_suffix(".json").read_text("utf-8")))
-        for file in sorted(LOGS.glob("*.log"))
-    ]
+def cases() -> list[LogCase]:
+    """Those of them that were modelled, by name."""
+    return [case for case in log_cases() if case.modelled]
 
 
 def records(text: str, host: str = "", start: float | None = None) -> list[Record]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import Diagnosis
-from launcher.diagnosis.record import Record
 
 OUT_OF_MEMORY = """\
 [rank3]: Traceback (most recent call last):

@@ -9,19 +9,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from launcher.diagnosis import known_kinds, known_lines, literals, matching, reader, scan
+from launcher.diagnosis import storms
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.known_kinds import KnownKinds
-from launcher.diagnosis.literals import PatternFinder
-from launcher.diagnosis.reader import LogReader
-from launcher.diagnosis.record import LogStream
+from launcher.diagnosis.logs.lines import TAIL, LogStream
+from launcher.diagnosis.match import prefilter, rows
+from launcher.diagnosis.match.prefilter import PatternFinder
 from launcher.diagnosis.signatures.signature import SHORTLY
-from launcher.diagnosis.windows import TAIL
-from tests.diagnosis.cases import cases
-from tests.diagnosis.threads import threads
+from launcher.diagnosis.signs import reader
+from launcher.diagnosis.signs.reader import LogReader
+from launcher.diagnosis.storms import kinds as known_kinds
+from launcher.diagnosis.storms.kinds import KnownKinds
 from tests.exhaustive import share_and_all
+from tests.logs.cases import log_cases
 
-LOGS = [*(case.text for case in cases()), *(thread.text for thread in threads())]
+LOGS = [case.text for case in log_cases()]
 RAISED = (
     "{p}Traceback (most recent call last):\n"
     '{p}  File "/opt/ml/code/train.py", line 8{n}, in <module>\n'
@@ -92,21 +93,21 @@ def answer(text: str, block: int = 1 << 16) -> object:
 
 
 def hide_hyperscan(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(literals, "hyperscan", None)
-    patch.setattr(matching, "_FINDER", PatternFinder(matching._FINDER.literals))
+    patch.setattr(prefilter, "hyperscan", None)
+    patch.setattr(rows, "_FINDER", PatternFinder(rows._FINDER.literals))
 
 
 def have_little_room(patch: pytest.MonkeyPatch) -> None:
     """Forget what is known again and again, and follow few tracebacks at a time."""
-    patch.setattr(known_lines, "_MOST_BYTES", 6_000)
-    patch.setattr(known_lines, "_MOST_UNDER_WAY", 2)
+    patch.setattr(storms, "_MOST_BYTES", 6_000)
+    patch.setattr(storms, "_MOST_UNDER_WAY", 2)
     patch.setattr(known_kinds, "_LONGEST_TRACEBACK", 6)
 
 
 def be_busy(patch: pytest.MonkeyPatch) -> None:
     """Look up what is known after the first line that was looked at, and from then on."""
-    patch.setattr(scan, "_DENSE", 1 << 30)
-    patch.setattr(scan, "_FEWEST", 1)
+    patch.setattr(prefilter, "_DENSE", 1 << 30)
+    patch.setattr(prefilter, "_FEWEST", 1)
 
 
 def without_memory(text: str) -> object:
@@ -198,7 +199,7 @@ def test_the_labelled_logs_have_the_same_answer_where_every_context_is_looked_at
     ]
     told = [diagnose([], streams=streams(text, 1 << 16)) for text in texts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "_OF_CONTEXTS", set())
+        patch.setattr(reader, "_CONTEXT_LITERALS", set())
         assert told == [diagnose([], streams=streams(text, 1 << 16)) for text in texts]
     explained = [each for each in told if each.root_cause and each.root_cause.finding.code == "CKPT003"]
     assert len(texts) / 10 < len(explained) < len(texts)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.logs.lines import Record
 from tests.diagnosis.stories import DISK_FULL, ENDED, IGNORED, LOGGED, OUT_OF_MEMORY, raised, steps, timed_out
 
 CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:24861"

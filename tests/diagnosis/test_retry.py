@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.matching import ROLES, rows_matching
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.logs.lines import Record
+from launcher.diagnosis.match.rows import ROLES, rows_matching
 from launcher.diagnosis.signatures.table import SIGNATURES
 
 

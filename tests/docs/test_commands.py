@@ -12,8 +12,8 @@ import pytest
 
 import slipway
 from launcher.cluster.manifest import Cluster
-from launcher.jobs.load import load_job
-from launcher.session.preparation import prepare
+from launcher.jobs.load_job import load_job
+from launcher.session.prepare_plan import prepare
 from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code, links, spans
 from tools.generate.command_line_page import LAUNCH, commands, options
 

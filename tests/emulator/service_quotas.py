@@ -11,7 +11,7 @@ from unittest import mock
 from moto.core.exceptions import JsonRESTError
 from moto.servicequotas.responses import ServiceQuotasResponse
 
-from launcher.account.quotas import known_code
+from launcher.account.facts import known_code
 
 PAGE = 2
 """A real page has a hundred; two make several pages of a test's few quotas."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.facts.data_file import read_data_file
-from launcher.facts.provenance import Provenance, provenance_of
+from launcher.facts import Provenance, provenance_of, read_data_file
 from tools.facts.tables import DERIVED
 
 LAUNCHER = Path(__file__).parents[2] / "launcher"

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from launcher.failure_modes.model import Finding
-from launcher.jobs.load import LoadedJob, load_job
+from launcher.jobs.load_job import LoadedJob, load_job
 from launcher.jobs.specification import job_schema
 
 JOB = """\

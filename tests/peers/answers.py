@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 
-from launcher.cluster.cluster_files import ClusterFileError, load_cluster_file
+from launcher.cluster.files import ClusterFileError, load_cluster_file
 from launcher.cluster.instances import instance_facts
-from launcher.cluster.security_groups import SecurityGroup, SecurityGroupRule
+from launcher.cluster.traffic import SecurityGroup, SecurityGroupRule
 from launcher.failure_modes.model import Finding, Severity
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import prepare_for
+from launcher.session.prepare_plan import prepare_for
 from tests.peers.cases import PASSES, Case, merged
 from tests.rules.live.states import ANY, FILE_SYSTEM, VPC, found, group, lustre, rule, subnet
 

@@ -1,19 +1,31 @@
-"""The image table against the SDK's own answers."""
+"""AWS's images: the table against the SDK's answers, what they hold, what URIs say, and where they run."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Callable
+from datetime import date
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
+from launcher.cluster.instances import instance_facts
+from launcher.jobs.load_job import load_job
 from launcher.planning.images import (
     ImageUnavailableError,
+    Misfit,
+    compute_capabilities,
+    find_misfit,
+    first_cuda_for,
     image_release,
+    image_software,
     image_versions,
+    is_patched,
     nearest_versions,
+    parse_aws_image,
+    torch_version,
     training_image,
 )
 
@@ -190,3 +202,228 @@ def test_a_neuron_image_of_another_version_is_refused_and_not_replaced() -> None
 )
 def test_the_hint_names_the_nearest_versions(version: str, near: list[str]) -> None:
     assert nearest_versions(version, image_versions("pytorch")) == near
+
+
+def test_the_software_of_a_release_is_that_of_its_dockerfile() -> None:
+    software = image_software("pytorch", "2.13")
+    assert software is not None
+    assert software.version == "2.13.0"
+    assert (software.cuda, software.nccl, software.efa_installer) == ("13.3", "2.29.7", "1.49.0")
+    assert software.efa_plugin == "1.20.0"
+    assert software.architectures == ("x86_64",)
+    assert software.patched_until == date(2027, 7, 20)
+
+
+def test_what_is_not_known_of_an_image_is_none() -> None:
+    old = image_software("pytorch", "1.4.0")
+    assert old is not None
+    assert (old.cuda, old.efa_plugin, old.compute_capabilities, old.patched_until) == (None,) * 4
+    assert image_software("pytorch", "9.9") is None
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
+def test_a_newer_release_has_no_older_cuda_and_is_patched_for_longer(framework: str) -> None:
+    # From 2.0 on: the last 1.13 was patched for longer than that.
+    since = [version for version in image_versions(framework) if version.startswith("2.")]
+    known = [image_software(framework, version) for version in since]
+    for figure in (
+        [tuple(map(int, each.cuda.split("."))) for each in known if each and each.cuda],
+        [each.patched_until for each in known if each and each.patched_until],
+    ):
+        assert len(figure) >= 2
+        assert figure == sorted(figure)
+
+
+def test_every_cuda_of_the_images_says_which_gpus_it_makes_code_for() -> None:
+    used = [image_software("pytorch", version) for version in image_versions("pytorch")]
+    assert [each.version for each in used if each and each.cuda and not each.compute_capabilities] == []
+
+
+@pytest.mark.parametrize(
+    ("capability", "cuda"),
+    [("8.0", "11.3"), ("9.0", "11.8"), ("10.0", "12.8"), ("12.0", "12.8"), ("99", None)],
+)
+def test_the_first_cuda_for_a_gpu(capability: str, cuda: str | None) -> None:
+    assert first_cuda_for(capability) == cuda
+
+
+def test_cuda_13_makes_no_code_for_v100() -> None:
+    assert compute_capabilities("12.9") == ("5.0", "12.1")
+    assert compute_capabilities("13.0") == ("7.5", "12.1")
+
+
+@pytest.mark.parametrize(
+    ("version", "day", "patched"),
+    [
+        ("2.10.0", date(2027, 1, 21), True),
+        ("2.10.0", date(2027, 1, 22), False),
+        # Older than one that has ended, without a date of its own.
+        ("1.9.1", date(2026, 11, 22), False),
+        ("2.14", date(2026, 11, 22), True),
+    ],
+)
+def test_a_release_is_patched_until_its_day(version: str, day: date, patched: bool) -> None:
+    assert is_patched("pytorch", version, day) is patched
+
+
+def test_nothing_is_known_of_the_patches_of_neuron_images() -> None:
+    assert is_patched("pytorch-neuron", "2.9.0", date(2026, 11, 22)) is None
+
+
+AWS = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        ("pytorch-training:2.8.0-gpu-py312", ("pytorch", "2.8.0", "gpu", "12.9")),
+        ("pytorch-training:2.0.1-gpu-py310-cu121-ubuntu20.04-sagemaker", ("pytorch", "2.0.1", "gpu", "12.1")),
+        ("pytorch-training:2.8.0-cpu-py312", ("pytorch", "2.8.0", "cpu", None)),
+        ("pytorch:2.13-cu133-amzn2023-sagemaker", ("pytorch", "2.13", "gpu", "13.3")),
+        ("pytorch:2.13-cpu-amzn2023-sagemaker", ("pytorch", "2.13", "cpu", None)),
+        (
+            "huggingface-pytorch-training:2.1.0-transformers4.36.0-gpu-py310-cu121-ubuntu20.04",
+            ("pytorch", "2.1.0", "gpu", "12.1"),
+        ),
+        (
+            "pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04",
+            ("pytorch-neuron", "2.9.0", "neuron", None),
+        ),
+        ("tensorflow-training:2.19.0-gpu-py312", ("tensorflow", "2.19.0", "gpu", "12.5")),
+        ("pytorch-training:1.4.0-gpu-py3", ("pytorch", "1.4.0", "gpu", None)),
+    ],
+)
+def test_framework_version_processor_and_cuda_are_read(
+    image: str, said: tuple[str, str, str, str | None]
+) -> None:
+    found = parse_aws_image(f"{AWS}/{image}")
+    assert found is not None
+    assert (found.framework, found.version, found.processor, found.cuda) == said
+    assert found.name == image
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "111122223333.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312",
+        f"{AWS}/sglang:0.5-gpu",
+        f"{AWS}/pytorch-training@sha256:{'0' * 64}",
+        f"{AWS}/pytorch-training:latest",
+        "pytorch/pytorch:2.8.0-cuda12.8",
+    ],
+)
+def test_what_is_not_one_of_awss_frameworks_is_not_read(uri: str) -> None:
+    assert parse_aws_image(uri) is None
+
+
+def test_an_image_for_arm_is_known_by_its_repository() -> None:
+    found = parse_aws_image(f"{AWS}/pytorch-training-arm64:2.7.0-gpu-py312-cu128-ubuntu22.04-ec2")
+    assert found is not None
+    assert found.cpu_architecture == "arm64"
+
+
+def judged(image: str, instance_type: str) -> Misfit | None:
+    facts = instance_facts(instance_type)
+    assert facts is not None
+    return find_misfit(f"{AWS}/{image}", facts)
+
+
+@pytest.mark.parametrize(
+    ("image", "instance_type", "says", "remedy"),
+    [
+        ("pytorch-training:2.1.0-gpu-py310", "ml.p6-b200.48xlarge", "CUDA 12.1", "PyTorch 2.7.1"),
+        ("pytorch-training:2.6.0-gpu-py312", "ml.p6-b200.48xlarge", "no newer than 9.0", "PyTorch 2.7.1"),
+        ("pytorch-training:2.5.1-gpu-py311", "ml.g7e.2xlarge", "has 12.0", "PyTorch 2.7.1"),
+        ("pytorch-training:2.9.0-gpu-py312", "ml.p3.16xlarge", "no older than 7.5", "PyTorch 2.8.0"),
+        ("pytorch:2.13-cu133-amzn2023-sagemaker", "ml.p3.2xlarge", "has 7.0", "2.8.0 (CUDA 12.9) or before"),
+        ("pytorch-training:2.8.0-gpu-py312", "ml.p2.xlarge", "no p2", "ml.g4dn.xlarge"),
+        ("pytorch-training:1.13.1-cpu-py39", "ml.p2.xlarge", "no p2", "ml.g4dn.xlarge"),
+        ("tensorflow-training:2.12.0-gpu-py310", "ml.p2.xlarge", "no p2", "ml.g4dn.xlarge"),
+        ("pytorch-training:2.9.0-gpu-py312", "ml.p6e-gb200.36xlarge", "arm64", "build one"),
+        (
+            "pytorch-training-arm64:2.7.0-gpu-py312-cu128-ubuntu22.04-ec2",
+            "ml.p5.48xlarge",
+            "built for arm64",
+            "without arm64",
+        ),
+        ("pytorch-training:2.8.0-gpu-py312", "ml.trn1.32xlarge", "no Neuron SDK", "pytorch-training-neuronx"),
+        (
+            "pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04",
+            "ml.p5.48xlarge",
+            "for Neuron",
+            "trn1",
+        ),
+        (
+            "pytorch-training-neuron:1.11.0-neuron-py38-sdk2.4.0-ubuntu20.04",
+            "ml.trn2.48xlarge",
+            "before Trainium2",
+            "neuronx",
+        ),
+    ],
+)
+def test_an_image_that_cannot_run_on_the_machine(
+    image: str, instance_type: str, says: str, remedy: str
+) -> None:
+    found = judged(image, instance_type)
+    assert found is not None
+    assert says in found.message
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("image", "instance_type"),
+    [
+        ("pytorch-training:2.7.1-gpu-py312", "ml.p6-b200.48xlarge"),
+        ("pytorch-training:2.8.0-gpu-py312", "ml.g7e.2xlarge"),
+        ("pytorch-training:2.8.0-gpu-py312", "ml.p3.16xlarge"),
+        # Code for 8.6 runs on 8.9, and code for 10.0 on 10.3.
+        ("pytorch-training:1.13.1-gpu-py39", "ml.g6.xlarge"),
+        ("pytorch-training:2.7.1-gpu-py312", "ml.p6-b300.48xlarge"),
+        ("pytorch-training:2.9.0-gpu-py312", "ml.g4dn.xlarge"),
+        ("pytorch-training:1.12.1-gpu-py38", "ml.p2.xlarge"),
+        ("pytorch-training:2.1.0-cpu-py310", "ml.p6-b200.48xlarge"),
+        ("pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04", "ml.trn2.48xlarge"),
+        # Its CUDA is not known here.
+        ("pytorch-training:1.4.0-gpu-py3", "ml.p4d.24xlarge"),
+        ("tensorflow-training:2.14.1-gpu-py310", "ml.p6-b200.48xlarge"),
+    ],
+)
+def test_an_image_that_runs_on_the_machine_or_of_which_too_little_is_known(
+    image: str, instance_type: str
+) -> None:
+    assert judged(image, instance_type) is None
+
+
+def test_nothing_is_said_of_an_own_image_and_of_an_unknown_type() -> None:
+    facts = instance_facts("ml.p6e-gb200.36xlarge")
+    assert find_misfit("111122223333.dkr.ecr.us-west-2.amazonaws.com/mine:1", facts) is None
+    assert find_misfit(f"{AWS}/pytorch-training:2.1.0-gpu-py310", None) is None
+
+
+ECR = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("job", "version"),
+    [
+        pytest.param({"framework": {"version": "2.10.0"}}, (2, 10), id="framework"),
+        pytest.param({"framework": {"version": "2.8"}}, (2, 8), id="alias"),
+        pytest.param({"image": f"{ECR}/pytorch-training:2.8.0-gpu-py312"}, (2, 8), id="AWS image"),
+        pytest.param(
+            {"image": f"{ECR}/huggingface-pytorch-training:2.1.0-transformers4.36.0-gpu"}, (2, 1), id="HF"
+        ),
+        pytest.param({"image": f"{ECR}/pytorch-trcomp-training:1.13.1-gpu-py39"}, (1, 13), id="compiler"),
+        pytest.param({"image": f"{ECR}/smdistributed-modelparallel:2.4.1-gpu"}, (2, 4), id="SMP"),
+        pytest.param({"image": f"{ECR}/pytorch:2.13-cu133-amzn2023-sagemaker"}, (2, 13), id="since 2026"),
+        pytest.param({"image": f"{ECR}/pytorch-training-neuronx:2.9.0-neuronx"}, (2, 9), id="Neuron"),
+        pytest.param({"image": "me.example/pytorch-training:2.8.0-gpu"}, (2, 8), id="copy of an AWS image"),
+        pytest.param({"image": f"{ECR}/tensorflow-training:2.19.0-gpu"}, None, id="TensorFlow"),
+        pytest.param({"image": f"{ECR}/my-pytorch-training:2.8.0"}, None, id="own repository"),
+        pytest.param({"image": f"{ECR}/pytorch-training@sha256:0"}, None, id="digest"),
+    ],
+)
+def test_the_version_of_torch(
+    write_job: Callable[..., Path], job: dict, version: tuple[int, int] | None
+) -> None:
+    spec = load_job(write_job(**{"framework": None, **job})).spec
+    assert torch_version(spec) == version

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from launcher.cluster.instances import training_instance_types
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.images import image_versions
-from launcher.planning.strategies.smp1 import PARAMETERS_KNOWN as SMP1
-from launcher.planning.strategies.smp2 import PARAMETERS_KNOWN as SMP2
+from launcher.planning.strategies.model_parallel import SMP1_PARAMETERS as SMP1
+from launcher.planning.strategies.model_parallel import SMP2_PARAMETERS as SMP2
 from launcher.planning.training_plan import TrainingPlan
 from tests.planning.comparison import plan_of
 

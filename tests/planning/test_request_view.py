@@ -8,22 +8,24 @@ from typing import Any
 
 import pytest
 
-from launcher.planning.request_parts import FileSystemChannel, S3Channel, Search, SearchedParameter
-from launcher.planning.request_view import RequestView
+from launcher.planning.request_view import (
+    FileSystemChannel,
+    RequestView,
+    S3Channel,
+    Search,
+    SearchedParameter,
+)
 
 LAUNCHER = Path(__file__).parents[2] / "launcher"
 HAND_READ = {"ResourceConfig", "CheckpointConfig", "InputDataConfig", "VpcConfig", "StoppingCondition"}
 WRITERS = {
-    "planning/request.py",  # builds a request
-    "planning/network_request.py",  # builds the part that a cluster without jobs is judged by
-    "planning/tuning_job.py",  # builds one around it
-    "planning/resumption.py",  # rewrites an earlier job's
-    "planning/request_check.py",  # the table of the fields that parts of a request come from
+    "planning/request.py",  # builds requests, and has the table of the fields that their parts come from
+    "planning/job_identity.py",  # rewrites an earlier job's
     "backends/sagemaker/backend.py",  # sends UpdateTrainingJob
 }
 READERS = {
     "planning/request_view.py",
-    "account/running_jobs.py",  # reads what Search answers, in a room below planning
+    "account/facts.py",  # reads what Search answers, in a room below planning
 }
 
 

@@ -1,20 +1,27 @@
-"""The environment: what is set, what is left alone, and what stands when the user says otherwise."""
+"""The environment: what is set, what is left alone, what the user's values do, and the names of secrets."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
-from launcher.jobs.load import load_job
+from launcher.failure_modes.model import Finding
+from launcher.jobs.load_job import load_job
 from launcher.jobs.specification import JobSpec
-from launcher.planning.setting import Setting
-from launcher.planning.settings import job_environment, settings
-from launcher.planning.software_of_job import software_of
+from launcher.planning.image_choice import job_image_software
+from launcher.planning.planner import plan_job
+from launcher.planning.request_view import RequestView
+from launcher.planning.settings import choose_network_settings, choose_settings, job_environment
 from launcher.planning.strategies.catalogue import strategy_of
+from launcher.planning.training_plan import Setting, TrainingPlan
+from launcher.session.prepare_plan import source_of
+from tests.planning.test_tuning_job import TUNING
 
 DIGEST = "5" * 64
 P4D, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
@@ -51,14 +58,14 @@ def settings_of(job_of: Callable[..., JobSpec]) -> Settings:
 
 def chosen_for(job: JobSpec, facts: InstanceFacts | None, processes: int) -> list[Setting]:
     """The settings of a job that keeps no checkpoints."""
-    return settings(
+    return choose_settings(
         job,
         facts,
         processes,
         with_boot=strategy_of(job).with_boot,
         source_digest=DIGEST,
         checkpoints=None,
-        software=software_of(job, facts),
+        software=job_image_software(job, facts),
     )
 
 
@@ -246,3 +253,209 @@ def test_every_setting_has_a_reason_and_a_source(settings_of: Settings) -> None:
         assert setting.sources
         assert all(source.title and source.as_of for source in setting.sources)
         assert len(setting.name) <= 512 and len(setting.value) <= 512
+
+
+G5 = "ml.g5.12xlarge"
+OLD = {"FI_PROVIDER", "NCCL_PROTO", "FI_EFA_USE_DEVICE_RDMA"}
+Chosen = Callable[..., dict[str, Setting]]
+
+
+@pytest.fixture
+def chosen_on(write_job: Callable[..., Path]) -> Chosen:
+    """The settings of the network for a PyTorch version, an instance type and a number of hosts."""
+
+    def chosen(version: str | None, instance_type: str, hosts: int = 2, **fields: Any) -> dict[str, Setting]:
+        loaded = load_job(
+            write_job(
+                framework=version and {"version": version},
+                resources={"instance_type": instance_type, "instance_count": hosts},
+                **fields,
+            )
+        )
+        assert loaded.spec is not None, loaded.findings
+        facts = instance_facts(instance_type)
+        found = list(choose_network_settings(loaded.spec, facts, job_image_software(loaded.spec, facts)))
+        assert len({setting.name for setting in found}) == len(found)
+        return {setting.name: setting for setting in found}
+
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("version", "instance_type", "set_for_it"),
+    [
+        pytest.param("1.13.1", P4D, OLD, id="plugin 1.4 where GPUs and device read by RDMA"),
+        pytest.param("2.0.1", "ml.p4de.24xlarge", OLD, id="plugin 1.5"),
+        pytest.param("2.0.1", G5, OLD - {"FI_EFA_USE_DEVICE_RDMA"}, id="a device without RDMA read"),
+        pytest.param("2.0.1", "ml.g6e.12xlarge", OLD - {"FI_EFA_USE_DEVICE_RDMA"}, id="no GPUDirect RDMA"),
+        pytest.param("2.0.1", "ml.g5.2xlarge", set(), id="no EFA"),
+        pytest.param("2.0.0", P4D, set(), id="a plugin whose version nobody knows"),
+        pytest.param("2.1.0", P4D, set(), id="another"),
+        pytest.param("2.5.1", P4D, set(), id="plugin 1.12"),
+        pytest.param("2.13.0", P5, set(), id="plugin 1.20"),
+    ],
+)
+def test_an_old_plugin_is_told_what_newer_ones_do_by_themselves(
+    chosen_on: Chosen, version: str, instance_type: str, set_for_it: set[str]
+) -> None:
+    chosen = chosen_on(version, instance_type)
+    assert OLD & set(chosen) == set_for_it
+    assert {chosen[name].value for name in set_for_it} <= {"efa", "simple", "1"}
+    assert all("1.4.0" in chosen[name].reason or "1.5.0" in chosen[name].reason for name in set_for_it)
+
+
+@pytest.mark.parametrize(
+    ("version", "instance_type", "hosts", "found"),
+    [
+        pytest.param("2.8.0", P5, 2, True, id="several hosts with EFA"),
+        pytest.param("2.8.0", "ml.g5.8xlarge", 2, True, id="one EFA interface"),
+        pytest.param("2.1.0", P4D, 2, True, id="unknown plugin"),
+        pytest.param("2.0.1", P4D, 2, False, id="a libfabric that does not read it"),
+        pytest.param("2.8.0", P5, 1, False, id="one host has no network"),
+        pytest.param("2.8.0", "ml.g5.2xlarge", 2, False, id="no EFA"),
+        pytest.param("2.8.0", "ml.c5n.18xlarge", 2, False, id="no GPUs"),
+    ],
+)
+def test_forking_workers_do_not_meet_huge_pages(
+    chosen_on: Chosen, version: str, instance_type: str, hosts: int, found: bool
+) -> None:
+    chosen = chosen_on(version, instance_type, hosts)
+    assert ("FI_EFA_USE_HUGE_PAGE" in chosen) is found
+    assert not found or chosen["FI_EFA_USE_HUGE_PAGE"].value == "0"
+
+
+def test_the_reason_says_where_the_plugin_is_not_known(chosen_on: Chosen) -> None:
+    known, unknown = chosen_on("2.8.0", P5), chosen_on("2.1.0", P5)
+    assert "unknown" not in known["FI_EFA_USE_HUGE_PAGE"].reason
+    assert "is not known" in unknown["FI_EFA_USE_HUGE_PAGE"].reason
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "found"),
+    [
+        ("ml.g5.12xlarge", True),
+        ("ml.g5.48xlarge", True),
+        ("ml.g6.24xlarge", True),
+        ("ml.g5.16xlarge", False),
+        ("ml.g6e.12xlarge", False),
+        (P4D, False),
+    ],
+)
+def test_shared_memory_copies_by_engine_where_several_gpus_have_no_nvlink(
+    chosen_on: Chosen, instance_type: str, found: bool
+) -> None:
+    chosen = chosen_on("2.8.0", instance_type, 1)
+    assert ("NCCL_SHM_USE_CUDA_MEMCPY" in chosen) is found
+    assert not found or chosen["NCCL_SHM_USE_CUDA_MEMCPY"].value == "1"
+
+
+@pytest.mark.parametrize(
+    ("version", "instance_type", "hosts", "strategy", "found"),
+    [
+        pytest.param("2.6.0", P5, 2, "torchrun", True, id="NCCL 2.23 and an unknown plugin"),
+        pytest.param("2.4.0", P5, 2, "torchrun", True, id="NCCL 2.22 and plugin 1.15"),
+        pytest.param("2.3.0", P5, 2, "torchrun", True, id="NCCL 2.21"),
+        pytest.param("2.5.1", P5, 2, "torchrun", False, id="plugin 1.12 does not read it"),
+        pytest.param("2.1.0", P5, 2, "torchrun", False, id="NCCL 2.18"),
+        pytest.param("2.11.0", P5, 2, "torchrun", False, id="NCCL 2.28"),
+        pytest.param("2.7.1", P5, 2, "torchrun", False, id="an unknown NCCL"),
+        pytest.param("2.6.0", P5, 1, "torchrun", False, id="one host has no network"),
+        pytest.param("2.6.0", "ml.g5.2xlarge", 2, "torchrun", False, id="no EFA"),
+        pytest.param("2.6.0", "ml.g5.8xlarge", 2, "torchrun", True, id="one EFA interface"),
+        pytest.param("2.4.1", P5, 2, "smp", False, id="an image with an NCCL of its own"),
+    ],
+)
+def test_errors_of_the_plugin_end_the_job_where_nccl_ignores_them(
+    chosen_on: Chosen, version: str, instance_type: str, hosts: int, strategy: str, found: bool
+) -> None:
+    chosen = chosen_on(version, instance_type, hosts, distribution={"strategy": strategy})
+    assert ("OFI_NCCL_ABORT_ON_ERROR" in chosen) is found
+
+
+def test_nothing_is_known_of_an_own_image(chosen_on: Chosen) -> None:
+    image = "1.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.0.1-gpu-py310"
+    assert set(chosen_on(None, P5, image=image)) == {"FI_EFA_USE_HUGE_PAGE"}
+
+
+def test_an_unknown_type_and_one_without_gpus_get_nothing(chosen_on: Chosen) -> None:
+    assert chosen_on("2.8.0", "ml.p9.48xlarge") == {}
+    assert chosen_on("2.8.0", "ml.m5.xlarge") == {}
+
+
+SECRETS = {"HF_TOKEN": "team/hf", "WANDB_API_KEY": "team/wandb"}
+TWO_P4D: dict[str, Any] = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2}
+Plan = Callable[..., TrainingPlan]
+
+
+@pytest.fixture
+def plan_of(write_job: Callable[..., Path]) -> Plan:
+    def plan(**fields: Any) -> TrainingPlan:
+        job = load_job(write_job(**{"secrets": SECRETS, "resources": TWO_P4D, **fields})).spec
+        assert job is not None
+        source = source_of(job, Path(str(write_job(**fields))).parent)
+        return plan_job(
+            job, None, unique="0unique", source=source, session_region="us-west-2", today=date(2026, 11, 22)
+        )
+
+    return plan
+
+
+def about_secrets(plan: TrainingPlan) -> list[Finding]:
+    return [found for found in plan.findings if found.path == ("secrets",)]
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [{"strategy": "torchrun"}, {"strategy": "none"}, {"strategy": "smp", "options": {"version": 2}}],
+    ids=lambda value: value["strategy"],
+)
+def test_the_boot_is_told_the_names_in_one_variable(plan_of: Plan, distribution: dict[str, Any]) -> None:
+    plan = plan_of(distribution=distribution, framework={"version": "2.5.1"})
+    assert plan.request is not None
+    environment = plan.request["Environment"]
+    assert json.loads(environment["SLIPWAY_SECRETS"]) == SECRETS
+    assert not set(SECRETS) & set(environment)
+    assert RequestView(plan.request).secrets == SECRETS
+    assert not about_secrets(plan)
+
+
+def test_a_request_without_secrets_has_no_such_variable(plan_of: Plan) -> None:
+    plan = plan_of(secrets={}, distribution={"strategy": "torchrun"})
+    assert plan.request is not None
+    assert "SLIPWAY_SECRETS" not in plan.request["Environment"]
+    assert RequestView(plan.request).secrets == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "1"])
+def test_what_another_request_has_there_is_no_secret(text: str) -> None:
+    assert RequestView({"Environment": {"SLIPWAY_SECRETS": text}}).secrets == {}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"distribution": {"strategy": "smddp"}},
+        {"distribution": {"strategy": "mpi"}},
+        {"distribution": {"strategy": "smp", "options": {"version": 1}}},
+        {"distribution": {"strategy": "torch_xla"}},
+        {"distribution": {"strategy": "torchrun"}, "tuning": TUNING},
+        {"distribution": {"strategy": "smddp"}, "tuning": TUNING},
+    ],
+    ids=str,
+)
+def test_what_the_images_toolkit_starts_gets_none_and_is_refused(
+    plan_of: Plan, fields: dict[str, Any]
+) -> None:
+    plan = plan_of(**fields)
+    (found,) = about_secrets(plan)
+    assert (found.code, found.blocks) == ("SPEC003", True)
+    assert "the script would not have HF_TOKEN, WANDB_API_KEY" in found.message
+    assert plan.request is None
+
+
+def test_more_names_than_a_variable_holds_are_refused_at_their_field(plan_of: Plan) -> None:
+    arn = "arn:aws:secretsmanager:us-west-2:111122223333:secret:team/hf-AbCdEf"
+    plan = plan_of(secrets={f"TOKEN_{number}": arn for number in range(8)}, distribution={"strategy": "none"})
+    (found,) = about_secrets(plan)
+    assert (found.code, found.blocks) == ("SPEC004", True)
+    assert found.remedy == "Change `secrets`: at most 512 characters."

@@ -1,16 +1,23 @@
-"""What each strategy derives, where it runs, and what it refuses."""
+"""What each strategy derives, where it runs, what it refuses, and what it tells the boot of the gate."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.failure_modes.model import Finding
+from launcher.jobs.load_job import load_job
+from launcher.planning.planner import plan_job
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan
+from launcher.session.prepare_plan import JobSource, prepare, read_job, source_of
 from tests.planning.comparison import plan_of
+from tests.planning.test_tuning_job import TUNING
 
 VERSION_OF = {"smddp": "2.0.1", "smp1": "1.13.1", "smp2": "2.2.0", "torch_xla": "1.13.1", "mpi": "2.0.1"}
 SMP1 = {"version": 1, "parameters": {"pipeline_parallel_degree": 1}}
@@ -520,3 +527,136 @@ def test_a_folder_that_the_job_does_not_have_is_refused(changes: dict, subject: 
 def test_a_null_hyperparameter_is_not_passed_under_any_strategy() -> None:
     for strategy in ("torchrun", "mpi"):
         assert "x" not in plan(strategy, hyperparameters={"x": None, "y": 1}).request["HyperParameters"]
+
+
+PlanOf = Callable[..., TrainingPlan]
+
+
+@pytest.fixture
+def plan_of_tensorflow(write_job: Callable[..., Path]) -> PlanOf:
+    def plan(strategy: str, version: str = "2.11", **fields: Any) -> TrainingPlan:
+        file = write_job(
+            framework={"name": "tensorflow", "version": version},
+            distribution={"strategy": strategy},
+            **fields,
+        )
+        return prepare(read_job(JobSource(file)), session_region="us-west-2")
+
+    return plan
+
+
+def refusals(plan: TrainingPlan) -> list[str]:
+    return [each.message for each in plan.findings if each.code == "DIST002"]
+
+
+@pytest.mark.parametrize("strategy", ["smddp", "mpi"])
+def test_what_the_images_toolkit_starts_runs(plan_of_tensorflow: PlanOf, strategy: str) -> None:
+    plan = plan_of_tensorflow(strategy)
+    assert not plan.refused and plan.view is not None
+    assert str(plan.view.image).endswith("/tensorflow-training:2.11.0-gpu-py39")
+    assert not [name for name in plan.view.environment if name.startswith("TORCH_")]
+
+
+def test_the_example_of_the_guide_is_a_job_file(plan_of_tensorflow: PlanOf) -> None:
+    # SageMaker developer guide, distributed-troubleshooting-data-parallel: checkpoints, and no Debugger.
+    plan = plan_of_tensorflow(
+        "smddp", checkpoint={"s3_uri": "s3://bucket/test/checkpoints", "local_path": "/opt/ml/checkpoints"}
+    )
+    assert not plan.refused and plan.request is not None
+    assert plan.request["HyperParameters"]["sagemaker_distributed_dataparallel_enabled"] == "true"
+    assert plan.request["CheckpointConfig"]["LocalPath"] == "/opt/ml/checkpoints"
+    assert not plan.debugger.on
+
+
+def test_a_script_alone_is_started_by_the_boot(plan_of_tensorflow: PlanOf) -> None:
+    plan = plan_of_tensorflow(
+        "none", "2.19.0", resources={"instance_type": "ml.m5.xlarge", "instance_count": 1}
+    )
+    assert not plan.refused and plan.with_boot and plan.view is not None
+    assert str(plan.view.image).endswith("/tensorflow-training:2.19.0-cpu-py312")
+
+
+@pytest.mark.parametrize("strategy", ["torchrun", "smp", "torch_xla"])
+def test_what_is_pytorchs_alone_is_refused_once(plan_of_tensorflow: PlanOf, strategy: str) -> None:
+    (message,) = [
+        each for each in refusals(plan_of_tensorflow(strategy)) if "TensorFlow" in each or "PyTorch" in each
+    ]
+    assert f"the strategy {strategy} starts PyTorch" in message
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"), [("2.4.1", False), ("2.11", False), ("2.12", True), ("2.3.2", True)]
+)
+def test_smddp_comes_with_some_versions(plan_of_tensorflow: PlanOf, version: str, refused: bool) -> None:
+    assert bool(refusals(plan_of_tensorflow("smddp", version))) is refused
+
+
+@pytest.mark.parametrize(("version", "refused"), [("2.5", True), ("2.6", False)])
+def test_the_boot_needs_a_newer_python_than_the_oldest_images_have(
+    plan_of_tensorflow: PlanOf, version: str, refused: bool
+) -> None:
+    assert bool(refusals(plan_of_tensorflow("none", version))) is refused
+    assert refusals(plan_of_tensorflow("mpi", version)) == []
+
+
+Plan = Callable[..., TrainingPlan]
+
+
+@pytest.fixture
+def plan_with_gate(write_job: Callable[..., Path]) -> Plan:
+    def plan(hosts: int = 2, **fields: Any) -> TrainingPlan:
+        resources = {"instance_type": "ml.p4d.24xlarge", "instance_count": hosts}
+        file = write_job(**{"resources": resources, "distribution": {"strategy": "torchrun"}, **fields})
+        job = load_job(file).spec
+        assert job is not None
+        source = source_of(job, Path(str(file)).parent)
+        return plan_job(
+            job, None, unique="0unique", source=source, session_region="us-west-2", today=date(2026, 11, 22)
+        )
+
+    return plan
+
+
+def told(plan: TrainingPlan) -> str | None:
+    assert plan.view is not None
+    return plan.view.boot_options.get("--gate")
+
+
+def about_gate(plan: TrainingPlan) -> list[Finding]:
+    return [found for found in plan.findings if found.path == ("gate",)]
+
+
+@pytest.mark.parametrize(("hosts", "mode"), [(1, "warn"), (2, "on"), (16, "on")])
+def test_several_hosts_are_refused_and_one_is_warned(plan_with_gate: Plan, hosts: int, mode: str) -> None:
+    assert told(plan_with_gate(hosts)) == mode
+
+
+@pytest.mark.parametrize("mode", ["off", "warn", "on"])
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_what_the_job_file_says_stands(plan_with_gate: Plan, hosts: int, mode: str) -> None:
+    assert told(plan_with_gate(hosts, gate=mode)) == mode
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"distribution": {"strategy": "smddp"}},
+        {"distribution": {"strategy": "mpi"}},
+        {"distribution": {"strategy": "smp", "options": {"version": 1}}},
+        {"distribution": {"strategy": "torch_xla"}},
+        {"tuning": TUNING},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", ["on", "warn"])
+def test_a_gate_is_refused_where_the_images_toolkit_starts_the_script(
+    plan_with_gate: Plan, fields: dict[str, Any], mode: str
+) -> None:
+    (found,) = about_gate(plan_with_gate(gate=mode, **fields))
+    assert (found.code, found.blocks) == ("SPEC003", True)
+    assert "nobody would look at them" in found.message
+
+
+@pytest.mark.parametrize("fields", [{}, {"gate": "off"}])
+def test_no_gate_is_fine_there(plan_with_gate: Plan, fields: dict[str, Any]) -> None:
+    assert not about_gate(plan_with_gate(distribution={"strategy": "smddp"}, **fields))

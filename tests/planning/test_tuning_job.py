@@ -15,12 +15,12 @@ from botocore.validate import ParamValidator
 
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import Severity
-from launcher.jobs.load import load_job
-from launcher.planning.api_limits import violations
+from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
-from launcher.planning.request_diff import request_diff
+from launcher.planning.request import find_violations
+from launcher.planning.show_plan import request_diff
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.preparation import source_of
+from launcher.session.prepare_plan import source_of
 
 TUNING: dict[str, Any] = {
     "objective": {"metric": "eval_loss", "goal": "minimize", "regex": "eval_loss=([0-9.]+)"},
@@ -251,7 +251,9 @@ def test_what_the_api_model_refuses_is_found_at_its_field(
 
 def test_no_message_repeats_a_value_that_may_be_secret() -> None:
     request = {"TrainingJobDefinition": {"StaticHyperParameters": {"a": "planted\n"}}}
-    found = [each for each in violations("CreateHyperParameterTuningJob", request) if "form" in each.remedy]
+    found = [
+        each for each in find_violations("CreateHyperParameterTuningJob", request) if "form" in each.remedy
+    ]
     assert ["has this value" in each.message for each in found] == [True]
     assert "planted" not in found[0].message + found[0].remedy
 

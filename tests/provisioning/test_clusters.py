@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.changes import changes
+from launcher.cluster.files import Template
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.templates import Template
-from launcher.cluster.update_effects import Policy
-from launcher.provisioning.comparison import compare
-from launcher.provisioning.create_only import create_only
-from launcher.provisioning.model import Fate, StackChange
+from launcher.cluster.updates import Policy, changes
+from launcher.provisioning.updates import Fate, StackChange, compare, create_only
 from tests.stacks.synthesis import CLUSTERS, cluster, synthesize
 
 PERSISTENT = {"deployment": "PERSISTENT_2", "throughput": 1000, "capacity_gib": 4800, "metadata": "automatic"}

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.record import Record
-from launcher.report.incident import located
-from launcher.report.reading import RunReader
-from launcher.report.run_report import RunReport
-from launcher.session.following.log_filter import rank_of
+from launcher.diagnosis.logs.lines import Record
+from launcher.report.run_report import RunReader, RunReport, locate_incident
+from launcher.session.runs.read_job_lines import rank_of
 
 START = 1_790_000_000.0
 """An instant, in seconds since the epoch."""
@@ -23,7 +21,7 @@ def report_of(records: Iterable[Record], **more: Any) -> RunReport:
     for record in kept:
         reader.read(record, rank_of(record))
     lines, diagnosis = reader.result(), diagnose(kept)
-    incident, context = located(diagnosis.root_cause, lines)
+    incident, context = locate_incident(diagnosis.root_cause, lines)
     fields: dict[str, Any] = {
         "name": "a run", "diagnosis": diagnosis, "lines": lines, "made_at": START, "version": "1.0",
         "ranks": lines.ranks, "incident": incident, "context": context, **more,

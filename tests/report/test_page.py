@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import launcher.report
+from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import AccountCheck, CheckOutcome
-from launcher.diagnosis.record import Record
-from launcher.report import telling
+from launcher.report import sentences
 from launcher.report.page import is_ours, page_of
 from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting, RunJob, RunPhase
 from tests.report.runs import START, failing_run, long_run, report_of
@@ -161,7 +162,7 @@ def test_how_sure_the_cause_is_and_what_else_it_may_be_are_told() -> None:
     cause, other = run.diagnosis.root_cause, run.diagnosis.runner_up
     assert cause is not None and other is not None
     words = said(page_of(run))
-    assert f"How sure? {telling.sureness_in_words(cause.sureness)}" in words
+    assert f"How sure? {sentences.sureness_in_words(cause.sureness)}" in words
     assert f"It may as well be {other.code} {other.message}" in words
 
 
@@ -271,3 +272,88 @@ def test_the_charting_library_is_the_one_that_its_note_names() -> None:
     digest = hashlib.sha256((folder / "echarts.min.js").read_bytes()).hexdigest()
     assert f"SHA-256 of the file: {digest}" in (folder / "README.md").read_text("utf-8")
     assert "Apache License" in (folder / "LICENSE").read_text("utf-8")
+
+
+STYLE = resources.files("launcher.report").joinpath("page.css").read_text("utf-8")
+SCRIPT = resources.files("launcher.report").joinpath("page.js").read_text("utf-8")
+
+TEXT, GRAPHICS = 4.5, 3.0
+"""Success criteria 1.4.3 (text) and 1.4.11 (what graphics are understood by)."""
+
+WRITTEN = ("ink", "soft", "link", "bad", "warn", "good")
+GROUNDS = ("ground", "raised", "marked")
+
+
+def palettes() -> dict[str, dict[str, str]]:
+    """The variables of the style sheet, by the scheme that they are for."""
+    blocks = [block for block in re.findall(r":root \{([^}]*)\}", STYLE) if "--ink" in block]
+    assert len(blocks) == 3
+    return {
+        name: dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        for name, block in zip(("light", "dark", "print"), blocks, strict=True)
+    }
+
+
+def drawn() -> dict[str, dict[str, str]]:
+    """The colours of the charts, by scheme."""
+    found = re.findall(r"[?:] \{ (ink: [^}]*) \}", SCRIPT)
+    assert len(found) == 2
+    return {
+        name: dict(re.findall(r'(\w+): "(#[0-9a-f]{6})"', each))
+        for name, each in zip(("light", "dark"), found, strict=True)
+    }
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of WCAG: 0 for black, 1 for white."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_ratio_is_that_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "print"])
+@pytest.mark.parametrize("written", WRITTEN)
+def test_text_can_be_read_on_every_ground(scheme: str, written: str) -> None:
+    palette = palettes()[scheme]
+    assert {
+        ground: round(contrast(palette[written], palette[ground]), 2)
+        for ground in GROUNDS
+        if contrast(palette[written], palette[ground]) < TEXT
+    } == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_charts_are_drawn_on_the_ground_of_the_page(scheme: str) -> None:
+    assert drawn()[scheme]["ground"] == palettes()[scheme]["ground"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "least"), [("ink", TEXT), ("soft", TEXT), ("red", TEXT), ("blue", GRAPHICS)]
+)
+def test_charts_can_be_told_from_their_ground(scheme: str, name: str, least: float) -> None:
+    colours = drawn()[scheme]
+    assert contrast(colours[name], colours["ground"]) >= least
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_name_of_a_phase_can_be_read_on_its_bar(scheme: str) -> None:
+    colours = drawn()[scheme]
+    assert contrast(colours["ground"], colours["grey"]) >= TEXT
+
+
+def test_whoever_sees_no_red_tells_the_one_that_failed_by_its_shape() -> None:
+    assert 'symbol: "diamond"' in SCRIPT
+    assert 'type: "dashed"' in SCRIPT

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 
-from launcher.diagnosis.record import Record
-from launcher.report.activity import MOST_BUCKETS, Activity
-from launcher.report.charts import charts_of, rows_of
-from launcher.report.context import ContextLine, NearbyLines
-from launcher.report.pace import MOST_PIECES as MOST_PACES
-from launcher.report.pace import StepPace, slowest_of
+from launcher.diagnosis.logs.lines import Record
+from launcher.report.page import charts_of, rows_of
 from launcher.report.run_report import RunJob
-from launcher.report.series import MOST_PIECES, LongSeries, LossPoint
+from launcher.report.summaries import (
+    MOST_BUCKETS,
+    MOST_SERIES_PIECES,
+    Activity,
+    ContextLine,
+    LongSeries,
+    LossPoint,
+    NearbyLines,
+    StepPace,
+    slowest_of,
+)
+from launcher.report.summaries import MOST_PACE_PIECES as MOST_PACES
 from tests.report.runs import START, failing_run, report_of
 
 WRITER = ("algo-1", 0)
@@ -52,7 +59,7 @@ def test_a_long_series_keeps_its_extremes_and_its_ends_nearly() -> None:
         value = 50.0 if order == 77_777 else -50.0 if order == 3 else math.sin(order)
         series.add(LossPoint(value, order))
     points = list(series.points())
-    assert len(points) <= 2 * MOST_PIECES
+    assert len(points) <= 2 * MOST_SERIES_PIECES
     assert {50.0, -50.0} <= {point.value for point in points}
     assert [point.order for point in points] == sorted(point.order for point in points)
     assert not series.is_whole and series.seen == 100_000

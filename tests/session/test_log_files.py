@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from launcher.diagnosis.formats.blocks import lines_of
+from launcher.diagnosis.logs.lines import lines_of
 from launcher.failure_modes.refusal import Refusal
 from launcher.session.log_files import logs_in
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cluster.cache_folder import cache_folder
-from launcher.jobs.load import load_job
+from launcher.cluster.files import cache_folder
+from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.report.plan_summary import NOT_KEPT, summary_of_plan
-from launcher.session.plan_notes import KEPT_SECONDS, note_plan, noted_plan
-from launcher.session.preparation import prepare
+from launcher.session.prepare_plan import prepare
+from launcher.session.submit_job import PLAN_KEPT_SECONDS, read_plan_note, write_plan_note
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
 
@@ -25,8 +25,8 @@ def plan(write_job: Callable[..., Path]) -> TrainingPlan:
 
 
 def test_what_was_noted_is_what_the_plan_says_without_the_values_of_variables(plan: TrainingPlan) -> None:
-    note_plan("job-1", plan)
-    noted, told = noted_plan("job-1"), summary_of_plan(plan)
+    write_plan_note("job-1", plan)
+    noted, told = read_plan_note("job-1"), summary_of_plan(plan)
     assert noted is not None and noted.request is not None and told.request is not None
     assert (noted.findings, noted.cost, noted.usd_per_hour) == (told.findings, told.cost, told.usd_per_hour)
     assert noted.usd_per_hour
@@ -38,7 +38,7 @@ def test_what_was_noted_is_what_the_plan_says_without_the_values_of_variables(pl
 
 def test_a_note_holds_no_credential(plan: TrainingPlan) -> None:
     assert TOKEN in str(plan.request)
-    note_plan("job-1", plan)
+    write_plan_note("job-1", plan)
     assert TOKEN not in (cache_folder() / "plans" / "job-1.json").read_text("utf-8")
 
 
@@ -47,16 +47,16 @@ def test_a_note_that_cannot_be_read_is_none(text: str) -> None:
     folder = cache_folder() / "plans"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job-2.json").write_text(text, "utf-8")
-    assert noted_plan("job-2") is None
+    assert read_plan_note("job-2") is None
 
 
 def test_notes_of_long_ago_are_removed(plan: TrainingPlan) -> None:
-    note_plan("job-1", plan)
+    write_plan_note("job-1", plan)
     old = cache_folder() / "plans" / "job-1.json"
-    made = old.stat().st_mtime - KEPT_SECONDS - 60
+    made = old.stat().st_mtime - PLAN_KEPT_SECONDS - 60
     os.utime(old, (made, made))
-    note_plan("job-2", plan)
-    assert (noted_plan("job-1"), noted_plan("job-2") is not None) == (None, True)
+    write_plan_note("job-2", plan)
+    assert (read_plan_note("job-1"), read_plan_note("job-2") is not None) == (None, True)
 
 
 def test_a_machine_that_can_keep_nothing_goes_without(
@@ -64,5 +64,5 @@ def test_a_machine_that_can_keep_nothing_goes_without(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    note_plan("job-1", plan)
-    assert noted_plan("job-1") is None
+    write_plan_note("job-1", plan)
+    assert read_plan_note("job-1") is None

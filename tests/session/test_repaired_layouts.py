@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.session.linting import Lint, lint
-from launcher.session.repairing import Repair, repair
+from launcher.session.lint_scripts import Lint, Repair, lint, repair
 
 START = """\
 import argparse, glob, os, torch

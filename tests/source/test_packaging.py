@@ -1,20 +1,31 @@
-"""What goes into a job's `code` channel."""
+"""What goes into a job's `code` channel, and the temporary folders in which it is packed."""
 
 from __future__ import annotations
 
+import ast
 import gzip
 import hashlib
 import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from launcher.source.errors import SourceError
-from launcher.source.packaging import SOURCE_NAME, build_boot, build_source, package_digest
+from launcher.source.folder_walk import SourceError
+from launcher.source.packaging import (
+    SOURCE_NAME,
+    UNMARKED_SECONDS,
+    build_boot,
+    build_source,
+    collect_scratch_folders,
+    package_digest,
+    scratch_folder,
+    without_docstrings,
+)
 from launcher.source.tree import SourceTree, read_source
 
 
@@ -110,7 +121,7 @@ def test_the_boot_is_deterministic_and_starts(tmp_path: Path) -> None:
             "__main__.py",
             "slipway/__init__.py",
             "slipway/boot.py",
-            "slipway/signatures/signatures.json",
+            "slipway/signatures.json",
         } <= set(archive.namelist())
     shown = subprocess.run(
         [sys.executable, "-I", str(tmp_path / "a.pyz"), "--help"], capture_output=True, text=True, check=True
@@ -209,3 +220,115 @@ def test_names_of_any_bytes_are_packed(source: Path, tmp_path: Path) -> None:
     (source / "größe.py").write_text("x")
     build_source(tree_of(source), tmp_path / "a.tar.gz")
     assert len(names(tmp_path / "a.tar.gz")) == 4
+
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FILES = sorted((ROOT / "slipway").rglob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('"""One line."""\nx = 1\n', '""\nx = 1\n'),
+        ('def f():\n    """Two\n    lines."""\n    return 1\n', 'def f():\n    ""\n\n    return 1\n'),
+        ('def f(): """All of it."""\n', 'def f(): ""\n'),
+        ('"""é"""; x = "é"  # why\n', '""; x = "é"  # why\n'),
+        ('x = """kept\ntext"""\n', 'x = """kept\ntext"""\n'),
+        ('f("kept")\n', 'f("kept")\n'),
+        ('X = 1\n"""What X is,\nin full."""\n\nY = 2\n', 'X = 1\n""\n\n\nY = 2\n'),
+        (
+            'try:\n  "a"\nexcept E:\n  "b"\nelse:\n  "c"\nfinally:\n  "d"\nmatch e:\n  case f:\n    "g"\n',
+            'try:\n  ""\nexcept E:\n  ""\nelse:\n  ""\nfinally:\n  ""\nmatch e:\n  case f:\n    ""\n',
+        ),
+        (
+            'class A:\n  async def b(c):\n    "d"\n    with e: "f"\n',
+            'class A:\n  async def b(c):\n    ""\n    with e: ""\n',
+        ),
+    ],
+)
+def test_texts_that_are_statements_go_and_lines_stay(source: str, expected: str) -> None:
+    assert without_docstrings(source) == expected
+    assert source.count("\n") == expected.count("\n")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
+def test_the_boot_keeps_its_statements_at_their_lines(file: Path) -> None:
+    source = file.read_text("utf-8")
+    assert statements(without_docstrings(source)) == statements(source)
+
+
+def statements(source: str) -> list[tuple[int, str]]:
+    return [
+        (node.lineno, ast.dump(node))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.stmt)
+        and not isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
+
+
+HOLDER = """
+import sys, time
+from launcher.source.packaging import scratch_folder
+with scratch_folder() as folder:
+    (folder / "part").write_text("packed")
+    print(folder.parent, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_is_empty_and_gone_after_use(folder: Path) -> None:
+    with scratch_folder("resume-") as scratch:
+        assert list(scratch.iterdir()) == []
+        assert scratch.parent.name.startswith("slipway-resume-")
+    assert list(folder.iterdir()) == []
+
+
+def test_that_of_a_living_process_stays_and_that_of_a_killed_one_goes(folder: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        held = Path(holder.stdout.readline().strip())
+        with scratch_folder() as own:
+            assert collect_scratch_folders() == []
+            assert own.is_dir()
+        assert (held / "content" / "part").exists()
+    finally:
+        holder.kill()
+        holder.communicate()
+    with scratch_folder():
+        assert not held.exists()
+
+
+def test_one_without_a_mark_goes_when_it_is_old(folder: Path) -> None:
+    made = folder / "slipway-abcd1234"
+    made.mkdir()
+    (made / "source.tar.gz").touch()
+    then = made.stat().st_mtime
+    assert collect_scratch_folders(then + UNMARKED_SECONDS - 1) == []
+    assert collect_scratch_folders(then + UNMARKED_SECONDS + 1) == [made]
+    assert not made.exists()
+
+
+def test_links_files_other_names_and_other_peoples_folders_stay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "slipway").mkdir()
+    (folder / "slipwayx").mkdir()
+    (folder / "slipway-file").touch()
+    (folder / "slipway-link").symlink_to(folder / "slipway", target_is_directory=True)
+    late = (folder / "slipway").stat().st_mtime + 2 * UNMARKED_SECONDS
+    assert collect_scratch_folders(late) == []
+    (folder / "slipway-theirs").mkdir()
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    assert collect_scratch_folders(late) == []
+    assert len(list(folder.iterdir())) == 5

@@ -12,10 +12,10 @@ import boto3
 import pytest
 
 from launcher.account.network import NetworkState
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from launcher.cluster.manifest import Cluster
-from launcher.cluster.security_groups import SecurityGroup
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.traffic import SecurityGroup
 from tests.account.read_back import read_network
 
 ROOT = Path(__file__).parents[2]

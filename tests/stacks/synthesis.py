@@ -11,9 +11,9 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
+from launcher.cluster.names import PARTS
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.stack_names import PARTS
 from stacks.slipway_app import ClusterStacks, add_stacks
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from launcher.cluster.specification import ClusterSpec
 from tests.stacks.synthesis import CLUSTERS, ROOT, Resources, Synthesized, dev_spec, synthesize
 

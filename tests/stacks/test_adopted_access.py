@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from launcher.cluster.specification import ClusterSpec
 from tests.emulator.iam_policy import Context, allows
 from tests.stacks.synthesis import ROOT, Synthesized, dev_spec, synthesize

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from constructs.training_buckets import TrainingBuckets
 from moto import mock_aws
 
-from launcher.backends.sagemaker import transfers
+from launcher.backends.sagemaker import upload as transfers
 from launcher.backends.sagemaker.upload import upload_code
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import SOURCE_NAME, package_digest

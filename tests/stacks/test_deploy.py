@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.account.questions.storage import fetch_bucket_encryption
-from launcher.cluster.security_groups import Direction, Passage, PortRange, passage
+from launcher.account.questions.ask_storage import fetch_bucket_encryption
 from launcher.cluster.specification import NEW_KEY
-from launcher.cluster.training_network import LUSTRE_TCP_PORTS
+from launcher.cluster.traffic import LUSTRE_TCP_PORTS, Direction, Passage, PortRange, passage
 from tests.account.read_back import read_file_system, refuses_plain_http
 from tests.stacks.command_line import REGION, ROOT, Account
 

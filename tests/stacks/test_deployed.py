@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 from moto.server import ThreadedMotoServer
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from stacks.deployed import NotCompared, deployed_clusters, refused_changes
 from tests.session.clusters.checkout import ACCOUNT, TEAM, hold_stack
 from tests.stacks.synthesis import ROOT, synthesize

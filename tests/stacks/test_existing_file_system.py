@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from botocore.stub import Stubber
 
-from launcher.cluster.cluster_files import ClusterFileError
+from launcher.cluster.files import ClusterFileError
 from launcher.cluster.specification import ClusterSpec
 from stacks.existing_file_system import with_file_system_in_full
 from tests.stacks.synthesis import Synthesized, dev_spec, synthesize

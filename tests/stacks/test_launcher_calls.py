@@ -12,7 +12,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from launcher.cluster.specification import ClusterSpec
 from tests.stacks.synthesis import synthesize
 
@@ -133,7 +133,7 @@ def test_what_the_policy_leaves_out_is_called_for_clusters_alone() -> None:
     others = [
         name
         for name in files
-        if not name.startswith(("launcher/session/clusters/", "launcher/cli/cluster_"))
+        if not name.startswith(("launcher/session/clusters/", "launcher/cli/clusters/"))
         and name not in FOR_THOSE_WHO_DEPLOY
     ]
     assert files and others == []

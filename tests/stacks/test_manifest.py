@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.cluster.changes import changes, deployed_cluster_file
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from launcher.cluster.manifest import Cluster
-from launcher.cluster.stack_names import PARTS
+from launcher.cluster.names import PARTS
+from launcher.cluster.updates import changes, deployed_cluster_file
 from tests.stacks.synthesis import ROOT, Synthesized, cluster, dev_spec, synthesize
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from launcher.cluster.training_network import S3, SERVICES
+from launcher.cluster.traffic import S3, SERVICES
 from tests.stacks import synthesis
 from tests.stacks.synthesis import Synthesized, dev_spec, resources_of, synthesize
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from constructs.policy_sizes import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
-from launcher.cluster.access_specification import MOST_DATA_BUCKETS
+from launcher.cluster.specification import MOST_DATA_BUCKETS
 from tests.stacks.synthesis import Synthesized, dev_spec, synthesize
 
 LONG_ROLE = f"arn:aws:iam::111122223333:role/aws-reserved/sso.amazonaws.com/us-west-2/{'r' * 64}"

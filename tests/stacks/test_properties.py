@@ -12,7 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launcher.cluster.cluster_files import ClusterFileError, load_cluster_file
+from launcher.cluster.files import ClusterFileError, load_cluster_file
 from tests.stacks.synthesis import ROOT, synthesize
 
 PLACED = re.compile(r"^.+\.yaml:[0-9]+:[0-9]+: (SPEC00[123]|EFA004) .+", re.DOTALL)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.changes import deployed_cluster_file
-from launcher.cluster.cluster_files import load_cluster_file
-from launcher.cluster.sagemaker_names import SHELL_ACTIONS
+from launcher.cluster.files import load_cluster_file
+from launcher.cluster.names import SHELL_ACTIONS
 from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.updates import deployed_cluster_file
 from tests.emulator.iam_policy import allows, flat
 from tests.stacks.synthesis import ROOT, Synthesized, synthesize
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from constructs.policy_sizes import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
-from launcher.cluster.access_specification import MOST_SECRETS
-from launcher.cluster.cluster_files import load_cluster_file
-from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.files import load_cluster_file
+from launcher.cluster.specification import MOST_SECRETS, ClusterSpec
 from tests.emulator.iam_policy import allows, flat
 from tests.stacks.synthesis import ROOT, Synthesized, dev_spec, synthesize
 

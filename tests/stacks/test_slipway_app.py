@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cluster.cluster_files import ClusterFileError, load_cluster
+from launcher.cluster.files import ClusterFileError, load_cluster
 from tests.stacks.synthesis import ROOT, dev_spec, synthesize
 
 CLUSTERS = ROOT / "clusters"

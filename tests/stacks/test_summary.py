@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cluster.assembly import read_templates
+from launcher.cluster.files import read_templates
 from stacks.summary import main, rows
 from tests.stacks.synthesis import CLUSTERS, Synthesized, cluster
 

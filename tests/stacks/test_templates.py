@@ -12,7 +12,7 @@ from cfnlint.config import ConfigMixIn
 from cfnlint.decode.decode import decode_str
 from cfnlint.runner import Runner
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from tests.stacks import synthesis
 from tests.stacks.synthesis import (
     CLUSTERS,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
+from launcher.cluster.names import PARTS
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.stack_names import PARTS
-from launcher.provisioning.create_only import create_only, values_at
+from launcher.provisioning.updates import create_only, values_at
 from tests.stacks.synthesis import ROOT, Synthesized, cluster, synthesize
 
 LUSTRE = {"deployment": "PERSISTENT_2", "throughput": 500, "capacity_gib": 57600, "metadata": {}}

@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from slipway.checkpoints.shelf import present, stored
+from slipway.saving.stored_checkpoints import files_present, stored_checkpoints
 
 ROOT = Path(__file__).parents[2]
 TRAINING = ROOT / "tests" / "slipway" / "checkpoints" / "training.py"
@@ -133,7 +133,11 @@ def _damage(folder: Path, random: Random, tally: Tally) -> None:
     if random.random() > 0.25:
         return
     shelves = sorted(folder.glob("algo-*")) or [folder]
-    whole = [one for one in stored(shelves[0]) if one.manifest and _is_whole(one.name, one.manifest, shelves)]
+    whole = [
+        one
+        for one in stored_checkpoints(shelves[0])
+        if one.manifest and _is_whole(one.name, one.manifest, shelves)
+    ]
     if len(whole) < 2:
         return
     newest = [file for shelf in shelves for file in (shelf / whole[0].name).rglob("*")]
@@ -149,7 +153,7 @@ def _damage(folder: Path, random: Random, tally: Tally) -> None:
 
 
 def _is_whole(name: str, manifest: Any, shelves: list[Path]) -> bool:
-    there = {file for shelf in shelves for file in present(shelf / name, manifest.files)}
+    there = {file for shelf in shelves for file in files_present(shelf / name, manifest.files)}
     return there == {entry.name for entry in manifest.files}
 
 

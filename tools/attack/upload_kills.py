@@ -31,11 +31,11 @@ import psutil
 from launcher.backends.local.layout import two_free_ports
 from launcher.source.packaging import build_boot, build_source
 from launcher.source.tree import read_source
-from slipway.checkpoints.manifest import parse_manifest
+from slipway.saving.stored_checkpoints import parse_manifest
 from tests.emulator.faults import SLOW_DOWN
 from tests.emulator.faulty_server import FaultyServer, faulty_server
 
-TRAINING = Path(__file__).parents[2] / "tests" / "slipway" / "checkpoints" / "training.py"
+TRAINING = Path(__file__).parents[2] / "tests" / "slipway" / "saving" / "training.py"
 HOSTS = ("algo-1", "algo-2")
 BUCKET = "checkpoints"
 BUSY, SLOW_SECONDS = 0.2, 0.01

@@ -18,9 +18,8 @@ import boto3
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import attack  # noqa: F401  # where the folder `tests` gets its name
-
-from slipway.uploads.bucket import S3Place
+import tools.attack  # noqa: F401  (where the folder `tests` gets its name)
+from slipway.saving.upload_places import S3Place
 from tests.emulator.faulty_server import faulty_server
 
 BOUND = 1.1

@@ -31,8 +31,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.literals import distinct
-from launcher.diagnosis.reader import LITERALS
+from launcher.diagnosis.match.prefilter import distinct
+from launcher.diagnosis.signs.reader import SOUGHT_LITERALS
 from launcher.session.log_files import logs_in
 
 HOSTS, RANKS, TRACEBACKS, ERRORS = 64, 512, 20_000, 200_000
@@ -238,7 +238,7 @@ def main() -> int:
             folder, literals = Path(temporary, "logs"), Path(temporary, "literals")
             folder.mkdir()
             make(folder)
-            literals.write_bytes(b"\n".join(distinct(LITERALS)) + b"\n")
+            literals.write_bytes(b"\n".join(distinct(SOUGHT_LITERALS)) + b"\n")
             megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
             own, peer = in_a_process(folder), searched(folder, literals)
             other = arguments.nvrx and read_by_nvrx(arguments.nvrx, folder, Path(temporary, "beginning"))

@@ -22,12 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from launcher.backends.local.layout import two_free_ports  # noqa: E402
-from slipway.container import Container  # noqa: E402
-from slipway.gate.passing import Surroundings, pass_gate  # noqa: E402
-from slipway.hosts.assembly import Assembly  # noqa: E402
-from slipway.processes import StopRequest  # noqa: E402
-from slipway.rendezvous import Rendezvous  # noqa: E402
-from slipway.task import Task  # noqa: E402
+from slipway.container import Container, Rendezvous, Task  # noqa: E402
+from slipway.gate.pass_gate import Surroundings, pass_gate  # noqa: E402
+from slipway.host_assembly import Assembly  # noqa: E402
+from slipway.processes.supervise import StopRequest  # noqa: E402
 
 RUNS = 3
 START_BOUND, HOSTS_BOUND, HOSTS = 2.0, 20.0, 64

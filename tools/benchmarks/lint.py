@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from launcher.session.linting import lint
+from launcher.session.lint_scripts import lint
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 5

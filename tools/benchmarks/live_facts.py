@@ -32,12 +32,11 @@ sys.modules["tests"].__path__ = [str(ROOT / "tests")]
 from botocore.awsrequest import AWSResponse  # noqa: E402
 from moto.core.models import botocore_stubber  # noqa: E402
 
-from launcher.account.facts import AccountFacts  # noqa: E402
-from launcher.account.questions.gathering import gather  # noqa: E402
-from launcher.account.unverified import Unverified  # noqa: E402
+from launcher.account.facts import AccountFacts, Unverified  # noqa: E402
+from launcher.account.questions.gather import gather  # noqa: E402
 from launcher.aws.clients import BRISK, CallSettings, Clients  # noqa: E402
 from launcher.planning.request_view import RequestView  # noqa: E402
-from launcher.session.wanted import wanted_of  # noqa: E402
+from launcher.session.account_checks import wanted_facts  # noqa: E402
 from tests.emulator.account import REGION, EmulatedAccount, emulated_account  # noqa: E402
 
 
@@ -92,7 +91,7 @@ def seconds(account: EmulatedAccount, clients: Clients, caller: str | None) -> f
     Raises:
         AssertionError: a fact could not be had, so the time says nothing.
     """
-    wanted = wanted_of(RequestView(account.request()), REGION)
+    wanted = wanted_facts(RequestView(account.request()), REGION)
     start = time.perf_counter()
     facts = gather(clients, wanted, caller=caller)
     taken = time.perf_counter() - start

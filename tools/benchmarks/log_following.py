@@ -169,7 +169,7 @@ def read_batches() -> Iterator[Any]:
     from peers.log_service import JOB
 
     from launcher.aws.clients import Clients
-    from launcher.session.jobs import sagemaker_backend
+    from launcher.session.find_jobs import sagemaker_backend
 
     backend = sagemaker_backend(Clients(), "us-west-2")
     cursor: Any = {}
@@ -220,7 +220,7 @@ def show() -> dict[str, float]:
 
     from launcher.backends.interface import JobState, JobStatus, LogLine
     from launcher.cli.job_view import JobView
-    from launcher.session.following.monitor import Monitor
+    from launcher.session.runs.follow_job import Monitor
 
     hosts = range(1, HOSTS + 1)
     lines = [

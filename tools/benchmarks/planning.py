@@ -48,7 +48,7 @@ IMPORTS = {
     ],
     "all that launch plan imports": [
         *(sys.executable, "-c"),
-        "import launcher.cli.app, launcher.cli.plan, launcher.session.preparation",
+        "import launcher.cli.app, launcher.cli.plan, launcher.session.prepare_plan",
     ],
     "torchx and its SDK": [
         *(str(TORCHX / "python"), "-c"),

@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 from slipway.ranks.heartbeat import Heartbeat
-from slipway.watchdog.judgement import judge
-from slipway.watchdog.recording import operations_in
-from slipway.watchdog.views import RankView
+from slipway.watchdog.judge_stall import judge_stall
+from slipway.watchdog.rank_views import RankView, operations_in
 
 STEP_SECONDS, STEP_SHARE = 0.010, 0.005
 VERDICT_BOUND = 10.0
@@ -64,7 +63,7 @@ def verdict_seconds() -> float:
         groups = {"0": tuple(range(RANKS))}
         views.append(RankView(rank, "algo-1", "S", 9, False, True, True, groups, last, operations))
     begun = time.perf_counter()
-    verdict = judge(views)
+    verdict = judge_stall(views)
     taken += time.perf_counter() - begun
     assert verdict is not None and verdict.ranks == (40,), verdict
     return taken

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from packaging.version import Version
 
-from launcher.facts.provenance import Provenance
+from launcher.facts import Provenance
 
 
 def installed_versions(provenance: Provenance) -> dict[str, str]:

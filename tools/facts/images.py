@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from launcher.planning.image_software import image_software
-from launcher.planning.images import image_release, image_versions
+from launcher.planning.images import image_release, image_software, image_versions
 from tools.facts.comparison import Comparison, Figure, compare
 from tools.facts.references import quoted
 

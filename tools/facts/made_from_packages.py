@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.facts.provenance import provenance_of
+from launcher.facts import provenance_of
 from tools.facts.comparison import Comparison, Figure, compare
 from tools.generate import api_model as generate_api_model
 from tools.generate import create_only as generate_create_only

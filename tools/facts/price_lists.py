@@ -1,7 +1,7 @@
 """EC2's prices on demand as two repositories publish them, read from their generated files.
 
 Of both are kept the hosts that SageMaker trains on and whose prices tell what it asks
-(`launcher.planning.host_prices.kind`). Both readers raise ValueError for a file that is written otherwise.
+(`launcher.planning.job_cost.host_kind`). Both readers raise ValueError for a file that is written otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.cluster.instances import training_instance_types
-from launcher.planning.host_prices import kind
+from launcher.planning.job_cost import host_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,4 @@ def aws_gpu_prices(source: str) -> PriceLists:
 
 def _of_training(prices: Mapping[str, float]) -> dict[str, float]:
     trained = {name.removeprefix("ml.") for name in training_instance_types()}
-    return {name: usd for name, usd in sorted(prices.items()) if name in trained and kind(name)}
+    return {name: usd for name, usd in sorted(prices.items()) if name in trained and host_kind(name)}

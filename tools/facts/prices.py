@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.facts.data_file import read_data_file
-from launcher.planning import host_prices
+from launcher.facts import read_data_file
+from launcher.planning import job_cost
 from tools.facts.comparison import Comparison, compare
 from tools.facts.references import quoted
 
@@ -13,7 +13,7 @@ from tools.facts.references import quoted
 def comparisons() -> Iterator[Comparison]:
     """The types that both name: theirs are half a year older, and no price has changed."""
     quotation = quoted("tsaol/aws-gpu")
-    lists = read_data_file(host_prices.__file__, "ec2_prices.json")["lists"]
+    lists = read_data_file(job_cost.__file__, "ec2_prices.json")["lists"]
     ours = next(each["prices"] for each in lists if each["region"] == "us-east-1")
     figures = (
         (f"EC2's price of {name} in us-east-1", ours[name], usd)

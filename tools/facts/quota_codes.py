@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from launcher.account import quotas
-from launcher.facts.data_file import read_data_file
+from launcher.account import facts
+from launcher.facts import read_data_file
 from tools.facts.comparison import Comparison, compare
 from tools.facts.references import quoted
 
@@ -20,7 +20,7 @@ _LISTS: Final = {"gruntwork-io/terraform-aws-utilities": False, "klaffka/aws-quo
 
 def comparisons() -> Iterator[Comparison]:
     """The codes of the types that both name."""
-    ours = read_data_file(quotas.__file__, "quota_codes.json")["codes"]
+    ours = read_data_file(facts.__file__, "quota_codes.json")["codes"]
     for repository, independent in _LISTS.items():
         quotation = quoted(repository)
         figures = (

@@ -19,7 +19,7 @@ from typing import Any, Final, get_args
 
 import yaml
 
-from launcher.account.quotas import Use
+from launcher.account.facts import Use
 from launcher.cluster.instances import training_instance_types
 from tools.facts.price_lists import aws_gpu_prices
 

@@ -1,4 +1,4 @@
-"""launcher/cluster/regions.py against cfn-lint's copy of CloudFormation's registry, region by region."""
+"""launcher/cluster/names.py against cfn-lint's copy of CloudFormation's registry, region by region."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import version
 from cfnlint.helpers import REGIONS
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
 
-from launcher.cluster.regions import WITHOUT_BUDGETS, WITHOUT_FSX
+from launcher.cluster.names import WITHOUT_BUDGETS, WITHOUT_FSX
 from tools.facts.comparison import Comparison, compare, memberships
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from launcher.facts.provenance import Provenance, provenance_of
+from launcher.facts import Provenance, provenance_of
 from tools.facts import images, instances, made_from_packages, prices, quota_codes, regions, versions
 from tools.facts.comparison import Comparison
 from tools.generate.generated import ROOT
@@ -29,14 +30,15 @@ DERIVED: Final = frozenset(
 COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
     "launcher/account/quota_codes.json": quota_codes.comparisons,
     "launcher/cluster/instances.json": instances.comparisons,
-    "launcher/cluster/regions.py": regions.comparisons,
+    "launcher/cluster/names.py": regions.comparisons,
     "launcher/planning/api_model.json": made_from_packages.api_model,
     "launcher/planning/ec2_prices.json": prices.comparisons,
     "launcher/planning/image_releases.json": images.software,
     "launcher/planning/images.json": lambda: chain(made_from_packages.images(), images.releases()),
-    "launcher/planning/strategies/in_tuning_job.py": versions.torchrun_in_tuning_jobs,
-    "launcher/planning/strategies/smddp.py": versions.data_parallel,
-    "launcher/planning/strategies/torch_xla.py": versions.training_compiler,
+    "launcher/planning/strategies/catalogue.py": versions.torchrun_in_tuning_jobs,
+    "launcher/planning/strategies/toolkit.py": lambda: chain(
+        versions.data_parallel(), versions.training_compiler()
+    ),
     "launcher/provisioning/create_only.json": made_from_packages.create_only,
 }
 """The rest is of pages that only people can read: there age is all that can be told."""
@@ -60,12 +62,13 @@ def tables() -> Iterator[Table]:
         name = path.relative_to(ROOT).as_posix()
         if path.suffix == ".json" and name not in DERIVED:
             yield Table(name, provenance_of(json.loads(path.read_text("utf-8"))))
-        elif path.suffix == ".py" and "\nPROVENANCE: " in path.read_text("utf-8"):
-            yield Table(name, _in_code(path))
+        elif path.suffix == ".py":
+            for constant in re.findall(r"^(\w*PROVENANCE): ", path.read_text("utf-8"), re.MULTILINE):
+                yield Table(name, _in_code(path, constant))
 
 
-def _in_code(path: Path) -> Provenance:
+def _in_code(path: Path, constant: str) -> Provenance:
     module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    provenance = module.PROVENANCE
+    provenance = getattr(module, constant)
     assert isinstance(provenance, Provenance), path
     return provenance

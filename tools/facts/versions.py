@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 from launcher.cluster.instances import training_instance_types
 from launcher.planning.images import image_versions
-from launcher.planning.strategies import in_tuning_job, smddp, torch_xla
-from launcher.planning.strategies.support import Support
+from launcher.planning.strategies import catalogue, toolkit
+from launcher.planning.strategies.strategy import Support
 from tools.facts.comparison import Comparison, compare, memberships
 
 _IN_AN_IMAGE_OF_ANOTHER_NAME = "the library is in an image of another name, which the tables do not have"
@@ -25,9 +25,9 @@ def data_parallel() -> Iterator[Comparison]:
     theirs = fw_utils.SM_DATAPARALLEL_SUPPORTED_FRAMEWORK_VERSIONS
     types = [name for name in fw_utils.SM_DATAPARALLEL_SUPPORTED_INSTANCE_TYPES if name.startswith("ml.")]
     figures = [
-        *memberships("types of smddp", smddp.SUPPORT.instance_types, types),
-        *_versions("PyTorch", smddp.SUPPORT, theirs["pytorch"]),
-        *_versions("TensorFlow", smddp.SUPPORT_OF_TENSORFLOW, theirs["tensorflow"]),
+        *memberships("types of smddp", toolkit.SMDDP_SUPPORT.instance_types, types),
+        *_versions("PyTorch", toolkit.SMDDP_SUPPORT, theirs["pytorch"]),
+        *_versions("TensorFlow", toolkit.SMDDP_TENSORFLOW_SUPPORT, theirs["tensorflow"]),
     ]
     known = {
         f"{name} among the versions of {framework} with smddp": _IN_AN_IMAGE_OF_ANOTHER_NAME
@@ -54,7 +54,7 @@ def training_compiler() -> Iterator[Comparison]:
     figures = (
         (
             f"{name} among the types of the Training Compiler",
-            any(fnmatchcase(name, pattern) for pattern in torch_xla.SUPPORT.instance_types),
+            any(fnmatchcase(name, pattern) for pattern in toolkit.COMPILER_SUPPORT.instance_types),
             name.split(".")[1] in families,
         )
         for name in training_instance_types()
@@ -69,7 +69,7 @@ def torchrun_in_tuning_jobs() -> Iterator[Comparison]:
     figures = [
         (
             f"oldest PyTorch with torchrun on {processor}",
-            in_tuning_job.OLDEST_TORCH[processor],
+            catalogue.OLDEST_TORCH_IN_TUNING[processor],
             _oldest(names),
         )
         for processor, names in (

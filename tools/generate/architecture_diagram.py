@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from launcher.provisioning import picture
-from launcher.session.clusters.graphviz import render
+from launcher.session.clusters.show_cluster import render
 from tools.generate.generated import ROOT, write_or_check
 from tools.generate.synthesis import synthesize
 

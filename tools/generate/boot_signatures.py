@@ -1,4 +1,4 @@
-"""Write slipway/signatures/signatures.json: the log signatures, for the boot in the container.
+"""Write slipway/signatures.json: the log signatures, for the boot in the container.
 
     python -m tools.generate.boot_signatures           write the table
     python -m tools.generate.boot_signatures --check   exit 1 when it is not current
@@ -21,14 +21,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from launcher.diagnosis.sighting import GOES_ON
+from launcher.diagnosis.logs.tracebacks import FOLLOWS_FROM_ANOTHER
 from launcher.diagnosis.signatures.signature import Context, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
-from launcher.diagnosis.tracebacks import FOLLOWS_FROM_ANOTHER
-from launcher.text.line_origin import PREFIX
+from launcher.diagnosis.signs.sightings import GOES_ON
+from launcher.text.log_lines import PREFIX
 from tools.generate.generated import ROOT, write_or_check
 
-TABLE = ROOT / "slipway" / "signatures" / "signatures.json"
+TABLE = ROOT / "slipway" / "signatures.json"
 COMMAND = "python -m tools.generate.boot_signatures"
 
 PATTERNS = {

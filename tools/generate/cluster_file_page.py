@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_policy import POLICIES
+from launcher.cluster.updates import POLICIES
 from tools.generate.generated import ROOT, write_or_check
 from tools.generate.page_text import filled_in
 from tools.generate.schema_tables import fields_of

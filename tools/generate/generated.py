@@ -37,7 +37,7 @@ def write_or_check(
 def dated(
     path: Path, source: str, content: Mapping[str, Any], *, shelf_life_days: int, packages: Sequence[str]
 ) -> dict[str, Any]:
-    """A data file of the launcher: its head (`launcher.facts.provenance`), and what was read in the packages.
+    """A data file of the launcher: its head (`launcher.facts`), and what was read in the packages.
 
     It is dated today, unless the file says the same already: then its own day stays, as nothing has been
     read anew.

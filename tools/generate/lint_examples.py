@@ -19,11 +19,10 @@ from typing import Any
 import yaml
 
 from launcher.failure_modes.model import Finding, Severity
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
-from launcher.session.linting import EVERYTHING, lint
-from launcher.session.linting_jobs import lint_with_job
-from launcher.session.preparation import source_of
+from launcher.session.lint_scripts import EVERYTHING, lint
+from launcher.session.prepare_plan import lint_with_job, source_of
 from tools.generate.page_text import TEXTS
 
 EXAMPLES = TEXTS / "lint-rules"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import Finding, Severity
-from launcher.rules.script.descriptions import RuleDescription, rule_descriptions
+from launcher.rules.script.check import RuleDescription, rule_descriptions
 from tools.generate.generated import ROOT, write_or_check
 from tools.generate.lint_examples import Example, examples, findings_in, is_shown
 from tools.generate.page_text import as_markdown, filled_in

@@ -19,7 +19,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from launcher.provisioning.picture import FONT, quoted
-from launcher.session.clusters.graphviz import render
+from launcher.session.clusters.show_cluster import render
 from tools.generate.generated import ROOT, write_or_check
 
 PICTURE = ROOT / "docs" / "rooms.svg"

@@ -10,7 +10,7 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from launcher.cluster.cluster_files import load_cluster_file
+from launcher.cluster.files import load_cluster_file
 from stacks.slipway_app import add_stacks
 from tools.generate.generated import ROOT
 

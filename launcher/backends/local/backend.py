@@ -30,17 +30,14 @@ from launcher.backends.interface import (
     Polling,
     UnknownJob,
 )
-from launcher.backends.local.hosts import hosts_of
+from launcher.backends.local.files import STOP_FILE, UnreadableJob, ask_to_stop, hosts_of
 from launcher.backends.local.job import Grace, LocalJob
 from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.processes import ProcessId, kill_all
-from launcher.backends.local.state_files import UnreadableJob
-from launcher.backends.local.status import JobRecord
-from launcher.backends.local.stop_request import STOP_FILE, ask_to_stop
-from launcher.backends.local.store import JobStore, no_request
+from launcher.backends.local.records import JobRecord, JobStore, no_request
 
 if TYPE_CHECKING:
-    from launcher.jobs.variables import Variables
+    from launcher.jobs.load_job import Variables
     from launcher.planning.training_plan import Request, TrainingPlan
 
 
@@ -195,7 +192,7 @@ class LocalBackend(Backend):
         if mine is not None:
             return mine
         # Only those who go on from a job need it, and with it what plans are.
-        from launcher.planning.resumption import is_resumable
+        from launcher.planning.job_identity import is_resumable
 
         request = self._store.request(job_name)
         if not is_resumable(request):
@@ -208,7 +205,7 @@ class LocalBackend(Backend):
         Raises BackendError where its code can no longer be read, or its Python is gone.
         """
         # Only those who resume need it, and with it what plans are.
-        from launcher.backends.local.resume import resumed_plan
+        from launcher.backends.local.start import resumed_plan
 
         # Runs of older launchers do not say with which Python: it was the launcher's.
         python = self._python or self._record(earlier).python or Path(sys.executable)
@@ -235,7 +232,7 @@ class LocalBackend(Backend):
         on_progress: OnProgress | None,
     ) -> str:
         # What starts a job needs the job file's models, what looks at one does not.
-        from launcher.backends.local.starting import start_job
+        from launcher.backends.local.start import start_job
 
         job = start_job(
             plan,

@@ -1,7 +1,4 @@
-"""A local job's folders, config files and environment: what SageMaker gives a container, on this machine.
-
-Formats: Amazon SageMaker developer guide, "How Amazon SageMaker Provides Training Information".
-"""
+"""A local job's folders, config files and environment: what SageMaker gives a container, on this machine."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import contextlib
 import json
 import os
 import posixpath
+import re
 import shutil
 import socket
 import sys
@@ -17,25 +15,42 @@ from pathlib import Path
 from typing import Any
 
 from launcher.backends.interface import BackendError
-from launcher.backends.local.hosts import ROOT_VARIABLE, Host, hosts_of
-from launcher.backends.local.interpreter import python_environment
-from launcher.backends.local.mapping import below, leads_inside
-from launcher.jobs.checkpoint import (
+from launcher.backends.local.files import ROOT_VARIABLE, Host, hosts_of
+from launcher.backends.local.python import python_environment
+from launcher.jobs.job_sections import (
     CHECKPOINT_CHANNEL,
     CHECKPOINT_DIR_VARIABLE,
     CHECKPOINT_URI_VARIABLE,
+    RESERVED_CHANNEL,
 )
-from launcher.jobs.container_paths import DEFAULT_CHECKPOINT_PATH, channel_folder
-from launcher.jobs.inputs import RESERVED_CHANNEL
-from launcher.planning.request_parts import (
+from launcher.jobs.script_inputs import CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH, channel_folder
+from launcher.planning.request_view import (
     CHECKPOINT_SYNC_OPTION,
     REQUIREMENTS_OPTION,
     RequestChannel,
+    RequestView,
     S3Channel,
 )
-from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME, build_boot, build_source
+
+_PLACE = re.compile(
+    # What may stand before a path in a word: its beginning, `--out=`, `a:`, JSON's quotes, `file://`, `-o`.
+    r"(?:^|(?<=[\s=:,;|&<>!?\"'`(\[{])|(?<=file://)|(?<=^-[A-Za-z]))"
+    rf"{re.escape(CONTAINER_ROOT)}"
+    # And what ends the name: /opt/mlx and /opt/ml-data are other folders.
+    r"(?=$|[\s/=:,;|&<>!?\"'`)\]}\\])"
+)
+
+
+def below(root: Path, text: str) -> str:
+    """The text with /opt/ml replaced by `root`, wherever it begins a path; in longer paths it stays."""
+    return _PLACE.sub(lambda _: str(root), text)
+
+
+def leads_inside(path: str) -> bool:
+    """Whether a path of the container is below /opt/ml, also after its `..` are followed."""
+    return posixpath.normpath(path).startswith(f"{CONTAINER_ROOT}/")
 
 
 def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
@@ -156,7 +171,7 @@ def host_environment(
 def choose_rendezvous(request: RequestView) -> str:
     """An address and a port on loopback: the user's MASTER_PORT, else one that is free now.
 
-    So is the one after it, on which the hosts' boots speak (slipway/hosts/wire.py).
+    So is the one after it, on which the hosts' boots speak (slipway/host_assembly.py).
     """
     port = request.environment.get("MASTER_PORT")
     return f"127.0.0.1:{two_free_ports() if port is None else port}"

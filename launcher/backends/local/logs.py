@@ -2,9 +2,9 @@
 
 What a host prints is one stream of bytes. Its boot keeps the beginning in the file `log` and the end in
 files beside it, each named for the offset at which it begins in the stream, such as `log-000000067108864`;
-of a flood the middle is left out (`slipway/kept_log.py`). While the launcher runs it notes beside them,
-whenever the stream has grown, its size and the time, so that lines of different hosts can be put in order,
-also later.
+of a flood the middle is left out (`slipway/processes/process_output.py`). While the launcher runs it notes
+beside them, whenever the stream has grown, its size and the time, so that lines of different hosts can be
+put in order, also later.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.backends.interface import LogLine
-from launcher.backends.local.hosts import Host
-from launcher.backends.local.state_files import FORMAT, UnreadableJob, check_format
-from launcher.backends.local.status import LATEST
-from launcher.documents.files import open_regular
+from launcher.backends.local.files import FORMAT, Host, UnreadableJob, check_format
+from launcher.backends.local.records import LATEST
+from launcher.documents.regular_files import open_regular
 
 MAX_BYTES = 4 * 1024 * 1024
 """As much of a host's log is read at once; a longer line is cut there."""

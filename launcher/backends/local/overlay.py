@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import IO
 
 from launcher.backends.interface import BackendError, OnProgress, Progress
-from launcher.backends.local.installed import InstalledPackages, missing, packages_of
+from launcher.backends.local.python import InstalledPackages, missing, packages_of
 from launcher.source.packaging import build_boot, build_source
-from launcher.source.requirements import RequirementsFile
-from launcher.source.requirements_reader import MOST_BYTES
+from launcher.source.requirements_file import MOST_REQUIREMENTS_BYTES, RequirementsFile
 from launcher.source.tree import SourceTree
 
 _FORMAT = "slipway environment 1"
@@ -108,7 +107,7 @@ def _digest(
         json.dumps([installed.markers, installed.folders, installed.packages], sort_keys=True),
         json.dumps(settings, sort_keys=True),
         str(source.digest) if wanted.needs_source else "",
-        *(f"{file.name}\0{_hash(source.read(file.name, MOST_BYTES))}" for file in wanted.files),
+        *(f"{file.name}\0{_hash(source.read(file.name, MOST_REQUIREMENTS_BYTES))}" for file in wanted.files),
     ]
     return _hash("\n".join(parts).encode())[:_SHOWN]
 
@@ -186,7 +185,7 @@ def _copy(source: SourceTree, wanted: RequirementsFile, folder: Path) -> None:
         for file in wanted.files:
             target = folder / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(source.read(file.name, MOST_BYTES))
+            target.write_bytes(source.read(file.name, MOST_REQUIREMENTS_BYTES))
         return
     archive = folder.with_suffix(".tar.gz")
     build_source(source, archive)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.aws.faults import answers
-from launcher.aws.training_job import fetch_request
+from launcher.aws.buckets import expected_owners
+from launcher.aws.errors import answers
+from launcher.aws.lookups import fetch_request
 from launcher.backends.interface import (
     Backend,
     BackendError,
@@ -18,14 +19,12 @@ from launcher.backends.interface import (
     LogBatch,
     OnProgress,
     UnknownJob,
+    UnusablePlan,
 )
-from launcher.backends.sagemaker.creation import create_once, existing_state
-from launcher.backends.sagemaker.description import status_of
-from launcher.backends.sagemaker.job_list import list_jobs
+from launcher.backends.sagemaker.creation import create_once, existing_state, job_state, seconds_of, status_of
 from launcher.backends.sagemaker.logs import LogStreams
-from launcher.backends.sagemaker.provide import provide
 from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
-from launcher.backends.sagemaker.tuning_job import describe_tuning_job, stop_tuning_job
+from launcher.backends.sagemaker.upload import upload_code
 from launcher.failure_modes.refusal import AwsRefusal
 
 if TYPE_CHECKING:
@@ -221,3 +220,121 @@ def _error(refusal: AwsRefusal) -> Mapping[str, object]:
 
     cause = refusal.__cause__
     return cause.response.get("Error", {}) if isinstance(cause, ClientError) else {}
+
+
+def provide(sagemaker: Any, s3: Any, plan: TrainingPlan, on_progress: OnProgress | None = None) -> None:
+    """Bring to S3 what the plan's request speaks of: the code, and the checkpoint to resume from.
+
+    Raises BackendError for a plan that cannot be sent, BackendError or AwsRefusal where the way to S3 fails;
+    no half object is left that a job could read.
+    """
+    if plan.refused or plan.package is None:
+        raise UnusablePlan
+    if plan.placeholders:
+        missing = ", ".join(plan.placeholders)
+        raise BackendError(
+            f"the plan still holds placeholders for: {missing}.",
+            "Give them in the job file, or name a provisioned `cluster`.",
+        )
+    with expected_owners(s3, plan.bucket_owners):
+        upload_code(s3, plan.package, on_progress)
+        reference = (plan.job.get("checkpoint") or {}).get("resume_from")
+        if reference and plan.view is not None:
+            copy_checkpoint(sagemaker, s3, str(reference), plan.view, on_progress)
+
+
+_PAGE_JOBS = 100
+"""The most that one ListTrainingJobs answers (MaxResults of the API model)."""
+
+
+def list_jobs(sagemaker: Any, query: JobQuery) -> list[JobSummary]:
+    """The jobs that the query asks for, newest first; reads no more pages than its limit needs."""
+    conditions: dict[str, Any] = {
+        "NameContains": query.name,
+        "StatusEquals": query.state.value if query.state else None,
+        "CreationTimeAfter": query.since,
+    }
+    found: dict[str, JobSummary] = {}
+    token: str | None = None
+    while query.limit is None or len(found) < query.limit:
+        with answers("list the training jobs"):
+            page = sagemaker.list_training_jobs(
+                SortBy="CreationTime",
+                SortOrder="Descending",
+                MaxResults=_PAGE_JOBS,
+                **{name: value for name, value in conditions.items() if value is not None},
+                **({"NextToken": token} if token else {}),
+            )
+            jobs = page["TrainingJobSummaries"]
+        # A job that was created meanwhile moves the others on, and one may come on two pages.
+        for job in jobs:
+            # The API takes whole seconds and so also answers the jobs of the very second.
+            if query.since is None or job["CreationTime"] > query.since:
+                found.setdefault(job["TrainingJobName"], _summary(job))
+        token = page.get("NextToken")
+        if not token:
+            break
+    return list(found.values())[: query.limit]
+
+
+def _summary(job: dict[str, Any]) -> JobSummary:
+    return JobSummary(
+        name=job["TrainingJobName"],
+        state=job_state(job["TrainingJobStatus"]),
+        phase=job.get("SecondaryStatus") or job["TrainingJobStatus"],
+        created=job["CreationTime"],
+        ended=job.get("TrainingEndTime"),
+    )
+
+
+_COUNTERS = (
+    ("InProgress", "running"),
+    ("Completed", "completed"),
+    ("RetryableError", "to be tried again"),
+    ("NonRetryableError", "failed"),
+    ("Stopped", "stopped"),
+)
+"""TrainingJobStatusCounters of the API model, and what is shown for each."""
+
+
+def describe_tuning_job(sagemaker: Any, name: str) -> JobStatus:
+    """How a tuning job is; the phase holds its counters, the explanation its best training job."""
+    # Listing and stopping jobs reads no requests.
+    from launcher.planning.request_view import RequestView
+
+    with answers(f"describe the tuning job {name}"):
+        job = sagemaker.describe_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
+    state = job_state(job["HyperParameterTuningJobStatus"])
+    return JobStatus(
+        name=name,
+        state=state,
+        phase=_counted(job.get("TrainingJobStatusCounters", {})) if not state.is_final else state.value,
+        failure_reason=job.get("FailureReason"),
+        output=RequestView(job).output_uri,
+        seconds=seconds_of(job),
+        explanation=_best(job.get("BestTrainingJob")) or _nothing_yet(state),
+    )
+
+
+def stop_tuning_job(sagemaker: Any, name: str) -> None:
+    """Ask a tuning job to stop, and with it its training jobs."""
+    with answers(f"stop the tuning job {name}"):
+        sagemaker.stop_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
+
+
+def _counted(counters: Mapping[str, int]) -> str:
+    parts = [f"{counters[name]} {words}" for name, words in _COUNTERS if counters.get(name)]
+    return f"Tuning ({', '.join(parts)})" if parts else "Tuning"
+
+
+def _best(job: Mapping[str, Any] | None) -> str | None:
+    if not job:
+        return None
+    metric = job.get("FinalHyperParameterTuningJobObjectiveMetric", {})
+    value = f", {metric['MetricName']} {metric['Value']:g}" if "Value" in metric else ""
+    tuned = ", ".join(f"{name}={value}" for name, value in job.get("TunedHyperParameters", {}).items())
+    return f"best: {job['TrainingJobName']}{value}" + (f" ({tuned})" if tuned else "")
+
+
+def _nothing_yet(state: JobState) -> str | None:
+    return None if state.is_final else "no training job has reported the objective yet"

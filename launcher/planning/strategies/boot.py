@@ -1,4 +1,8 @@
-"""What torchrun, smp version 2 and none have in common: the boot starts the script."""
+"""The strategies whose script the boot starts: torchrun, and none.
+
+torchrun: one process per accelerator, started by PyTorch's own launcher on every host. none: the script
+alone, one process per host. smp version 2 is carried out by the boot as well, in `model_parallel`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ from typing import Any
 from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
 from launcher.failure_modes.model import Finding
-from launcher.jobs.container_paths import channel_folder
-from launcher.jobs.inputs import RESERVED_CHANNEL
+from launcher.jobs.job_sections import RESERVED_CHANNEL
+from launcher.jobs.script_inputs import channel_folder
 from launcher.jobs.specification import JobSpec
-from launcher.planning.request_parts import (
+from launcher.planning.request_view import (
     ARGUMENT_STYLE_OPTION,
     CHECKPOINT_SYNC_OPTION,
     ENTRY_POINT_OPTION,
@@ -24,16 +28,19 @@ from launcher.planning.request_parts import (
     RESTARTS_OPTION,
     STALL_OPTION,
 )
-from launcher.planning.strategies.options import OPTIONS, check_options
-from launcher.planning.strategies.programs import python_alone
 from launcher.planning.strategies.strategy import (
+    OPTIONS,
     PYTORCH,
     PYTORCH_NEURON,
     Entry,
     StartParameters,
     accelerated_processes,
+    check_boot_python,
+    check_crowding,
+    check_options,
+    check_program,
+    check_python_program,
 )
-from launcher.planning.strategies.support import crowded, python_runs_the_boot
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
 
 BOOT_ENTRYPOINT = ("python3", f"{channel_folder(RESERVED_CHANNEL)}/{BOOT_NAME}")
@@ -60,12 +67,12 @@ class BootStrategy:
         """Runs on every type and version; finds options, of which it has none, and crowded devices."""
         yield from check_options(job.distribution.options, {}, OPTIONS, f"the strategy {self.boot_name}")
         yield from self.startable(job)
-        yield from python_runs_the_boot(job, self.image(facts))
-        yield from crowded(facts, processes_per_host)
+        yield from check_boot_python(job, self.image(facts))
+        yield from check_crowding(facts, processes_per_host)
 
     def startable(self, job: JobSpec) -> Iterator[Finding]:
         """A program that is not Python's own cannot be started under a launcher of ranks."""
-        yield from python_alone(job, self.boot_name)
+        yield from check_python_program(job, self.boot_name)
 
     def image(self, facts: InstanceFacts | None) -> str:
         """PyTorch's own images, or those for Neuron devices."""
@@ -88,7 +95,7 @@ class BootStrategy:
             arguments += (ENTRY_POINT_OPTION, job.code.entry_point)
         if job.code.argument_style != "spaced":
             arguments += (ARGUMENT_STYLE_OPTION, job.code.argument_style)
-        arguments += (GATE_OPTION, gate_of(job))
+        arguments += (GATE_OPTION, gate_action(job))
         arguments += watchdog_options(job)
         arguments += (RESTARTS_OPTION, str(job.limits.restarts))
         if requirements is not None:
@@ -108,7 +115,7 @@ def watchdog_options(job: JobSpec) -> tuple[str, ...]:
     return STALL_OPTION, stall, FIRST_STEP_OPTION, str(job.watchdog.first_step)
 
 
-def gate_of(job: JobSpec) -> str:
+def gate_action(job: JobSpec) -> str:
     """What comes of a host that is not sound: several wait for each other, so it ends their job; one alone
     fails by itself, so it is told."""
     return job.gate or ("on" if job.resources.instance_count > 1 else "warn")
@@ -117,3 +124,23 @@ def gate_of(job: JobSpec) -> str:
 def plain_text(value: Any) -> str:
     """Text as the user wrote it; lists and mappings as JSON."""
     return str(value) if isinstance(value, str | AsWritten) else json.dumps(value)
+
+
+class Torchrun(BootStrategy):
+    """PyTorch's elastic launcher with a static rendezvous on the first host."""
+
+    boot_name = "torchrun"
+
+
+class SingleProcess(BootStrategy):
+    """No launcher: each host runs the script once."""
+
+    boot_name = "none"
+
+    def processes_per_host(self, job: JobSpec, facts: InstanceFacts | None) -> int | None:
+        """Always one: without a launcher there is nobody to start more."""
+        return 1
+
+    def startable(self, job: JobSpec) -> Iterator[Finding]:
+        """Python programs and shell scripts; what is neither, by its name, cannot be started."""
+        yield from check_program(job)

@@ -1,11 +1,15 @@
-"""What smddp, smp version 1, mpi and torch_xla have in common: the images' own toolkit starts the script.
+"""The strategies whose script the images' own toolkit starts: mpi, smddp and torch_xla.
+
+mpi: mpirun on the first host starts all processes. smddp: SageMaker's data parallel library, started by its
+own launcher over MPI. torch_xla: SageMaker Training Compiler, PyTorch/XLA on GPUs. smp version 1 is started
+by the toolkit as well, in `model_parallel`.
 
 The toolkit is told by hyperparameters, JSON-encoded, whose names begin with `sagemaker_`
-(aws/sagemaker-training-toolkit, params.py; the SageMaker SDK version 2 sends the same). It turns the
-others into `--name value`, joins these words with blanks and gives the line to a shell, without
-quoting, from its version 3.9.3 on (process.py, run_async; aws/sagemaker-training-toolkit issue 128).
-Quoting here would break with older versions and with a corrected one, and the quotes would stand in the
-SM_HP variables: so words that a shell would change are refused.
+(aws/sagemaker-training-toolkit, params.py; the SageMaker SDK version 2 sends the same). It turns the others
+into `--name value`, joins these words with blanks and gives the line to a shell, without quoting, from its
+version 3.9.3 on (process.py, run_async; aws/sagemaker-training-toolkit issue 128). Quoting here would break
+with older versions and with a corrected one, and the quotes would stand in the SM_HP variables: so words that
+a shell would change are refused.
 """
 
 from __future__ import annotations
@@ -13,19 +17,37 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from datetime import date
+from typing import Any, Final
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.documents.document import AsWritten
-from launcher.failure_modes import job_file
+from launcher.facts import Provenance
+from launcher.failure_modes import distribution, job_file
 from launcher.failure_modes.model import Finding, Path, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.container_folders import folders_of, with_folders
+from launcher.jobs.load_job import list_folders, replace_folders
 from launcher.jobs.specification import JobSpec
-from launcher.planning.request_parts import CODE_ARCHIVE_HYPERPARAMETER, MPI_PROCESSES_HYPERPARAMETER
-from launcher.planning.strategies.smp_parameters import MP_PARAMETERS, PARAMETERS, smp_parameters
-from launcher.planning.strategies.strategy import PYTORCH, StartParameters, accelerated_processes
-from launcher.planning.strategies.support import crowded
+from launcher.planning.request_view import CODE_ARCHIVE_HYPERPARAMETER, MPI_PROCESSES_HYPERPARAMETER
+from launcher.planning.strategies.strategy import (
+    MP_PARAMETERS,
+    OPTIONS,
+    PARAMETERS_FIELD,
+    PYTORCH,
+    TENSORFLOW,
+    StartParameters,
+    Support,
+    accelerated_processes,
+    any_text,
+    check_accelerators,
+    check_crowding,
+    check_options,
+    check_python_program,
+    check_support,
+    smp_parameters,
+    true_or_false,
+)
 
 LOG_LEVEL = "20"
 """Python's logging.INFO, the SDK's default."""
@@ -51,8 +73,8 @@ class ToolkitStrategy:
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """What the toolkit cannot pass on; strategies add where their library exists."""
-        yield from not_passed_on(job)
-        yield from crowded(facts, processes_per_host)
+        yield from check_passed_values(job)
+        yield from check_crowding(facts, processes_per_host)
 
     def image(self, facts: InstanceFacts | None) -> str:
         """PyTorch's own images, which hold the toolkit."""
@@ -62,7 +84,7 @@ class ToolkitStrategy:
         """The user's, JSON-encoded, and those that tell the toolkit what to start."""
         return {
             **{
-                key: json_text(with_folders(value, start.folders))
+                key: json_text(replace_folders(value, start.folders))
                 for key, value in job.hyperparameters.items()
             },
             CODE_ARCHIVE_HYPERPARAMETER: json.dumps(start.archive),
@@ -78,15 +100,15 @@ class ToolkitStrategy:
         """None: the image's own entry point starts the toolkit, which installs requirements.txt by itself."""
 
 
-def not_passed_on(job: JobSpec) -> Iterator[Finding]:
+def check_passed_values(job: JobSpec) -> Iterator[Finding]:
     """Values that the toolkit would change on their way to the script, or keep to itself."""
-    yield from _other_programs(job)
-    yield from _unsafe_words(job)
-    yield from _reserved_names(job)
-    yield from _secrets(job)
-    yield from _watchdog(job)
-    yield from _gate(job)
-    yield from _restarts(job)
+    yield from _check_other_programs(job)
+    yield from _check_words(job)
+    yield from _check_reserved_names(job)
+    yield from _check_secrets(job)
+    yield from _check_watchdog(job)
+    yield from _check_gate(job)
+    yield from _check_restarts(job)
 
 
 def json_text(value: Any) -> str:
@@ -95,7 +117,7 @@ def json_text(value: Any) -> str:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def unsafe_mpi_options(job: JobSpec) -> Iterator[Finding]:
+def check_mpi_options(job: JobSpec) -> Iterator[Finding]:
     """`mpi_options` become part of a command line that a shell reads."""
     options = job.distribution.options.get("mpi_options", "")
     if isinstance(options, str) and not _MPI_WORDS.fullmatch(options):
@@ -108,18 +130,18 @@ def unsafe_mpi_options(job: JobSpec) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def unsafe_parameters(job: JobSpec) -> Iterator[Finding]:
+def check_parameter_words(job: JobSpec) -> Iterator[Finding]:
     """The parameters of smp reach the script's command line as `--mp_parameters a=1,b=2`."""
     parameters = smp_parameters(job)
     if parameters and not _ONE_WORD.fullmatch(_as_argument(parameters)):
         yield job_file.INVALID_VALUE.at(
-            PARAMETERS,
+            PARAMETERS_FIELD,
             "distribution.options.parameters hold characters that a shell on the hosts would interpret",
             remedy="Use letters, digits and @%+=:,./- in them.",
         )
 
 
-def _started(job: JobSpec) -> tuple[str, str]:
+def _starter_in_words(job: JobSpec) -> tuple[str, str]:
     """By whom, in words, and what else may be done where the toolkit is chosen and no must."""
     if job.tuning is not None:
         return "a tuning job is started by the images' toolkit", ""
@@ -128,8 +150,8 @@ def _started(job: JobSpec) -> tuple[str, str]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _other_programs(job: JobSpec) -> Iterator[Finding]:
-    started, otherwise = _started(job)
+def _check_other_programs(job: JobSpec) -> Iterator[Finding]:
+    started, otherwise = _starter_in_words(job)
     if job.code.module is not None:
         yield job_file.INVALID_VALUE.at(
             ("code", "module"),
@@ -148,11 +170,11 @@ def _other_programs(job: JobSpec) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _unsafe_words(job: JobSpec) -> Iterator[Finding]:
-    started, otherwise = _started(job)
-    folders = folders_of(job)
-    for key, value, path in _given(job):
-        words = (key, _as_argument(_decoded(json_text(with_folders(value, folders)))))
+def _check_words(job: JobSpec) -> Iterator[Finding]:
+    started, otherwise = _starter_in_words(job)
+    folders = list_folders(job)
+    for key, value, path in _hyperparameter_values(job):
+        words = (key, _as_argument(_decoded(json_text(replace_folders(value, folders)))))
         if not all(_ONE_WORD.fullmatch(word) for word in words):
             yield job_file.INVALID_VALUE.at(
                 path,
@@ -175,8 +197,8 @@ def _unsafe_words(job: JobSpec) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _reserved_names(job: JobSpec) -> Iterator[Finding]:
-    for key, path in {key: path for key, _, path in _given(job)}.items():
+def _check_reserved_names(job: JobSpec) -> Iterator[Finding]:
+    for key, path in {key: path for key, _, path in _hyperparameter_values(job)}.items():
         if key.startswith("sagemaker_") or key in (MP_PARAMETERS, "_tuning_objective_metric"):
             yield job_file.INVALID_VALUE.at(
                 path,
@@ -186,7 +208,7 @@ def _reserved_names(job: JobSpec) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _secrets(job: JobSpec) -> Iterator[Finding]:
+def _check_secrets(job: JobSpec) -> Iterator[Finding]:
     if job.secrets:
         in_tuning_job = job.tuning is not None
         what = "a tuning job" if in_tuning_job else f"the strategy {job.distribution.strategy.value}"
@@ -200,10 +222,10 @@ def _secrets(job: JobSpec) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _watchdog(job: JobSpec) -> Iterator[Finding]:
+def _check_watchdog(job: JobSpec) -> Iterator[Finding]:
     """Limits that nobody would keep: the toolkit watches nobody."""
     if "watchdog" in job.model_fields_set and job.watchdog != "off":
-        started, otherwise = _started(job)
+        started, otherwise = _starter_in_words(job)
         yield job_file.INVALID_VALUE.at(
             ("watchdog",),
             f"{started}, and it is Slipway's boot that watches the ranks: a stall would last until the "
@@ -212,10 +234,10 @@ def _watchdog(job: JobSpec) -> Iterator[Finding]:
         )
 
 
-def _gate(job: JobSpec) -> Iterator[Finding]:
+def _check_gate(job: JobSpec) -> Iterator[Finding]:
     """A gate that nobody would keep: the toolkit looks at no host."""
     if job.gate in ("on", "warn"):
-        started, otherwise = _started(job)
+        started, otherwise = _starter_in_words(job)
         yield job_file.INVALID_VALUE.at(
             ("gate",),
             f"{started}, and it is Slipway's boot that judges the hosts: nobody would look at them",
@@ -224,10 +246,10 @@ def _gate(job: JobSpec) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
-def _restarts(job: JobSpec) -> Iterator[Finding]:
+def _check_restarts(job: JobSpec) -> Iterator[Finding]:
     """Restarts that nobody would make: the toolkit starts the ranks once."""
     if job.limits.restarts:
-        started, otherwise = _started(job)
+        started, otherwise = _starter_in_words(job)
         yield job_file.INVALID_VALUE.at(
             ("limits", "restarts"),
             f"{started}, and it is Slipway's boot that starts ranks again: the first failure would end "
@@ -236,7 +258,7 @@ def _restarts(job: JobSpec) -> Iterator[Finding]:
         )
 
 
-def _given(job: JobSpec) -> Iterator[tuple[str, Any, Path]]:
+def _hyperparameter_values(job: JobSpec) -> Iterator[tuple[str, Any, Path]]:
     """Every hyperparameter with each value that it may take, and where it stands."""
     for key, value in job.hyperparameters.items():
         yield key, value, ("hyperparameters", key)
@@ -261,3 +283,146 @@ def _as_argument(value: Any) -> str:
     if isinstance(value, dict):
         return ",".join(f"{key}={item}" for key, item in value.items())
     return str(value)
+
+
+# mpi: mpirun on the first host starts all processes.
+
+
+class Mpi(ToolkitStrategy):
+    """Open MPI, for scripts that take their rank from it."""
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Finding]:
+        """Runs on GPU and CPU types with every version; finds what a shell or mpirun would not take."""
+        yield from super().supported(job, facts, processes_per_host)
+        yield from check_options(
+            job.distribution.options, {"mpi_options": any_text}, OPTIONS, "the strategy mpi"
+        )
+        yield from check_mpi_options(job)
+        yield from check_accelerators(job, facts)
+
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's, those that tell the toolkit what to start, and mpirun's own options."""
+        return {
+            **super().hyperparameters(job, start),
+            "sagemaker_mpi_enabled": "true",
+            "sagemaker_mpi_custom_mpi_options": json.dumps(job.distribution.options.get("mpi_options", "")),
+        }
+
+
+# smddp: SageMaker's data parallel library.
+
+
+PROVENANCE: Final = Provenance(
+    date(2026, 11, 22),
+    shelf_life_days=365,
+    source="SageMaker developer guide, distributed-data-parallel-support; SageMaker SDK, "
+    "sagemaker.core.fw_utils "
+    "and training_compiler/config.py",
+    packages={"sagemaker": "3.27.0"},
+)
+
+SMDDP_SUPPORT = Support(
+    library="the SageMaker data parallel library",
+    instance_types=("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge"),
+    oldest="1.7.1",
+    newest="2.3.1",
+)
+"""SageMaker developer guide, distributed-data-parallel-support, without PyTorch 1.6: the library is then
+in an image of a name of its own."""
+
+
+SMDDP_TENSORFLOW_SUPPORT = replace(SMDDP_SUPPORT, framework=TENSORFLOW, oldest="2.4.1", newest="2.11.0")
+"""sagemaker.core.fw_utils, SM_DATAPARALLEL_SUPPORTED_FRAMEWORK_VERSIONS, without TensorFlow 2.3 for the same
+reason."""
+
+
+class Smddp(ToolkitStrategy):
+    """The data parallel library's collectives in place of NCCL's."""
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Finding]:
+        """Runs on types with eight V100 or A100, with PyTorch 1.7 to 2.3 or TensorFlow 2.4 to 2.11."""
+        yield from super().supported(job, facts, processes_per_host)
+        yield from check_options(
+            job.distribution.options, {"mpi_options": any_text}, OPTIONS, "the strategy smddp"
+        )
+        yield from check_mpi_options(job)
+        yield from check_python_program(job, "the data parallel library's launcher")
+        tensorflow = job.framework is not None and job.framework.name == TENSORFLOW
+        yield from check_support(SMDDP_TENSORFLOW_SUPPORT if tensorflow else SMDDP_SUPPORT, job)
+
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's, those that tell the toolkit what to start, and the library's MPI options."""
+        options = job.distribution.options.get("mpi_options", "")
+        return {
+            **super().hyperparameters(job, start),
+            "sagemaker_distributed_dataparallel_enabled": "true",
+            "sagemaker_instance_type": json.dumps(job.resources.instance_type),
+            "sagemaker_distributed_dataparallel_custom_mpi_options": json.dumps(options),
+        }
+
+
+# torch_xla: SageMaker Training Compiler.
+
+
+COMPILER_FRAMEWORK = "pytorch-training-compiler"
+
+COMPILER_HYPERPARAMETER = "sagemaker_training_compiler_enabled"
+"""What tells the image's toolkit to compile."""
+
+COMPILER_SUPPORT = Support(
+    library="SageMaker Training Compiler",
+    instance_types=("ml.p3.*", "ml.p3dn.*", "ml.p4d.*", "ml.g4dn.*", "ml.g5.*"),
+    framework=COMPILER_FRAMEWORK,
+)
+"""SageMaker SDK, training_compiler/config.py, SUPPORTED_INSTANCE_CLASS_PREFIXES."""
+
+
+class TorchXla(ToolkitStrategy):
+    """The compiler's images; their launcher calls the script's `_mp_fn` once per GPU."""
+
+    def supported(
+        self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
+    ) -> Iterator[Finding]:
+        """Runs on P3, P4d, G4dn and G5 with PyTorch 1.12 and 1.13; finds all else."""
+        yield from super().supported(job, facts, processes_per_host)
+        yield from check_options(
+            job.distribution.options, {"debug": true_or_false}, OPTIONS, "the strategy torch_xla"
+        )
+        yield from check_support(COMPILER_SUPPORT, job)
+        yield from _check_gpus_per_host(job, processes_per_host)
+        yield from check_python_program(job, "Training Compiler's launcher", (".py",))
+
+    def image(self, facts: InstanceFacts | None) -> str:
+        """The compiler's own images, which hold PyTorch/XLA."""
+        return COMPILER_FRAMEWORK
+
+    def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
+        """The user's, the toolkit's, and the compiler's.
+
+        The launcher for several workers refuses to run with a single GPU (toolkit, pytorch_xla.py);
+        such a job starts its script directly.
+        """
+        several = {"sagemaker_pytorch_xla_multi_worker_enabled": "true"}
+        return {
+            **super().hyperparameters(job, start),
+            **(several if start.processes_per_host > 1 else {}),
+            COMPILER_HYPERPARAMETER: "true",
+            "sagemaker_training_compiler_debug_mode": json.dumps(
+                bool(job.distribution.options.get("debug", False))
+            ),
+        }
+
+
+@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
+def _check_gpus_per_host(job: JobSpec, processes_per_host: int | None) -> Iterator[Finding]:
+    if processes_per_host == 1 and job.resources.instance_count > 1:
+        yield distribution.UNSUPPORTED_COMBINATION.at(
+            ("resources", "instance_count"),
+            f"Training Compiler's launcher does not run on several hosts with one GPU each "
+            f"({job.resources.instance_type})",
+            remedy="Use one host, or a type with several GPUs.",
+        )

@@ -5,84 +5,77 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from launcher.failure_modes.model import Finding
-from launcher.rules.job.arguments import hyperparameters_are_in_the_scripts_style
-from launcher.rules.job.batches import batches_are_even, objects_are_not_sharded_unevenly
-from launcher.rules.job.checkpoints import (
-    checkpoint_directory_is_made,
-    large_checkpoints_go_to_lustre,
-    own_sync_is_in_the_script,
-    training_jobs_share_no_checkpoints,
-    what_restarts_has_a_checkpoint,
+from launcher.rules.job.access_rules import (
+    encryption_has_its_price,
+    encryption_is_within_a_network,
+    isolated_containers_call_nobody,
+    job_is_in_its_clusters_region,
+    mlflow_is_in_the_jobs_region,
+    no_credentials,
+    secrets_are_the_clusters,
 )
-from launcher.rules.job.credentials import no_credentials
-from launcher.rules.job.dataset import large_data_is_not_downloaded
-from launcher.rules.job.debugger import (
+from launcher.rules.job.code_rules import (
+    code_is_small,
+    entry_point_is_packed,
+    entry_point_is_there,
+    hyperparameters_are_in_the_scripts_style,
+    module_is_there,
+    named_requirements_are_packed,
+    packages_are_wanted_in_one_version,
+    requirements_can_be_read,
+    shell_script_has_unix_line_ends,
+    shell_script_is_run_by_what_it_names,
+    source_can_be_packed,
+    toolkit_knows_one_file,
+    torch_is_that_of_the_image,
+)
+from launcher.rules.job.data_rules import (
+    batches_are_even,
+    checkpoint_directory_is_made,
     debugger_is_offered,
     debugger_off_with_checkpoints,
     debugger_off_with_model_parallel,
+    large_checkpoints_go_to_lustre,
+    large_data_is_not_downloaded,
+    lustre_is_in_the_jobs_zone,
+    lustre_paths_are_below_the_mount,
+    objects_are_not_sharded_unevenly,
+    own_sync_is_in_the_script,
+    state_leaves_room,
+    training_jobs_share_no_checkpoints,
     tuning_jobs_have_no_debugger,
+    what_restarts_has_a_checkpoint,
 )
-from launcher.rules.job.efa_environment import (
+from launcher.rules.job.environment_rules import (
     device_rdma_only_where_it_is,
     efa_is_not_turned_off,
+    no_debugging_in_a_normal_run,
+    no_obsolete_environment,
     plugin_is_found,
     settings_are_left_to_the_plugin,
 )
-from launcher.rules.job.hosts import several_hosts_have_efa
-from launcher.rules.job.image import (
+from launcher.rules.job.host_rules import (
+    alternatives_need_retries,
+    compiled_training_is_compared,
+    compiler_is_maintained,
+    compiler_knows_its_gpus,
+    hosts_are_of_ultra_servers,
     image_has_the_toolkit,
     image_is_in_ecr,
     image_of_aws_is_known,
     image_uses_the_gpus,
-)
-from launcher.rules.job.instance_type import (
-    alternatives_need_retries,
     known_alternatives,
     known_instance_type,
-)
-from launcher.rules.job.isolation import (
-    encryption_has_its_price,
-    encryption_is_within_a_network,
-    isolated_containers_call_nobody,
-)
-from launcher.rules.job.lustre import lustre_is_in_the_jobs_zone, lustre_paths_are_below_the_mount
-from launcher.rules.job.memory import state_leaves_room
-from launcher.rules.job.mlflow import mlflow_is_in_the_jobs_region
-from launcher.rules.job.nccl_environment import no_debugging_in_a_normal_run, no_obsolete_environment
-from launcher.rules.job.placement import hosts_are_of_ultra_servers
-from launcher.rules.job.processes import (
+    max_wait_needs_spot,
     no_accelerators_idle_without_a_launcher,
     one_process_per_accelerator,
+    several_hosts_have_efa,
+    volume_has_a_meaning,
+    waiting_includes_running,
+    warm_pools_are_not_spot,
+    workers_have_their_cpus,
 )
-from launcher.rules.job.region import job_is_in_its_clusters_region
-from launcher.rules.job.requirements import (
-    named_requirements_are_packed,
-    packages_are_wanted_in_one_version,
-    requirements_can_be_read,
-    toolkit_knows_one_file,
-    torch_is_that_of_the_image,
-)
-from launcher.rules.job.secrets import secrets_are_the_clusters
-from launcher.rules.job.shell_script import (
-    shell_script_has_unix_line_ends,
-    shell_script_is_run_by_what_it_names,
-)
-from launcher.rules.job.source import (
-    code_is_small,
-    entry_point_is_packed,
-    entry_point_is_there,
-    module_is_there,
-    source_can_be_packed,
-)
-from launcher.rules.job.spot import max_wait_needs_spot, waiting_includes_running, warm_pools_are_not_spot
 from launcher.rules.job.subject import JobSubject, SourceSubject
-from launcher.rules.job.training_compiler import (
-    compiled_training_is_compared,
-    compiler_is_maintained,
-    compiler_knows_its_gpus,
-)
-from launcher.rules.job.volume import volume_has_a_meaning
-from launcher.rules.job.workers import workers_have_their_cpus
 
 RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     known_instance_type,

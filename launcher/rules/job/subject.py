@@ -10,11 +10,10 @@ from typing import Protocol
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Cluster
-from launcher.jobs.code import Code
+from launcher.jobs.job_sections import Code
 from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
-from launcher.source.arguments import NOTHING_SEEN, CommandLine
-from launcher.source.tree import SourceTree
+from launcher.source.tree import NOTHING_SEEN, CommandLine, SourceTree
 
 TELLING_NAMES = frozenset(
     {

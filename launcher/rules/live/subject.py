@@ -1,19 +1,22 @@
-"""What the live rules judge: a job and its request beside what the account holds."""
+"""What a live rule is, and what it judges: a job and its request beside what the account holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from launcher.account.facts import AccountFacts, Fact, Unverified
 from launcher.account.network import NetworkState
 from launcher.cluster.instances import InstanceFacts
-from launcher.cluster.security_groups import SecurityGroup
+from launcher.cluster.traffic import SecurityGroup
+from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-from launcher.planning.request_parts import FileSystemChannel, S3Channel
-from launcher.planning.request_view import RequestView
-from launcher.text.uris import split_uri
+from launcher.planning.request_view import FileSystemChannel, RequestView, S3Channel
+from launcher.text.values import split_uri
 
 T = TypeVar("T")
 
@@ -137,3 +140,51 @@ def _input(channel: S3Channel) -> S3Location:
 def known(fact: Fact[T] | None) -> T | None:
     """The fact where it was had; None where it was not, or is not needed."""
     return None if isinstance(fact, Unverified) else fact
+
+
+Judge: TypeAlias = Callable[[LiveSubject], Iterator[Finding]]
+
+_FACTS = frozenset(field.name for field in dataclasses.fields(AccountFacts)) - {"region"}
+
+
+def live_rule(mode: FailureMode, *facts: str, absence_counts: bool = False) -> Callable[[Judge], Judge]:
+    """Register a rule that finds `mode` and judges by these fields of AccountFacts.
+
+    Where one of the facts could not be had, the rule is not called: each gives one finding that says
+    so. Where one is None, because the job does not need it, nothing is found; a rule with
+    `absence_counts` is called all the same, because None is also what does not exist.
+
+    Raises ValueError where a field is not in AccountFacts.
+    """
+    if unknown := set(facts) - _FACTS:
+        raise ValueError(f"AccountFacts has no {', '.join(sorted(unknown))}")
+
+    def mark(judge: Judge) -> Judge:
+        @functools.wraps(judge)
+        def guarded(subject: LiveSubject) -> Iterator[Finding]:
+            held = [getattr(subject.account, name) for name in facts]
+            if None in held and not absence_counts:
+                return
+            missing = [fact for fact in held if isinstance(fact, Unverified)]
+            if missing:
+                yield from (could_not_verify(mode, fact) for fact in missing)
+            else:
+                yield from judge(subject)
+
+        return finds(Stage.LIVE, mode)(guarded)
+
+    return mark
+
+
+def could_not_verify(mode: FailureMode, fact: Unverified) -> Finding:
+    """The finding in place of a judgement: what could not be seen, why, and the permission for it."""
+    return mode.finding(
+        Stage.LIVE,
+        f"could not verify ({mode.title}): {fact.what} could not be read, which needs {fact.permission}: "
+        f"{fact.reason.rstrip('.')}",
+        remedy=f"Ask for {fact.permission} (the cluster's launcher policy has what the checks need), or "
+        "look at it yourself before you launch.",
+        severity=Severity.WARNING,
+        subject=fact.what,
+        verified=False,
+    )

@@ -1,76 +1,114 @@
-"""All rules on a script, in the order in which their findings are shown."""
+"""All rules on a script, in the order in which their findings are shown, and which findings are accepted.
+
+Findings are accepted by comments (`# slipway: ignore[DDP004] reason`, `ignore-file[...]`), by
+`[tool.slipway.lint]` of a project's pyproject.toml and by the command line; a comment that accepts nothing
+is told.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from inspect import getdoc
 from pathlib import Path
+from typing import Any
 
-from launcher.failure_modes import training_script
-from launcher.failure_modes.model import Finding, Location, Severity, Stage
+from launcher.failure_modes import job_file, registry, training_script
+from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
-from launcher.rules.script import (
-    backends,
-    checkpoints,
-    data,
-    ddp,
-    devices,
-    environment,
-    forward,
-    gradients,
-    kept,
-    loading,
-    memory,
-    no_sync,
-    options,
-    reduction,
-    state_keys,
-    steps,
-    topology,
-    with_job,
-    xla,
-)
+from launcher.program.program import Program, Unread
+from launcher.program.reachability import Reachability
+from launcher.rules.script import checkpoints, collectives, environment, gradients, process_groups, processes
+from launcher.rules.script import checkpoints as kept
+from launcher.rules.script import checkpoints as state_keys
+from launcher.rules.script import environment as options
+from launcher.rules.script import environment as topology
+from launcher.rules.script import gradients as forward
+from launcher.rules.script import gradients as no_sync
+from launcher.rules.script import gradients as reduction
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
 )
-from launcher.rules.script.subject import ScriptSubject
-from launcher.scripts.program import Program, Unread
-from launcher.scripts.reach import Reach
+from launcher.rules.script.data_files import channels_are_there, listings_are_sorted, one_rank_downloads
+from launcher.rules.script.findings import IgnoreComment, ScriptSubject
+from launcher.rules.script.loaders import (
+    workers_are_there,
+    workers_have_cpus,
+    workers_leave_the_devices_alone,
+)
+from launcher.rules.script.samplers import (
+    samplers_are_used,
+    samplers_count_all_ranks,
+    samplers_know_the_epoch,
+    samplers_share_their_seed,
+    samplers_stand_without_shuffle,
+    training_data_is_split,
+)
+from launcher.rules.script.shards import shards_are_equally_many, shuffles_before_a_cut_agree
+from launcher.text.values import nearest
+
+# The rules on how a script reads its data.
+
+
+DATA_RULES = (
+    training_data_is_split,
+    samplers_stand_without_shuffle,
+    samplers_are_used,
+    samplers_count_all_ranks,
+    samplers_share_their_seed,
+    samplers_know_the_epoch,
+    listings_are_sorted,
+    shards_are_equally_many,
+    shuffles_before_a_cut_agree,
+    workers_are_there,
+    workers_leave_the_devices_alone,
+    one_rank_downloads,
+)
+
+DATA_JOB_RULES = (workers_have_cpus, channels_are_there)
+
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
-    *environment.RULES,
-    *topology.RULES,
-    *backends.RULES,
-    *devices.RULES,
-    *loading.RULES,
-    *options.RULES,
-    *data.RULES,
-    *ddp.RULES,
-    *forward.RULES,
-    *steps.RULES,
-    *gradients.RULES,
-    *no_sync.RULES,
-    *reduction.RULES,
-    *checkpoints.RULES,
-    *xla.RULES,
-    *memory.RULES,
-    *state_keys.RULES,
+    *environment.ENVIRONMENT_RULES,
+    *topology.TOPOLOGY_RULES,
+    *process_groups.BACKEND_RULES,
+    *processes.DEVICE_RULES,
+    *processes.LOADING_RULES,
+    *options.OPTION_RULES,
+    *DATA_RULES,
+    *process_groups.GROUP_RULES,
+    *forward.FORWARD_RULES,
+    *collectives.STEP_RULES,
+    *gradients.CLIPPING_RULES,
+    *no_sync.NO_SYNC_RULES,
+    *reduction.REDUCTION_RULES,
+    *checkpoints.CHECKPOINT_RULES,
+    *process_groups.XLA_RULES,
+    *collectives.MEMORY_RULES,
+    *state_keys.STATE_KEY_RULES,
 )
 
-ALONE = (*options.RULES, checkpoints.keys_are_not_cut_by_partition, checkpoints.uploads_are_looked_at)
+SINGLE_PROCESS_RULES = (
+    *options.OPTION_RULES,
+    checkpoints.keys_are_not_cut_by_partition,
+    checkpoints.uploads_are_looked_at,
+)
 """The rules that hold for a program of one process as well."""
 
-OF_SEVERAL_HOSTS = frozenset({"DIST006", "DIST007", "NCCL009"})
+SEVERAL_HOSTS_CODES = frozenset({"DIST006", "DIST007", "NCCL009"})
 """What goes wrong on several hosts, or beside a second job: informational in a test, which runs on one."""
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
-    *data.JOB_RULES,
-    *kept.JOB_RULES,
-    *with_job.JOB_RULES,
+    *DATA_JOB_RULES,
+    *kept.STORAGE_JOB_RULES,
+    *processes.STRATEGY_JOB_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
 
@@ -79,14 +117,14 @@ def check_program(program: Program) -> list[Finding]:
     """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
     try:
         reach = program.reach
-        rules = ALONE if reach.is_alone else RULES
-        findings = [each for rule in rules for each in rule(program) if _is_come_to(reach, each)]
+        rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
+        findings = [each for rule in rules for each in rule(program) if _is_reached(reach, each)]
     except RecursionError:
         entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
         return [unread_finding(entry, imported=False)]
     told = _once_a_place(findings)
     if _is_a_test(program):
-        told = [_as_information(each) if each.code in OF_SEVERAL_HOSTS else each for each in told]
+        told = [_as_information(each) if each.code in SEVERAL_HOSTS_CODES else each for each in told]
     return [*told, *(unread_finding(each, imported=True) for each in program.unread)]
 
 
@@ -104,7 +142,7 @@ def _is_a_test(program: Program) -> bool:
     return named or not {"test", "tests"}.isdisjoint(inside.parts[-4:-1])
 
 
-def _is_come_to(reach: Reach, finding: Finding) -> bool:
+def _is_reached(reach: Reachability, finding: Finding) -> bool:
     """Whether the program runs what a finding is about."""
     place = finding.location
     return place is None or place.line is None or reach.holds_line(place.file, place.line)
@@ -173,3 +211,386 @@ def unread_finding(unread: Unread, *, imported: bool) -> Finding:
         location=Location(str(unread.path), max(1, unread.line), max(1, unread.column)),
         subject=Path(unread.path).name,
     )
+
+
+# What stands above a rule, taken apart: for the page of the rules, for `launch explain` and for SARIF.
+#
+# A rule's docstring says in this order what it finds, why that matters and where it is silent, then `Bad:`
+# and `Good:` with a line of code each, and last `Source:`.
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDescription:
+    """The parts of a rule's docstring as Markdown, each without the word that begins it."""
+
+    rule: str
+    finds: str
+    why: str
+    bad: str
+    good: str
+    source: str
+    codes: tuple[str, ...]
+    with_job: bool
+
+
+def rule_descriptions() -> list[RuleDescription]:
+    """Those of all rules on scripts, in the order in which their findings are shown.
+
+    None under `python -OO`, which leaves docstrings out.
+    """
+    codes = {each.function: tuple(mode.code for mode in each.modes) for each in registry.REGISTRY}
+    plain: list[Callable[..., Any]] = [*RULES, unread_finding]
+    return [
+        _described(rule, codes[rule], with_job=rule not in plain)
+        for rule in (*plain, *JOB_RULES)
+        if getdoc(rule)
+    ]
+
+
+def descriptions_of(code: str) -> list[RuleDescription]:
+    """Those of the rules that find a failure mode."""
+    return [each for each in rule_descriptions() if code in each.codes]
+
+
+def _described(rule: Callable[..., Any], codes: tuple[str, ...], *, with_job: bool) -> RuleDescription:
+    """A part that the docstring lacks is empty."""
+    prose, _, rest = (getdoc(rule) or "").partition("\n\nBad:")
+    example, _, source = rest.rpartition("Source:")
+    bad, _, good = example.partition("Good:")
+    finds, _, why = prose.partition("\n\n")
+    return RuleDescription(
+        rule=rule.__name__,
+        finds=_joined(finds),
+        why=_joined(why),
+        bad=_joined(bad),
+        good=_joined(good),
+        source=_joined(source),
+        codes=codes,
+        with_job=with_job,
+    )
+
+
+def _joined(text: str) -> str:
+    """Each paragraph on one line."""
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
+
+
+# Which findings on programs are accepted, by comments and configuration; and what of that is in vain.
+
+
+Comments = Mapping[str, tuple[IgnoreComment, ...]]
+"""The ignore comments of each file, by its name as findings have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What accepts findings: the comments of the files, and the codes or families of the command line.
+
+    `select` empty is every code.
+    """
+
+    comments: Comments
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def wanted(self, finding: Finding, configuration: LintConfiguration) -> bool:
+        """Whether the code is looked for; what could not be read is always told."""
+        if finding.code in ALWAYS_COUNTED:
+            return True
+        if self.select:
+            return is_code_among(finding.code, self.select)
+        return configuration.selects(finding.code)
+
+    def judged(self, finding: Finding, configuration: LintConfiguration) -> Finding:
+        """The finding, marked as ignored where it is accepted."""
+        if finding.code in ALWAYS_COUNTED or finding.location is None:
+            return finding
+        in_source = any(_accepting_comments(self.comments, finding))
+        outside = is_code_among(finding.code, self.ignore) or configuration.ignores(
+            finding.code, Path(finding.location.file)
+        )
+        if not (in_source or outside):
+            return finding
+        return replace(finding, ignored=True, ignored_in_source=in_source)
+
+
+def _accepting_comments(comments: Comments, finding: Finding) -> Iterator[IgnoreComment]:
+    """The comments that accept a finding; those of the line before those of the whole file."""
+    if finding.location is not None:
+        for comment in comments.get(finding.location.file, ()):
+            if comment.accepts(finding.code, finding.location.line):
+                yield comment
+
+
+def judge_comments(
+    comments: Comments, findings: Iterable[Finding], given: Collection[str], judged: Collection[str]
+) -> Iterator[Finding]:
+    """What is wrong with the comments themselves: codes that do not exist, and those that accept nothing.
+
+    `findings` are all of the programs that were read, `given` the files that were given to the lint: in one
+    that is only imported, a finding may depend on which script starts it. `judged` are the codes that are
+    looked for in such a run; a comment about any other says nothing that is wrong.
+    """
+    met = {
+        (finding.location.file, finding.code, finding.location.line)
+        for finding in findings
+        if finding.location is not None
+    }
+    for file in sorted(comments):
+        for comment in comments[file]:
+            yield from _judge_unknown_codes(file, comment)
+            if file in given:
+                yield from _judge_unused_codes(file, comment, met, judged)
+
+
+@finds(Stage.SCRIPT, job_file.UNKNOWN_FIELD)
+def _judge_unknown_codes(file: str, comment: IgnoreComment) -> Iterator[Finding]:
+    """A comment with a code that does not exist, or that cannot be read: it accepts nothing."""
+    place = Location(file, comment.line, comment.column)
+    if comment.flaw:
+        yield job_file.UNKNOWN_FIELD.finding(
+            Stage.SCRIPT,
+            f"{comment.flaw}, so that the comment accepts nothing",
+            remedy="Write it as `# slipway: ignore[DDP004] the reason`.",
+            severity=Severity.WARNING,
+            location=place,
+            subject="slipway: ignore",
+        )
+    for code, column in comment.codes:
+        if code not in CATALOGUE:
+            yield job_file.UNKNOWN_FIELD.finding(
+                Stage.SCRIPT,
+                f"{code} is no code, so that the comment accepts nothing",
+                remedy=suggest_code(code),
+                severity=Severity.WARNING,
+                location=Location(file, comment.line, column, comment.line, column + len(code)),
+                subject=code,
+            )
+
+
+@finds(Stage.SCRIPT, job_file.INVALID_VALUE)
+def _judge_unused_codes(
+    file: str, comment: IgnoreComment, met: Collection[tuple[str, str, int]], judged: Collection[str]
+) -> Iterator[Finding]:
+    """A comment that accepts a finding which is not there: it would hide one that comes later."""
+    for code, column in comment.codes:
+        if code not in judged or any(
+            name == file and found == code and comment.accepts(code, line) for name, found, line in met
+        ):
+            continue
+        where = "in this file" if comment.lines is None else "here"
+        yield job_file.INVALID_VALUE.finding(
+            Stage.SCRIPT,
+            f"{code} is not found {where}: the comment accepts nothing now, and would hide the next one",
+            remedy="Remove it.",
+            severity=Severity.WARNING,
+            location=Location(file, comment.line, column, comment.line, column + len(code)),
+            subject=code,
+        )
+
+
+# `[tool.slipway.lint]` of a project's pyproject.toml: which codes are looked for, and where not.
+
+
+FILE = "pyproject.toml"
+MOST_CONFIGURATION_BYTES = 4_000_000
+"""A larger file is not read."""
+
+SECTION = "tool.slipway.lint"
+CONFIGURATION_KEYS = ("select", "ignore", "per-file-ignores", "exclude")
+
+
+@dataclass(frozen=True, slots=True)
+class LintConfiguration:
+    """What a project says of its lint. Codes may be whole (`DDP004`) or those of a family (`DDP`).
+
+    `select` empty is all of them. Patterns are those of a shell, held against the path below `folder`,
+    against each folder on the way and against the bare name; `*` matches `/` as well.
+    """
+
+    folder: Path | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    exclude: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = field(default=(), compare=False)
+    """What is wrong with the section; what is right of it holds all the same."""
+
+    def selects(self, code: str) -> bool:
+        """Whether a code is looked for at all."""
+        return not self.select or is_code_among(code, self.select)
+
+    def ignores(self, code: str, file: Path) -> bool:
+        """Whether the findings of a code in a file are accepted."""
+        return is_code_among(code, self.ignore) or any(
+            is_code_among(code, codes) and self._matches(file, pattern)
+            for pattern, codes in self.per_file_ignores
+        )
+
+    def excludes(self, path: Path) -> bool:
+        """Whether a file or folder that lies below a folder given to the lint is left out."""
+        return any(self._matches(path, pattern) for pattern in self.exclude)
+
+    def _matches(self, path: Path, pattern: str) -> bool:
+        whole = path.absolute()
+        if self.folder is not None and whole.is_relative_to(self.folder):
+            whole = whole.relative_to(self.folder)
+        names = (whole.name, *(each.as_posix() for each in (whole, *whole.parents)))
+        return any(fnmatchcase(name, pattern.rstrip("/")) for name in names)
+
+
+def is_code_among(code: str, codes: Iterable[str]) -> bool:
+    """Whether a code, or the family that it begins with, is one of these."""
+    return any(code == each or code.rstrip("0123456789") == each for each in codes)
+
+
+def is_known_code(code: str) -> bool:
+    """Whether there is such a code or family."""
+    return code in CATALOGUE or any(is_code_among(each, (code,)) for each in CATALOGUE)
+
+
+def suggest_code(code: str) -> str:
+    """What to do about an unknown code."""
+    near = nearest(code.upper(), CATALOGUE)
+    return f"Did you mean {near[0]}?" if near else "`launch explain --all` lists all codes."
+
+
+class Configurations:
+    """The configurations of the folders asked for so far; each file is read once."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._of_folder: dict[Path, LintConfiguration] = {}
+
+    def of(self, path: Path) -> LintConfiguration:
+        """That of the nearest pyproject.toml above a path that has the section; else the empty one."""
+        folder = path.absolute()
+        return self._of(folder if folder.is_dir() else folder.parent)
+
+    def _of(self, folder: Path) -> LintConfiguration:
+        for place in (folder, *folder.parents):
+            found = self._of_folder.get(place)
+            if found is None:
+                found = read_configuration(place / FILE)
+                self._of_folder[place] = found = found or LintConfiguration()
+            if found.folder is not None:
+                return found
+        return LintConfiguration()
+
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong with those that were read."""
+        for configuration in self._of_folder.values():
+            yield from configuration.findings
+
+
+@finds(Stage.SCRIPT, job_file.UNREADABLE)
+def read_configuration(file: Path) -> LintConfiguration | None:
+    """The section of one pyproject.toml; None without such a file or section."""
+    try:
+        if not file.is_file() or file.stat().st_size > MOST_CONFIGURATION_BYTES:
+            return None
+        text = file.read_text("utf-8")
+        if "slipway" not in text:
+            return None
+        section: Any = tomllib.loads(text)
+        for key in SECTION.split("."):
+            if not isinstance(section, dict):
+                raise ValueError(f"what [{SECTION}] stands in is no table, but {section!r:.40}")
+            section = section.get(key, {} if key != "lint" else None)
+    except OSError:
+        return None
+    except (ValueError, RecursionError) as error:
+        finding = job_file.UNREADABLE.finding(
+            Stage.SCRIPT,
+            f"{FILE} cannot be read, so that its [{SECTION}] has no effect: {error or 'nested too deeply'}",
+            remedy="Correct it: https://toml.io shows the syntax.",
+            location=Location(str(relative_to_working_folder(file)), 1, 1),
+        )
+        return LintConfiguration(file.parent, findings=(finding,))
+    return None if section is None else _LintTable(file, text).read(section)
+
+
+class _LintTable:
+    def __init__(self, file: Path, text: str) -> None:
+        self.file, self.lines = file, text.splitlines()
+        self.findings: list[Finding] = []
+
+    def read(self, section: Any) -> LintConfiguration:
+        if not isinstance(section, dict):
+            self.wrong(f"[{SECTION}] is no table", "lint")
+            section = {}
+        for key in section:
+            if key not in CONFIGURATION_KEYS:
+                self.unknown(f"unknown key `{key}` in [{SECTION}]", key, _suggest_key(key))
+        per_file = section.get("per-file-ignores", {})
+        if not isinstance(per_file, dict):
+            self.wrong("`per-file-ignores` is no table of patterns with their codes", "per-file-ignores")
+            per_file = {}
+        return LintConfiguration(
+            self.file.parent,
+            select=self.codes(section, "select"),
+            ignore=self.codes(section, "ignore"),
+            per_file_ignores=tuple((pattern, self.codes(per_file, pattern)) for pattern in per_file),
+            exclude=self.strings(section, "exclude"),
+            findings=tuple(self.findings),
+        )
+
+    def strings(self, table: dict[str, Any], key: str) -> tuple[str, ...]:
+        value = table.get(key, [])
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        self.wrong(f"`{key}` of [{SECTION}] is no list of strings", key)
+        return ()
+
+    def codes(self, table: dict[str, Any], key: str) -> tuple[str, ...]:
+        named = self.strings(table, key)
+        for code in named:
+            if not is_known_code(code):
+                self.unknown(f"{code} in `{key}` of [{SECTION}] is no code", code, suggest_code(code))
+        return named
+
+    @finds(Stage.SCRIPT, job_file.UNKNOWN_FIELD)
+    def unknown(self, message: str, word: str, remedy: str) -> None:
+        self.note(job_file.UNKNOWN_FIELD, f"{message}, and has no effect", word, remedy)
+
+    @finds(Stage.SCRIPT, job_file.INVALID_VALUE)
+    def wrong(self, message: str, word: str) -> None:
+        self.note(job_file.INVALID_VALUE, f"{message}, and has no effect", word, _CODES_EXAMPLE)
+
+    def note(self, mode: FailureMode, message: str, word: str, remedy: str) -> None:
+        place = self.place(word)
+        self.findings.append(mode.finding(Stage.SCRIPT, message, remedy=remedy, location=place, subject=word))
+
+    def place(self, word: str) -> Location:
+        """Where a word stands: TOML's reader gives no positions, so it is looked for below the heading."""
+        heading = next((number for number, line in enumerate(self.lines) if SECTION in line), 0)
+        for number, line in enumerate(self.lines[heading + 1 :], start=heading + 2):
+            for written in (f'"{word}"', f"'{word}'", word):
+                # In quotes anywhere, bare only as a key.
+                at = line.find(written)
+                if at >= 0 and (written != word or line.lstrip().startswith(word)):
+                    return Location(
+                        str(relative_to_working_folder(self.file)),
+                        number,
+                        at + 1,
+                        number,
+                        at + 1 + len(written),
+                    )
+        return Location(str(relative_to_working_folder(self.file)), heading + 1, 1)
+
+
+_CODES_EXAMPLE = 'Write it as `select = ["DDP"]` or, of per-file-ignores, `"tests/*" = ["DDP006"]`.'
+
+
+def _suggest_key(key: str) -> str:
+    near = nearest(key, CONFIGURATION_KEYS)
+    return f"Did you mean `{near[0]}`?" if near else f"Its keys are {', '.join(CONFIGURATION_KEYS)}."
+
+
+def relative_to_working_folder(path: Path) -> Path:
+    """A path as it is shorter to name: relative below the working folder, else as it is."""
+    try:
+        here = Path.cwd()
+    except OSError:  # The folder is gone; what has a whole path can be read all the same.
+        return path
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,23 +1,23 @@
-"""Checkpoints: who writes them, with which keys, and whether their upload is looked at."""
+"""Checkpoints: who writes them, with which keys, and what of them is left when the hosts are gone."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.finding import found, note
-from launcher.rules.script.hosts_paths import is_a_hosts_own
-from launcher.rules.script.rank_fixes import on_rank_zero
-from launcher.scripts.arguments import argument, is_open
-from launcher.scripts.distributed import starts
-from launcher.scripts.guard import Guard
-from launcher.scripts.participants import Participants
-from launcher.scripts.program import Program
-from launcher.scripts.scopes import ancestors, file_of, last_name, parent_of, scope_of
-from launcher.scripts.values import Constant, Instance, RankKind, RankValue
+from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
+from launcher.program.dataflow import argument_of, has_star_arguments, origins
+from launcher.program.guards import Guard
+from launcher.program.index import ancestors, file_of, function_of_parameter, last_name, parent_of, scope_of
+from launcher.program.participants import Participants
+from launcher.program.program import Program
+from launcher.program.values import DDP, Constant, Instance, Made, RankKind, RankValue, joining_calls
+from launcher.rules.script.environment import default_of_option
+from launcher.rules.script.findings import ScriptSubject, finding_at, guard_by_rank_zero, related_at
 
 _SAVERS = {
     "torch.save": ("f", 1),
@@ -53,19 +53,19 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
     """
-    making = [call for call, _ in starts(program)]
+    making = [call for call, _ in joining_calls(program)]
     if not making:
         return
     participants = Participants(program)
     severity = None if program.reach.is_one_of_several(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
-        path = _opened(program, argument(call, *_SAVERS.get(name, _FOLDER)))
+        path = _opened(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
         if path is None or not participants.agreement.holds(path):
             continue
         who = participants.who(call)
         written = ast.unparse(path)
         if who is True:
-            yield found(
+            yield finding_at(
                 checkpoints.RANKS_WRITE_SAME_FILE,
                 call,
                 f"every rank saves to `{written}`: they overwrite each other, on a shared file system in the "
@@ -73,7 +73,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
                 "name where each rank holds another part.",
                 severity=severity,
-                fix=on_rank_zero(call),
+                fix=guard_by_rank_zero(call),
             )
         elif (
             isinstance(who, Guard)
@@ -83,14 +83,14 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
             and not _is_spawned(program, who)
             and not is_a_hosts_own(program, path)
         ):
-            yield found(
+            yield finding_at(
                 checkpoints.RANKS_WRITE_SAME_FILE,
                 call,
                 f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
                 "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
                 remedy="Save on global rank 0 alone, or put the host's number into the name.",
                 severity=severity or Severity.WARNING,
-                related=[] if who.test is None else [note(who.test, "true on one rank of every host")],
+                related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
             )
 
 
@@ -98,7 +98,7 @@ def _opened(program: Program, path: ast.expr | None) -> ast.expr | None:
     """The path of what is written to: that of `open(path, "wb")`, where it is such a file."""
     value = None if path is None else program.value(path)
     if isinstance(value, Instance) and value.name == "open":
-        return argument(value.call, "file", 0)
+        return argument_of(value.call, "file", 0)
     return path
 
 
@@ -106,7 +106,11 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """The calls of save_pretrained of a transformers model, where nothing tells which rank saves."""
     for file in program.files:
         for call in file.calls_of.get("save_pretrained", ()):
-            if not isinstance(call.func, ast.Attribute) or is_open(call) or argument(call, "is_main_process"):
+            if (
+                not isinstance(call.func, ast.Attribute)
+                or has_star_arguments(call)
+                or argument_of(call, "is_main_process")
+            ):
                 continue
             model = program.value(call.func.value)
             name = model.name if isinstance(model, Instance) else ""
@@ -145,7 +149,7 @@ def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
                 continue
             if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key), prefix.value):
                 continue
-            yield found(
+            yield finding_at(
                 checkpoints.UNEXPECTED_KEY_PREFIX,
                 taken,
                 f"`{ast.unparse(taken)}` is the empty string for every key without {prefix.value!r}: all of "
@@ -205,15 +209,15 @@ def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
     fault.
     """
     for call, name in program.calls(*_RUNNERS):
-        command = argument(call, "command" if name == "os.system" else "args", 0)
+        command = argument_of(call, "command" if name == "os.system" else "args", 0)
         if command is None or not _is_upload(program, command):
             continue
-        check = argument(call, "check")
+        check = argument_of(call, "check")
         if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
             continue
         if _result_is_read(call):
             continue
-        yield found(
+        yield finding_at(
             checkpoints.LARGE_UPLOAD_FAILS,
             call,
             "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
@@ -274,4 +278,397 @@ def _name_is_read(target: ast.Name) -> bool:
     return False
 
 
-RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition, uploads_are_looked_at)
+CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition, uploads_are_looked_at)
+
+
+# Paths that each host has for itself: below /tmp.
+
+
+_OWN = ("/tmp/", "/dev/shm/")
+_MOST = 100
+"""So many expressions are looked at for one path."""
+
+
+def is_a_hosts_own(program: Program, path: ast.expr) -> bool:
+    """Whether a text that begins below /tmp goes into a path, also as the default of an option."""
+    waiting: list[ast.AST] = [path]
+    seen = set[ast.AST]()
+    while waiting and len(seen) < _MOST:
+        for node in ast.walk(waiting.pop()):
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, ast.Constant) and str(node.value).startswith(_OWN):
+                return True
+            if isinstance(node, ast.Name | ast.Attribute):
+                option = default_of_option(program, node)
+                if option is not None and str(option.value).startswith(_OWN):
+                    return True
+                for binding in program.evaluation.sources(node):
+                    waiting += [binding.value] if binding.value is not None else _given(program, binding.node)
+    return False
+
+
+def _given(program: Program, parameter: ast.AST) -> list[ast.expr]:
+    """What calls give for a parameter."""
+    function = function_of_parameter(parameter)
+    if function is None or not isinstance(parameter, ast.arg):
+        return []
+    sites = program.evaluation.callers.of(function) or ()
+    given = [site.arguments.get(parameter.arg) for site in sites if site.arguments is not None]
+    return [each for each in given if each is not None]
+
+
+# Keys of saved states: those of a wrapper do not load into the bare model, nor the other way round.
+
+
+_PREFIXES = {
+    DDP: "module.",
+    "torch.nn.parallel.DataParallel": "module.",
+    "torch.compile": "_orig_mod.",
+}
+_SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float"})
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A model's state in a file: where it is saved or loaded, under which key, and with which prefix."""
+
+    call: ast.Call
+    path: ast.expr
+    key: str | None
+    prefix: str
+
+
+@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
+def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
+    """A state saved from a wrapper and loaded into the bare model, or the other way round, by one path.
+
+    The keys do not match: load_state_dict raises, or with strict=False loads nothing. Both ends must be in
+    the program, with the same path and key as written, and the model's way to its wrapper must be known; what
+    happens to the keys between says nothing.
+
+    Bad: `torch.save(ddp.state_dict(), path)` and `model.load_state_dict(torch.load(path))`. Good:
+    `torch.save(ddp.module.state_dict(), path)`. Source: discuss.pytorch.org topic 494.
+    """
+    saved = list(_saved(program))
+    for loaded in _loaded(program):
+        place = _place(program, loaded.path)
+        same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
+        if not same or any(each.prefix == loaded.prefix for each in same):
+            continue
+        save, path = same[0], ast.unparse(loaded.path)
+        yield finding_at(
+            checkpoints.UNEXPECTED_KEY_PREFIX,
+            loaded.call,
+            f"the keys saved to `{path}` {_begin(save.prefix)}, and the model that loads them has keys "
+            f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
+            related=[related_at(save.call, "saved here")],
+        )
+
+
+def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
+    """What tells a path from others: its text where that is known, else how and of which names it is made."""
+    value = program.value(path)
+    if isinstance(value, Constant):
+        return (value,)
+    names = [each for each in ast.walk(path) if isinstance(each, ast.Name)]
+    return (ast.unparse(path), *(id(scope_of(each).holder_of(each.id)) for each in names))
+
+
+def _begin(prefix: str) -> str:
+    return f"begin with `{prefix}`" if prefix else "have no prefix"
+
+
+def _saved(program: Program) -> Iterator[_State]:
+    for call, _ in program.calls("torch.save"):
+        path, what = argument_of(call, "f", 1), argument_of(call, "obj", 0)
+        if path is None or what is None:
+            continue
+        (whole, *others) = origins(program, what) or (None,)
+        if whole is None or others:
+            continue
+        parts: list[tuple[str | None, ast.expr]] = [(None, whole)]
+        if isinstance(whole, ast.Dict):
+            named = zip(whole.keys, whole.values, strict=True)
+            parts = [(str(k.value), v) for k, v in named if isinstance(k, ast.Constant)]
+        for key, value in parts:
+            prefix = _prefix_of_state(program, value)
+            if prefix is not None:
+                yield _State(call, path, key, prefix)
+
+
+def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
+    """The prefix of the keys of `model.state_dict()`; None for other things and for models not known."""
+    if (
+        not isinstance(node, ast.Call)
+        or node.args
+        or node.keywords
+        or not isinstance(node.func, ast.Attribute)
+    ):
+        return None
+    return _prefix(program, node.func.value) if node.func.attr == "state_dict" else None
+
+
+def _loaded(program: Program) -> Iterator[_State]:
+    for file in program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            state = argument_of(call, "state_dict", 0)
+            if state is None or not isinstance(call.func, ast.Attribute):
+                continue
+            read = _read(program, state)
+            prefix = _prefix(program, call.func.value)
+            if read is not None and prefix is not None:
+                yield _State(call, read[0], read[1], prefix)
+
+
+def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:
+    """The path and key of `torch.load(path)["model"]`, also through a name that nobody else gets to see."""
+    key = None
+    if isinstance(node, ast.Subscript):
+        value = program.value(node.slice)
+        if not isinstance(value, Constant):
+            return None
+        key, node = str(value.value), node.value
+    if isinstance(node, ast.Name):
+        if _may_be_changed(node):
+            return None
+        bindings = program.evaluation.sources(node)
+        if len(bindings) != 1 or bindings[0].value is None or bindings[0].item is not None:
+            return None
+        if key is None and isinstance(bindings[0].value, ast.Subscript):
+            return _read(program, bindings[0].value)
+        node = bindings[0].value
+    if isinstance(node, ast.Call) and program.qualified(node.func) == "torch.load":
+        path = argument_of(node, "f", 0)
+        return None if path is None else (path, key)
+    return None
+
+
+def _may_be_changed(name: ast.Name) -> bool:
+    """Whether a loaded state is handed to anything but load_state_dict, or set in part."""
+    scope = scope_of(name)
+    for call in file_of(name).calls:
+        if scope_of(call) is not scope or last_name(call.func) == "load_state_dict":
+            continue
+        given = [*call.args, *(each.value for each in call.keywords)]
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if any(isinstance(each, ast.Name) and each.id == name.id for each in (*given, owner)):
+            return True
+    return False
+
+
+def _prefix(program: Program, model: ast.expr) -> str | None:
+    """What the keys of a model begin with, by what wraps it here; None where that is not known.
+
+    A model that is wrapped under a condition counts as wrapped, which it is in a distributed run.
+    """
+    return _Prefixes(program).of(model)
+
+
+class _Prefixes:
+    """The prefixes of models that one model is made of, each found once.
+
+    A model that is made of itself (`self.model = self.model.half()`) is known by its other origins.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[ast.expr, str | None] = {}
+        self._open: set[ast.expr] = set()
+
+    def of(self, model: ast.expr) -> str | None:
+        """The prefix of a model, None where it is not known."""
+        if isinstance(model, ast.Attribute) and model.attr in ("module", "_orig_mod"):
+            return None
+        prefixes: set[str] = set()
+        for origin in origins(self._program, model):
+            if origin in self._open:
+                continue
+            prefix = None if origin is None else self._of_origin(origin)
+            if prefix is None:
+                return None
+            prefixes.add(prefix)
+        wrapped = {each for each in prefixes if each}
+        if len(wrapped) > 1:
+            return None
+        return wrapped.pop() if wrapped else "" if prefixes else None
+
+    def _of_origin(self, origin: ast.expr) -> str | None:
+        if origin not in self._known:
+            self._open.add(origin)
+            self._known[origin] = self._made(origin)
+            self._open.remove(origin)
+        return self._known[origin]
+
+    def _made(self, origin: ast.expr) -> str | None:
+        if not isinstance(origin, ast.Call):
+            return None
+        name = self._program.qualified(origin.func) or ""
+        if name in _PREFIXES:
+            inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
+            below = None if inner is None else self.of(inner)
+            return None if below is None else _PREFIXES[name] + below
+        if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
+            return self.of(origin.func.value)
+        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
+            return ""
+        return "" if isinstance(self._program.value(origin), Made) else None
+
+
+STATE_KEY_RULES = (states_are_loaded_as_they_are_saved,)
+
+
+# What a script saves and loads, judged with the job: what is left when the hosts are gone.
+
+
+_LOST = ("/tmp/", "/root/", "/home/", "~/", "/var/", f"{CODE_FOLDER}/")
+"""Folders of a host that are deleted with it."""
+
+_MOVERS = ("shutil.", "subprocess.", "os.system", "os.rename", "os.replace", "os.chdir", "contextlib.chdir")
+_MOVING = frozenset({"put_object", "push_to_hub", "log_artifact", "log_artifacts", "log_model", "main"})
+"""What may bring a file elsewhere, or make a relative path mean another folder, as hydra's `main` does."""
+
+_LOADERS = (
+    "load_state",
+    "load_checkpoint",
+    "load_model",
+    "load_ckpt",
+    "load_weights",
+    "load_snapshot",
+    "restore",
+    "resum",
+    "checkpoint",
+    "snapshot",
+)
+_PATHS = ("os.path.join", "pathlib.Path", "str")
+_OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml")
+
+
+@finds(Stage.SCRIPT, checkpoints.PATH_NOT_KEPT)
+def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
+    """With a job: `torch.save` to a folder of the host that is deleted with it.
+
+    That is the working directory, /tmp, home, and the checkpoints' folder where the job keeps none. Silent
+    where the path is not written in the program, and where anything in it may bring the file elsewhere. A
+    warning where the program also saves to other places.
+
+    Bad: `torch.save(state, "model.pt")`. Good: `os.path.join(os.environ["SM_MODEL_DIR"], "model.pt")`.
+    Source: developer guide, model-train-storage.
+    """
+    program, planned = subject.program, subject.plan.checkpoints
+    if _may_move_files(program):
+        return
+    kept = () if planned is None else (planned.local_path,)
+    saves = [call for call, _ in program.calls("torch.save")]
+    lost = [call for call in saves if _is_lost(program, call, kept)]
+    for call in lost:
+        path = argument_of(call, "f", 1)
+        assert path is not None
+        where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
+        yield finding_at(
+            checkpoints.PATH_NOT_KEPT,
+            call,
+            f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside the "
+            f"folders of the model and the output this job {where}",
+            severity=Severity.WARNING if len(lost) < len(saves) else None,
+        )
+
+
+def _may_move_files(program: Program) -> bool:
+    for file in program.files:
+        for call in file.calls:
+            last, whole = last_name(call.func) or "", program.qualified(call.func) or ""
+            if "upload" in last.lower() or whole.startswith(_MOVERS):
+                return True
+            if last in _MOVING and (last != "main" or whole == "hydra.main"):
+                return True
+    return False
+
+
+def _is_lost(program: Program, call: ast.Call, kept: tuple[str, ...]) -> bool:
+    path = argument_of(call, "f", 1)
+    begins = None if path is None else _beginning(program, path)
+    if begins is None:
+        return False
+    whole = f"{begins.rstrip('/')}/"
+    if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept):
+        return False
+    if not begins.startswith(("/", "~")):
+        return "://" not in begins
+    return whole.startswith((*_LOST, f"{CONTAINER_ROOT}/checkpoints/"))
+
+
+def _beginning(program: Program, path: ast.expr) -> str | None:
+    """What a path begins with, where that is written in the program."""
+    value = program.value(path)
+    if isinstance(value, Constant):
+        return value.value if isinstance(value.value, str) and value.value else None
+    if isinstance(path, ast.JoinedStr) and path.values:
+        first = path.values[0]
+        return _beginning(program, first.value if isinstance(first, ast.FormattedValue) else first)
+    if isinstance(path, ast.BinOp) and isinstance(path.op, ast.Add | ast.Div | ast.Mod):
+        return _beginning(program, path.left)
+    if isinstance(path, ast.Call) and path.args and program.qualified(path.func) in _PATHS:
+        return _beginning(program, path.args[0])
+    if isinstance(path, ast.Name):
+        bindings = program.evaluation.sources(path)
+        if len(bindings) == 1 and bindings[0].value is not None and bindings[0].item is None:
+            return _beginning(program, bindings[0].value) if not _is_loop(bindings[0].node) else None
+    return None
+
+
+def _is_loop(node: ast.AST) -> bool:
+    return isinstance(node, ast.For | ast.AsyncFor | ast.comprehension | ast.withitem)
+
+
+@finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
+def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding]:
+    """With a job on spot capacity or with retries: a program with a training loop that loads nothing.
+
+    After an interruption it starts from the beginning, though its checkpoints are there. Silent where
+    anything in the program may load or resume, by its name or by an argument's.
+
+    Bad: a loop that only saves. Good: `torch.load` of the newest checkpoint before it. Source: developer
+    guide, model-managed-spot-training.
+    """
+    job, program = subject.job, subject.program
+    spot = job.resources.capacity.kind == "spot"
+    if not spot and not job.limits.max_retries:
+        return
+    if subject.plan.checkpoints is None or program.unread or _may_load(program):
+        return
+    why = (
+        "`capacity: spot` may be interrupted"
+        if spot
+        else f"`max_retries: {job.limits.max_retries}` starts again"
+    )
+    for file in program.files:
+        for call in file.calls_of.get("backward", ()):
+            yield finding_at(
+                checkpoints.NOTHING_TO_RESUME_FROM,
+                call,
+                f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
+                "and what was done until then is paid for twice",
+                remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
+                "with the states of model, optimizer and scheduler.",
+            )
+            return
+
+
+def _may_load(program: Program) -> bool:
+    for file in program.files:
+        if file.stars:
+            return True
+        for call in file.calls:
+            name = (last_name(call.func) or "").lower()
+            if any(word in name for word in _LOADERS) and not name.startswith("save"):
+                return True
+            if name == "load" and not (program.qualified(call.func) or "").startswith(_OTHER_LOADS):
+                return True
+            if any((each.arg or "").lower().startswith(("resume", "ckpt")) for each in call.keywords):
+                return True
+    return False
+
+
+STORAGE_JOB_RULES = (saves_go_where_they_are_kept, what_restarts_loads_a_checkpoint)

@@ -1,4 +1,7 @@
-"""Collectives that not every rank runs: DDP004, DDP008 and CKPT003."""
+"""Collectives and steps that not every rank runs.
+
+Under a guard, in an exception handler, or by what one rank alone sees: a NaN, a clock, exhausted memory.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,31 @@ from dataclasses import dataclass
 from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.finding import found, note
-from launcher.rules.script.rank_fixes import on_every_rank
-from launcher.scripts.blocks import Parted
-from launcher.scripts.forwards import GATHERS
-from launcher.scripts.guard import Guard
-from launcher.scripts.participants import leaves
-from launcher.scripts.program import Program
-from launcher.scripts.running import CollectiveRun
-from launcher.scripts.scopes import FunctionNode, ancestors, file_of, last_name, scope_of
-from launcher.scripts.summaries import may_run, runs_of
-from launcher.scripts.values import Defined
+from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
+from launcher.program.divergence import Divergence, collectives_run_by, may_run_collectives
+from launcher.program.guards import Guard
+from launcher.program.index import (
+    FunctionNode,
+    ancestors,
+    file_of,
+    last_name,
+    parameters_of,
+    parent_of,
+    scope_of,
+)
+from launcher.program.loops import (
+    Loop,
+    ancestors_in_function,
+    calls_in,
+    is_forward,
+    makes_ranks_agree,
+    trains_within,
+    wrapped_training_loops,
+)
+from launcher.program.participants import ends_block
+from launcher.program.program import Program
+from launcher.program.values import Defined, External, ModuleOf, RankKind, RankValue
+from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
 
 _ALIKE = frozenset(
     {
@@ -86,7 +103,7 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
     """
     for handled in _in_handlers(program):
         run = handled.run
-        yield found(
+        yield finding_at(
             ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,
             run.node,
             f"{_what(run)} in the `{handled.block}` block of line {handled.line}: a rank that comes here by "
@@ -96,7 +113,7 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
         )
 
 
-def _may_be_answered(program: Program, parted: Parted) -> bool:
+def _may_be_answered(program: Program, parted: Divergence) -> bool:
     """Whether some ranks have an arm in the same function in which they may run collectives, too."""
     assert parted.guard.test is not None
     scope = scope_of(parted.guard.test)
@@ -109,12 +126,12 @@ def _may_be_answered(program: Program, parted: Parted) -> bool:
         for arm in (branch.body, branch.orelse)
     ]
     here = {parted.run.node, *ancestors(parted.run.node)}
-    if any(here.isdisjoint(arm) and may_run(arm, program.summaries) for arm in arms if arm):
+    if any(here.isdisjoint(arm) and may_run_collectives(arm, program.summaries) for arm in arms if arm):
         return True
     return _is_met_behind(program, parted)
 
 
-def _is_met_behind(program: Program, parted: Parted) -> bool:
+def _is_met_behind(program: Program, parted: Divergence) -> bool:
     """Whether the ranks in an arm call the collective and return, and the others come to the same behind it.
 
     `if rank != 0: barrier(); return`, then what rank 0 does alone, then its barrier.
@@ -130,13 +147,13 @@ def _is_met_behind(program: Program, parted: Parted) -> bool:
     function = None if branch is None else scope_of(branch).function
     if branch is None or function is None or not isinstance(function.node, FunctionNode):
         return False
-    if isinstance(function.node, ast.Lambda) or not leaves(branch.body):
+    if isinstance(function.node, ast.Lambda) or not ends_block(branch.body):
         return False
     behind = [each for each in function.node.body if each.lineno > (branch.end_lineno or branch.lineno)]
-    return any(run.does == parted.run.does for run in runs_of(behind, program.summaries))
+    return any(run.does == parted.run.does for run in collectives_run_by(behind, program.summaries))
 
 
-def _parted(parted: Parted, severity: Severity | None) -> Finding:
+def _parted(parted: Divergence, severity: Severity | None) -> Finding:
     run, guard = parted.run, parted.guard
     mode = (
         checkpoints.STATE_DICT_NOT_ON_EVERY_RANK
@@ -146,39 +163,43 @@ def _parted(parted: Parted, severity: Severity | None) -> Finding:
     assert guard.test is not None
     test = file_of(guard.test).source(guard.test)
     line = file_of(guard.test).location(guard.test).line
-    remedy = _FORWARD if run.collective is GATHERS else None
+    remedy = _FORWARD if run.collective is SHARDED_FORWARD else None
     if parted.leaves is not None:
-        return found(
+        return finding_at(
             mode,
             parted.leaves,
             f"{guard.opposite().ranks} leaves here (`{test}`, line {line}), and {_what(run)} in line "
             f"{run.node.lineno} is run by {guard.ranks} alone, which then waits until the timeout",
-            related=[note(run.node, f"{run.does} that the ranks which left never run"), *_origin(run)],
+            related=[related_at(run.node, f"{run.does} that the ranks which left never run"), *_origin(run)],
             remedy=remedy,
             severity=severity,
         )
-    return found(
+    return finding_at(
         mode,
         run.node,
         f"{_what(run)} is run by {guard.ranks} alone; the other ranks never call it, and those that do wait "
         "until the timeout",
-        related=[note(guard.test, f"under `{test}`"), *_origin(run)],
+        related=[related_at(guard.test, f"under `{test}`"), *_origin(run)],
         remedy=remedy,
         severity=severity,
-        fix=on_every_rank(run.node) if run.node is run.origin else None,
+        fix=move_to_every_rank(run.node) if run.node is run.origin else None,
     )
 
 
 def _what(run: CollectiveRun) -> str:
     """Such as `barrier`, or `save (it runs barrier)` where a helper is at fault."""
-    does = "forward, in which FSDP gathers the shards of all ranks" if run.collective is GATHERS else run.does
+    does = (
+        "forward, in which FSDP gathers the shards of all ranks"
+        if run.collective is SHARDED_FORWARD
+        else run.does
+    )
     if run.node is run.origin:
         return does
     return f"{last_name(run.node.func)}, which runs {does},"
 
 
 def _origin(run: CollectiveRun) -> list[Related]:
-    return [] if run.node is run.origin else [note(run.origin, f"{run.does} is here")]
+    return [] if run.node is run.origin else [related_at(run.origin, f"{run.does} is here")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +221,16 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
         for kind in (ast.Try, ast.TryStar):
             for statement in file.statements.get(kind, []):
                 assert isinstance(statement, ast.Try | ast.TryStar)
-                waited = runs_of([*statement.body, *statement.orelse], program.summaries)
+                waited = collectives_run_by([*statement.body, *statement.orelse], program.summaries)
                 for handler in statement.handlers:
                     if not _alike(handler.type):
-                        for run in runs_of(handler.body, program.summaries):
+                        for run in collectives_run_by(handler.body, program.summaries):
                             if not _tries_again(program, run):
                                 yield _Handled(run, "except", handler.lineno, bool(waited))
                 # Where the others wait in nothing before, they all meet here.
                 if waited:
                     halves = {each.does for each in waited if _is_under_a_test(each.node, statement)}
-                    for run in runs_of(statement.finalbody, program.summaries):
+                    for run in collectives_run_by(statement.finalbody, program.summaries):
                         # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
                         if run.does in halves and _is_under_a_test(run.node, statement):
                             continue
@@ -238,3 +259,296 @@ def _alike(caught: ast.expr | None) -> bool:
         return False
     names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
     return all(last_name(each) in _ALIKE for each in names)
+
+
+# Steps that some ranks skip or repeat, by what they alone see: a NaN, a clock, a rank.
+
+
+_FINITE = frozenset(
+    f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
+)
+_FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
+_CLOCKS = frozenset(
+    {
+        "time.time",
+        "time.monotonic",
+        "time.perf_counter",
+        "time.process_time",
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+    }
+)
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
+    """A NaN or a clock of one rank that skips or ends the steps of a wrapped model.
+
+    The other ranks run backward and wait for this one's gradients; what it sends next is taken for them.
+    Right where the value was reduced before, where the process ends with an error, and on what DDP has made
+    alike already: gradients after backward.
+
+    Bad: `if torch.isnan(loss): continue` before `loss.backward()`. Good: `dist.all_reduce(bad, op=MAX)`
+    first. Source: torch's notes on DDP: every rank must run the same reductions.
+    """
+    for loop in wrapped_training_loops(program):
+        for test, leaving in _departures(loop):
+            word = _seen_alone(program, test, loop)
+            if word is None:
+                continue
+            what = "ends its steps" if isinstance(leaving, ast.Break | ast.Return) else "skips a step"
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                test,
+                f"{word}: one rank {what} here while the others run backward and wait for its gradients; "
+                "what it sends next is taken for them, and at the end they hang",
+                remedy="Let all ranks decide alike: reduce the decision first, such as "
+                "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it; or end the process with an "
+                "error.",
+                related=[related_at(leaving, "left here")],
+            )
+
+
+def _departures(loop: Loop) -> Iterator[tuple[ast.expr, ast.stmt]]:
+    """The tests in a loop after which this round, or the loop, is left; and a `while`'s own."""
+    backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
+    for node in ast.walk(loop):
+        if not isinstance(node, ast.If) or not node.body:
+            continue
+        last = node.body[-1]
+        inner = next((each for each in ancestors_in_function(node) if isinstance(each, Loop)), None)
+        if inner is not loop or not isinstance(last, ast.Continue | ast.Break | ast.Return):
+            continue
+        if not isinstance(last, ast.Continue) or any(each.lineno > node.lineno for each in backwards):
+            yield node.test, last
+
+
+def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
+    """How a test depends on what one rank alone sees; None where it does not, or that is not known."""
+    parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
+    names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
+    if any(makes_ranks_agree(each) for each in parts if isinstance(each, ast.Call)) or _shared_before(
+        program, names, test, loop
+    ):
+        return None
+    for part in parts:
+        if not isinstance(part, ast.Call):
+            continue
+        name = program.qualified(part.func)
+        if name in _CLOCKS:
+            return "the ranks' clocks differ"
+        method = last_name(part.func) in _FINITE_METHODS
+        if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
+            asked = part.args[0] if part.args else part.func
+            if _is_loss(program, asked, loop):
+                return "the loss is this rank's own"
+    return None
+
+
+def _with_sources(program: Program, test: ast.expr) -> Iterator[ast.expr]:
+    """A test, and what the names in it were just assigned."""
+    yield test
+    for part in ast.walk(test):
+        if isinstance(part, ast.Name):
+            for binding in program.evaluation.sources(part):
+                if binding.value is not None and not isinstance(binding.node, ast.For):
+                    yield binding.value
+
+
+def _is_a_variable(program: Program, name: ast.Name) -> bool:
+    """Not a module or a member of one: `torch` in `torch.cuda.synchronize()` is nothing to agree on."""
+    return not isinstance(program.value(name), External | ModuleOf)
+
+
+def _shared_before(program: Program, names: set[str], test: ast.expr, loop: Loop) -> bool:
+    """Whether anything in the function makes the ranks agree on one of these names."""
+    scope = scope_of(test)
+    for call in file_of(loop).calls:
+        if scope_of(call) is scope and makes_ranks_agree(call):
+            given = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
+            if given & names and not _shares_a_copy(program, call, names):
+                return True
+    return False
+
+
+def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
+    """Whether a function of the program reduces a copy of what it is given, and its result goes elsewhere:
+    `reduced = mean(loss)`, which begins with `tensor.clone()`."""
+    statement, called = parent_of(call), program.value(call.func)
+    if not isinstance(statement, ast.Assign) or not isinstance(called, Defined):
+        return False
+    targets = {
+        each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    }
+    function = called.node
+    if targets & names or not isinstance(function, ast.FunctionDef):
+        return False
+    parameters = {each.arg for each in parameters_of(function)}
+    reading = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id in parameters]
+    return all(isinstance(each.ctx, ast.Load) and not _is_changed(each) for each in reading) and any(
+        isinstance(each, ast.Call) and last_name(each.func) == "clone" for each in ast.walk(function)
+    )
+
+
+def _is_changed(name: ast.Name) -> bool:
+    """Whether a use of a variable may change its tensor: handed to a call, kept, or by a method of its."""
+    parent = parent_of(name)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr.endswith("_") or parent.attr in ("data", "grad")
+    return isinstance(parent, ast.Call | ast.keyword | ast.Starred | ast.Assign | ast.List | ast.Tuple)
+
+
+def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
+    """Whether something is what backward starts from in this loop, or its number."""
+    names = {each.id for each in ast.walk(asked) if isinstance(each, ast.Name)}
+    started: set[str] = set()
+    for call in calls_in(loop):
+        if last_name(call.func) == "backward":
+            started |= {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
+    if names & started:
+        return True
+    return any(
+        binding.value is not None
+        and {each.id for each in ast.walk(binding.value) if isinstance(each, ast.Name)} & started
+        for part in ast.walk(asked)
+        if isinstance(part, ast.Name)
+        for binding in program.evaluation.sources(part)
+    )
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
+    """A loop over `range` of a rank that runs a wrapped model forward and backward.
+
+    The rank with one step more waits in it for gradients that no other rank sends.
+
+    Bad: `for _ in range(2 + rank): model(x).backward()`. Good: a count that all ranks share. Source: torch's
+    notes on DDP.
+    """
+    for loop in wrapped_training_loops(program):
+        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+            continue
+        if program.qualified(loop.iter.func) != "range" or not loop.iter.args:
+            continue
+        ends = loop.iter.args[:2]
+        starts_alike = len(ends) == 1 or not isinstance(program.value(ends[0]), RankValue)
+        if starts_alike and isinstance(program.value(ends[-1]), RankValue):
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                loop.iter,
+                f"`{ast.unparse(loop.iter)}` is of another length on each rank: those with more rounds wait "
+                "in backward for gradients that nobody sends",
+                remedy="Use a count that all ranks share, or `with Join([model]):` around the loop.",
+            )
+
+
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
+def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
+    """A training loop that some ranks leave: the others wait for their gradients in backward.
+
+    Backward under a guard is found with the other collectives.
+
+    Bad: `if rank == 0: break` in the loop over batches. Good: a decision that all ranks share. Source:
+    torch's notes on DDP.
+    """
+    for loop in wrapped_training_loops(program):
+        for test, leaving in _departures(loop):
+            guard = _guard(program, test)
+            if guard is not None and isinstance(leaving, ast.Break | ast.Return | ast.Continue):
+                yield finding_at(
+                    ddp.COLLECTIVE_UNDER_RANK_GUARD,
+                    leaving,
+                    f"{guard.ranks} may leave here, and the others wait in backward for its gradients",
+                    related=[related_at(test, "under this test")],
+                )
+
+
+def _guard(program: Program, test: ast.expr) -> Guard | None:
+    """The ranks for which a test asks by their number; a place in a mesh or pipeline is another matter."""
+    guard = program.guards.guard(test)
+    return guard if guard is not None and guard.kind in (RankKind.GLOBAL, RankKind.LOCAL) else None
+
+
+STEP_RULES = (ranks_skip_steps_together, ranks_run_equally_many_steps, every_rank_stays_in_the_loop)
+
+
+# Steps that a rank repeats or leaves when its memory is exhausted.
+
+
+_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
+    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
+
+    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
+
+    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
+    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
+    """
+    for file in program.files:
+        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
+            assert isinstance(statement, ast.Try | ast.TryStar)
+            going_on = [each for each in statement.handlers if _goes_on(program, each)]
+            if not going_on:
+                continue
+            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
+            if not _retries(program, statement, going_on[0]) and not (
+                in_loop and trains_within(program, statement)
+            ):
+                continue
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                going_on[0].type or going_on[0],
+                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
+                "reducing this step's gradients: from then on they do not match",
+                remedy="Let the exception end the process, and train with a smaller batch or gradient "
+                "checkpointing on all ranks.",
+            )
+
+
+def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
+    """Whether a handler of exhausted memory comes to its end without an error."""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {program.qualified(each) for each in caught if each is not None}
+    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
+        return False
+    body = handler.body
+    if names & set(_MEMORY):
+        return not _ends(body)
+    if not names & {"RuntimeError", "Exception"}:
+        return False
+    for number, statement in enumerate(body):
+        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
+        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
+            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
+            return not _ends(statement.body) and (left or not _ends(body[number + 1 :]))
+    return False
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    """Whether anything in a block raises or ends the process."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Raise):
+                return True
+            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
+                return True
+    return False
+
+
+def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
+    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
+    places = [
+        any(
+            isinstance(each, ast.Call) and is_forward(program, each)
+            for part in block
+            for each in ast.walk(part)
+        )
+        for block in (statement.body, handler.body)
+    ]
+    return all(places)
+
+
+MEMORY_RULES = (exhausted_memory_ends_the_process,)

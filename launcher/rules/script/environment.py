@@ -1,5 +1,7 @@
-"""What a script puts into os.environ: settings that fight EFA, that nobody reads, or that are no strings.
+"""What a script sets and reads of its surroundings: os.environ, addresses and ranks, command-line options.
 
+Settings that fight EFA, that nobody reads, or that are no strings; who the ranks are and where they meet,
+written into the script instead of asked of the launcher; options that do not do what they look like.
 Without a job only what is harmful wherever it runs; what depends on the instance type or on the version of
 torch is a matter of the rules that know the job.
 """
@@ -7,21 +9,48 @@ torch is a matter of the rules that know the job.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from launcher.failure_modes import disk, nccl, training_script
-from launcher.failure_modes.model import FailureMode, Finding, Fix, Severity, Stage
+from launcher.failure_modes import disk, distribution, nccl, training_script
+from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules import variables
-from launcher.rules.script.finding import found
-from launcher.rules.script.topology import is_part_of_the_start
-from launcher.scripts.changed_variables import ChangedVariable, changed_variables, mentions_environment
-from launcher.scripts.edits import wrapped
-from launcher.scripts.launching import spawns
-from launcher.scripts.plain_types import type_of
-from launcher.scripts.program import Program
-from launcher.scripts.scopes import ancestors, file_of, scope_of
-from launcher.scripts.values import Constant
+from launcher.program.dataflow import (
+    ChangedVariable,
+    argument_of,
+    changed_variables,
+    constant_argument,
+    has_star_arguments,
+    mentions_environment,
+    plain_type_of,
+)
+from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
+from launcher.program.program import Program
+from launcher.program.reachability import (
+    has_another_launcher,
+    is_for_one_host,
+    process_starts,
+    runs_wherever,
+    surely_runs,
+)
+from launcher.program.values import (
+    UNKNOWN,
+    Constant,
+    External,
+    Instance,
+    RankKind,
+    RankValue,
+    WorldSize,
+    alternatives,
+    canonical_name,
+)
+from launcher.rules import shared_facts
+from launcher.rules.script.findings import Places, finding_at, wrap_node
+
+if TYPE_CHECKING:
+    from launcher.jobs.specification import JobSpec
 
 _COMPILERS = frozenset(
     {
@@ -75,10 +104,10 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
 
     Bad: `os.environ["NCCL_TIMEOUT"] = "3600"`. Good: `init_process_group(timeout=timedelta(hours=1))`.
 
-    Source: the sources of NCCL002, and the searched repositories that `launcher/rules/variables.py` names.
+    Source: the sources of NCCL002, and the searched repositories that `launcher/rules/shared_facts.py` names.
     """
     for change, value in _surely_set(program):
-        harm = variables.obsolete(change.name, value, None)
+        harm = shared_facts.obsolete(change.name, value, None)
         if harm:
             yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
 
@@ -98,9 +127,9 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     Source: the sources of NCCL003; torch/distributed/__init__.py, which calls set_debug_level_from_env.
     """
     for change, value in _surely_set(program):
-        harm = variables.debugging(change.name, value)
+        harm = shared_facts.debugging(change.name, value)
         if harm and not _comes_too_late(program, change):
-            verbose = variables.is_only_verbose(change.name, value)
+            verbose = shared_facts.is_only_verbose(change.name, value)
             severity = Severity.INFO if verbose else None
             yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
 
@@ -116,11 +145,11 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
     Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler.
     """
     for change in changed_variables(program):
-        kind = None if change.as_text else type_of(program, change.value)
+        kind = None if change.as_text else plain_type_of(program, change.value)
         if kind is None or kind == "str":
             continue
         written = file_of(change.value).source(change.value)
-        yield found(
+        yield finding_at(
             training_script.ENVIRONMENT_VALUE_NOT_STRING,
             change.node,
             f"{change.name} is set to {written}, which is no string: TypeError (str expected, not "
@@ -156,7 +185,7 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
 
 def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
     """Whether torch has read the variable when it is set."""
-    if change.name != "TORCH_DISTRIBUTED_DEBUG" or spawns(program):
+    if change.name != "TORCH_DISTRIBUTED_DEBUG" or process_starts(program):
         return False
     line = getattr(change.node, "lineno", 0)
     return any(
@@ -196,13 +225,15 @@ def _network_harm(name: str, value: str) -> str | None:
     value = value.strip()
     if name == "FI_PROVIDER":
         return (
-            "turns EFA off: messages between hosts go over TCP" if variables.leaves_efa_out(value) else None
+            "turns EFA off: messages between hosts go over TCP"
+            if shared_facts.leaves_efa_out(value)
+            else None
         )
     if name == "NCCL_NET" and value.lower() == "socket":
         return "turns EFA off: NCCL uses TCP sockets"
     if name == "NCCL_SOCKET_IFNAME":
-        return variables.interface_harm(value)
-    advice = variables.advice_on(name)
+        return shared_facts.interface_harm(value)
+    advice = shared_facts.advice_on(name)
     if advice is None or advice.with_efa_only or value in advice.harmless:
         return None
     return None if (name, value.lower()) == ("NCCL_PROTO", "simple") else advice.harm
@@ -221,16 +252,16 @@ def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
         return None
     if isinstance(change.node, ast.stmt | ast.Call) and change.value not in ast.walk(change.node):
         return None  # In a dictionary that is written elsewhere and may serve others.
-    return Fix(safe=True, edits=wrapped(change.value, "str(", ")"))
+    return Fix(safe=True, edits=wrap_node(change.value, "str(", ")"))
 
 
 def _finding(
     mode: FailureMode, change: ChangedVariable, harm: str, severity: Severity | None = None
 ) -> Finding:
-    return found(mode, change.node, f"{change.name}={harm}", severity=severity)
+    return finding_at(mode, change.node, f"{change.name}={harm}", severity=severity)
 
 
-RULES = (
+ENVIRONMENT_RULES = (
     network_is_left_to_the_plugin,
     settings_are_read_by_something,
     no_debugging_in_every_run,
@@ -238,3 +269,399 @@ RULES = (
     caches_are_each_hosts_own,
 )
 """The rules of this family, in the order in which their findings are shown."""
+
+
+# Who the ranks are and where they meet: written into the script instead of asked of the launcher.
+
+
+GROUP = "torch.distributed.init_process_group"
+SAMPLER = "torch.utils.data.DistributedSampler"
+_STARTS = (GROUP, "deepspeed.init_distributed", "deepspeed.comm.init_distributed")
+
+_LOOPBACK = re.compile(r"localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1|0\.0\.0\.0")
+_ADDRESS = re.compile(r"(?:tcp|env)://(\[[0-9a-fA-F:]{2,45}\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:[/?].{0,200})?")
+_SPAWNED_HERE = "as the program starts its processes itself, it can only run on one host"
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def address_is_the_launchers(program: Program) -> Iterator[Finding]:
+    """MASTER_ADDR or the address of `init_method` written into the script.
+
+    With `localhost` every host waits for itself alone; a fixed address is another machine's tomorrow. Under
+    torchrun not even one host starts where the port differs too: its agent holds the store, and no rank
+    would open another.
+
+    Silent where a value of the launcher stays, where a later line of the function may replace the address,
+    for one process alone, and where nobody can tell whether the line runs. A program that spawns its
+    processes itself can run on one host only: there it is informational.
+
+    Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
+    `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
+
+    Source: the sources of DIST006; torch/distributed/rendezvous.py.
+    """
+    if not _makes_a_group(program):
+        return
+    for change in _overwritten(program, "MASTER_ADDR"):
+        address = constant_argument(program, change.value)
+        if _is_replaced(program, change):
+            continue
+        if address is None or not isinstance(address.value, str):
+            continue
+        yield _address(program, change.node, f"MASTER_ADDR is fixed to {address.value!r}", address.value)
+    for call, _ in program.calls(GROUP):
+        method = constant_argument(program, argument_of(call, "init_method", 1))
+        matched = None if method is None else _ADDRESS.fullmatch(str(method.value))
+        if matched is not None and matched[0].startswith("tcp") and _is_for_several(program, call):
+            given = argument_of(call, "init_method", 1)
+            assert given is not None
+            yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1])
+
+
+@finds(Stage.SCRIPT, nccl.PORT_IN_USE)
+def port_is_the_launchers(program: Program) -> Iterator[Finding]:
+    """MASTER_PORT written into the script.
+
+    torchrun's agent listens on the port that it has set, and tells the ranks not to open another: with a
+    port of the script's own they all wait for one that nobody holds, until the time-out. Without torchrun a
+    fixed port is taken as soon as two jobs share a machine.
+
+    Silent where a value of the launcher stays, for one process alone, and in programs that know SLURM or MPI,
+    whose launchers set no port. Where the program spawns its processes itself it is informational.
+
+    Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
+
+    Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
+    """
+    if not _makes_a_group(program) or has_another_launcher(program):
+        return
+    for change in _overwritten(program, "MASTER_PORT"):
+        port = constant_argument(program, change.value)
+        if port is None or port.value in (None, "", "0", 0):
+            continue
+        if is_for_one_host(program):
+            harm, severity = "a second run on this machine finds it taken", Severity.INFO
+        else:
+            harm, severity = "torchrun listens on its own, and the ranks wait for one that nobody opens", None
+        message = f"MASTER_PORT is fixed to {port.value}: {harm}"
+        yield finding_at(nccl.PORT_IN_USE, change.node, message, severity=severity)
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
+    """A number of processes that is written into the script, or taken from the GPUs of one host.
+
+    With more processes than that, some are ranks that do not exist; with fewer, the start waits for those
+    that never come.
+
+    Silent for one process, and in a program that spawns its processes itself. Of several calls that make the
+    group, one under a test counts only where its ranks come from the launcher's variables, and as a warning.
+
+    Bad: `init_process_group("nccl", world_size=8, rank=rank)`, `world_size=torch.cuda.device_count()`. Good:
+    `init_process_group("nccl")`, which reads WORLD_SIZE.
+
+    Source: the sources of DIST006.
+    """
+    if is_for_one_host(program) or not _makes_a_group(program):
+        return
+    # The only call that makes the group is every run's of several processes, whatever stands around it.
+    only = len(list(program.calls(GROUP))) == 1
+    for call, name in program.calls(GROUP, SAMPLER):
+        keyword, position = ("world_size", 3) if name == GROUP else ("num_replicas", 1)
+        given = argument_of(call, keyword, position)
+        value = None if given is None else program.value(given)
+        if given is None:
+            continue
+        called = name == GROUP and _is_called(program, call)
+        severity = None
+        if not ((only and called) or surely_runs(program, call)):
+            if not called or not _asks_the_launcher(program, call):
+                continue
+            severity = Severity.WARNING
+        if isinstance(value, Constant) and type(value.value) is int and value.value > 1:
+            yield _world_size(given, f"{keyword} is fixed to {value.value}", severity)
+        elif value == WorldSize("torch.cuda.device_count"):
+            yield _world_size(given, f"{keyword} is the number of GPUs of one host", severity)
+    for change in _overwritten(program, "WORLD_SIZE"):
+        size = constant_argument(program, change.value)
+        if size is not None and str(size.value).isdigit() and int(str(size.value)) > 1:
+            yield _world_size(change.node, f"WORLD_SIZE is fixed to {size.value}")
+
+
+@finds(Stage.SCRIPT, distribution.LOCAL_RANK_AS_RANK)
+def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
+    """LOCAL_RANK where the rank among all processes is wanted.
+
+    Right on one host, and on two each rank is claimed twice: the start hangs. In a DistributedSampler it is
+    DATA003.
+
+    Silent about the number that a spawned function is given, which is the rank where one host is all, and
+    about RANK where Lightning makes the group, which asks the launcher itself. Informational in a program
+    that starts its processes itself, and so on one host.
+
+    Bad: `init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]))`. Good: `init_process_group("nccl")`.
+
+    Source: the sources of DIST007.
+    """
+    severity = Severity.INFO if is_for_one_host(program) else None
+    groups = [call for call, _ in program.calls(GROUP)]
+    for call in groups:
+        given = argument_of(call, "rank", 4)
+        if given is not None and _is_local(program.value(given)):
+            yield finding_at(
+                distribution.LOCAL_RANK_AS_RANK,
+                given,
+                f"{file_of(given).source(given)}, the rank on the host, is given to init_process_group as "
+                "the rank: several hosts claim the same ranks, and the start hangs",
+                severity=severity,
+            )
+    if not groups and any(_is_lightning(each.module) for file in program.files for each in file.imports):
+        return
+    for change in changed_variables(program):
+        if change.name == "RANK" and not change.only_unset and _is_local(program.value(change.value)):
+            yield finding_at(
+                distribution.LOCAL_RANK_AS_RANK,
+                change.node,
+                "RANK is set to the rank on the host: several hosts claim the same, and the start hangs",
+                severity=severity,
+            )
+
+
+def _is_lightning(module: str | None) -> bool:
+    return canonical_name(module or "").partition(".")[0] == "lightning"
+
+
+def _asks_the_launcher(program: Program, call: ast.Call) -> bool:
+    """Whether a call that makes the group has its ranks from what the launcher has set, and none other's."""
+    method = argument_of(call, "init_method", 1)
+    if (
+        has_star_arguments(call)
+        or argument_of(call, "rank", 4) is not None
+        or argument_of(call, "store", 5) is not None
+    ):
+        return False
+    return method is None or program.value(method) in (Constant("env://"), Constant(None))
+
+
+def _is_called(program: Program, node: ast.AST) -> bool:
+    """Whether a statement stands in the open, or in a function that the program calls."""
+    scope = scope_of(node).function
+    if scope is None:
+        return True
+    return isinstance(scope.node, FunctionNode) and bool(program.evaluation.callers.of(scope.node))
+
+
+def _is_local(value: object) -> bool:
+    return isinstance(value, RankValue) and value.kind is RankKind.LOCAL and value.source != "spawn"
+
+
+def _makes_a_group(program: Program) -> bool:
+    """Whether a group of several processes is made, by what the launcher has set or the script."""
+    return any(_is_for_several(program, call) for call, _ in program.calls(*_STARTS))
+
+
+def _is_for_several(program: Program, call: ast.Call) -> bool:
+    size = constant_argument(program, argument_of(call, "world_size", 3))
+    return size is None or size.value not in (0, 1)
+
+
+def is_part_of_the_start(program: Program, node: ast.AST) -> bool:
+    """Whether every process comes by a statement: in any case, or where it joins the group."""
+    return surely_runs(program, node) or any(
+        runs_wherever(program, node, call)
+        for call, _ in program.calls(*_STARTS)
+        if _is_for_several(program, call)
+    )
+
+
+def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
+    """Where the launcher's value is surely replaced; not by a program that is one process on purpose."""
+    changes = [each for each in changed_variables(program) if each.name in (name, "WORLD_SIZE")]
+    for each in changes:
+        size = constant_argument(program, each.value)
+        if each.name == "WORLD_SIZE" and size is not None and str(size.value) == "1":
+            return
+    for each in changes:
+        if each.name == name and not each.only_unset and is_part_of_the_start(program, each.node):
+            yield each
+
+
+def _is_replaced(program: Program, change: ChangedVariable) -> bool:
+    """Whether the same function goes on to set the variable to what is not written in the program."""
+    return any(
+        other.name == change.name
+        and scope_of(other.node) is scope_of(change.node)
+        and getattr(other.node, "lineno", 0) > getattr(change.node, "lineno", 0)
+        and constant_argument(program, other.value) is None
+        for other in changed_variables(program)
+    )
+
+
+def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:
+    if not _LOOPBACK.fullmatch(host.strip("[]")):
+        message, severity = f"{what}: on any other hosts nobody is there, and the start hangs", None
+    elif is_for_one_host(program):
+        message, severity = f"{what}: {_SPAWNED_HERE}", Severity.INFO
+    else:
+        message, severity = f"{what}: each of several hosts waits for itself alone", None
+    return finding_at(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity)
+
+
+def _world_size(node: ast.AST, what: str, severity: Severity | None = None) -> Finding:
+    return finding_at(
+        distribution.HARD_CODED_TOPOLOGY,
+        node,
+        f"{what}: with any other number of processes the start hangs, or samples are left out",
+        remedy="Leave it out: WORLD_SIZE, which the launcher sets, is read.",
+        severity=severity,
+    )
+
+
+TOPOLOGY_RULES = (
+    address_is_the_launchers,
+    port_is_the_launchers,
+    world_size_is_the_launchers,
+    rank_is_the_global_one,
+)
+"""The rules of this family, in the order in which their findings are shown."""
+
+
+# Options of the command line that do not do what they look like.
+
+
+_OTHER_PARSERS = frozenset({"jsonargparse", "tap", "simple_parsing", "click", "typer"})
+"""Libraries whose parsers may understand `type=bool`, or that are no argparse at all.
+
+Not configargparse, which hands what stands in a file to argparse as words of the command line (its
+`convert_item_to_command_line_arg`).
+"""
+
+_PARSERS = ("argparse.", "configargparse.")
+
+
+@finds(Stage.SCRIPT, training_script.ENTRY_POINT_MISSING)
+def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
+    """`type=bool` of an argparse option: `--amp False` is True, as every text but the empty one is.
+
+    A job's hyperparameters come as words, so `use_amp: false` switches it on, and nothing says so.
+
+    Silent where another library's parser may be meant, and where an action is given: BooleanOptionalAction
+    and an action of the script's own need not look at the type.
+
+    Bad: `parser.add_argument("--amp", type=bool, default=True)`. Good:
+    `parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)`.
+
+    Source: Python documentation: argparse ("The bool() function is not recommended as a type converter").
+    """
+    if any(
+        (each.module or "").partition(".")[0] in _OTHER_PARSERS
+        for file in program.files
+        for each in file.imports
+    ):
+        return
+    for file in program.files:
+        for call in file.calls_of.get("add_argument", ()):
+            kind = argument_of(call, "type")
+            if kind is None or program.value(kind) != External("bool") or not _is_argparse(program, call):
+                continue
+            if argument_of(call, "action") is not None:
+                continue
+            words = [each.value for each in call.args if isinstance(each, ast.Constant)]
+            option = next((each for each in words if isinstance(each, str)), "the option")
+            yield finding_at(
+                training_script.ENTRY_POINT_MISSING,
+                call,
+                f"{option} has type=bool, for which every text but the empty one is True: `{option} False` "
+                "switches it on",
+                remedy="Write action=argparse.BooleanOptionalAction, or action='store_true'.",
+                severity=Severity.WARNING,
+                fix=_fix(program, call, kind),
+            )
+
+
+def _is_argparse(program: Program, call: ast.Call) -> bool:
+    """Whether the parser is argparse's: known to be, or unknown in a program that uses no other."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    parser = program.value(call.func.value)
+    if parser is UNKNOWN:
+        return any(each.module == "argparse" for file in program.files for each in file.imports)
+    return all(isinstance(each, Instance) and each.name.startswith(_PARSERS) for each in alternatives(parser))
+
+
+def _fix(program: Program, call: ast.Call, kind: ast.expr) -> Fix | None:
+    """Another action in place of the type, where argparse takes it: a long option with a plain default."""
+    file = file_of(call)
+    if any(
+        each.arg in ("nargs", "const", "choices", "metavar") for each in call.keywords
+    ) or has_star_arguments(call):
+        return None
+    names = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    if not any(isinstance(each, str) and each.startswith("--") for each in names):
+        return None
+    default = constant_argument(program, argument_of(call, "default"))
+    if default is None or not isinstance(default.value, bool):
+        return None
+    module = next((each.name for each in file.imports if each.module == "argparse"), None)
+    keyword = next(each for each in call.keywords if each.value is kind)
+    if module is None:
+        return None
+    start, end = Places(file).span(keyword)
+    edit = Edit(str(file.path), start, end, f"action={module}.BooleanOptionalAction")
+    return Fix(safe=True, edits=(edit,))
+
+
+OPTION_RULES = (switches_can_be_switched_off,)
+"""The rules of this family."""
+
+
+# The options that a script's parser declares, and whether a job gives them.
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredOption:
+    """An option as `add_argument` declares it, with the literal that is its default."""
+
+    name: str
+    value: bool | int | float | str
+    call: ast.Call
+
+
+def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None:
+    """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    if any(file.set_attributes.get(node.attr) for file in program.files):
+        return None
+    found = [
+        option
+        for file in program.files
+        for call in file.calls_of.get("add_argument", ())
+        if (option := _declared(call, node.attr)) is not None
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
+    names = [
+        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    if not any(as_attribute(each) == name for each in names if each.startswith("-")):
+        return None
+    default = argument_of(call, "default")
+    if argument_of(call, "dest") is not None or not isinstance(default, ast.Constant):
+        return None
+    if not isinstance(default.value, bool | int | float | str):
+        return None
+    return DeclaredOption(name, default.value, call)
+
+
+def as_attribute(option: str) -> str:
+    """`--num-workers` as argparse names it: `num_workers`."""
+    return option.lstrip("-").replace("-", "_")
+
+
+def is_given(job: JobSpec, name: str) -> bool:
+    """Whether a job gives an option, as hyperparameter or argument."""
+    words = (argument.partition("=")[0] for argument in job.code.arguments)
+    return any(as_attribute(each) == name for each in (*job.hyperparameters, *words))

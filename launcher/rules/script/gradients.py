@@ -1,4 +1,8 @@
-"""Gradients that are clipped between backward and step: while they are scaled, or shard by shard."""
+"""Gradients, and the forward passes that they come from.
+
+Clipped while they are scaled or shard by shard, kept on their rank by `no_sync()`, never reduced or
+applied, or of a pass that differs between ranks.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,24 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import ddp
-from launcher.failure_modes.model import Finding, Fix, Stage
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.finding import found, note
-from launcher.scripts.arguments import argument
-from launcher.scripts.distributed import FSDP
-from launcher.scripts.edits import statement_before
-from launcher.scripts.origins import may_be
-from launcher.scripts.program import Program
-from launcher.scripts.reaching import arms_of
-from launcher.scripts.scopes import file_of, last_name, scope_of, statement_of
-from launcher.scripts.values import Constant, Defined, External, Instance, Made
+from launcher.program.bindings import branch_arms
+from launcher.program.dataflow import argument_of, averages_models, calls_that_may_make, origins
+from launcher.program.index import (
+    ancestors,
+    class_of,
+    dotted_name,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+    statement_of,
+)
+from launcher.program.participants import Participants
+from launcher.program.program import Program
+from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Constant, Defined, External, Instance, Made
+from launcher.rules.script.findings import finding_at, insert_before, related_at
 
 _CLIPS = (
     "torch.nn.utils.clip_grad_norm_",
@@ -50,13 +61,16 @@ def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator
                 continue
             call, step = clip
             optimizer = ast.unparse(step.args[0])
-            yield found(
+            yield finding_at(
                 ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                 call,
                 f"the gradients are clipped while they are still multiplied by {written}'s loss scale: the "
                 "clip cuts nearly all of them away, and the step trains with what is left",
                 remedy=f"Call `{written}.unscale_({optimizer})` between backward and the clip.",
-                related=[note(backward, "scaled here"), note(step, "unscaled no sooner than here")],
+                related=[
+                    related_at(backward, "scaled here"),
+                    related_at(step, "unscaled no sooner than here"),
+                ],
                 fix=_before(call, f"{written}.unscale_({optimizer})"),
             )
 
@@ -73,7 +87,7 @@ def _scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
     if isinstance(value, Made):
         return None
     if isinstance(value, Instance):
-        enabled = argument(value.call, "enabled")
+        enabled = argument_of(value.call, "enabled")
         off = enabled is not None and program.value(enabled) == Constant(False)
         return None if off or not value.name.endswith("GradScaler") else scaler
     return scaler
@@ -127,26 +141,26 @@ def _clips(program: Program, call: ast.Call) -> bool:
 
 def _in_other_arms(one: ast.AST, other: ast.AST) -> bool:
     """Whether two places stand in different arms of one `if`, of which one alone runs."""
-    first = {node: part for node, part in arms_of(one) if isinstance(node, ast.If)}
-    return any(node in first and first[node] != part for node, part in arms_of(other))
+    first = {node: part for node, part in branch_arms(one) if isinstance(node, ast.If)}
+    return any(node in first and first[node] != part for node, part in branch_arms(other))
 
 
 def _speaks_of_scaling(backward: ast.AST, clip: ast.AST) -> bool:
     """Whether the clip stands under a test of its own that may ask whether gradients are scaled."""
-    shared = {node for node, _ in arms_of(backward)}
+    shared = {node for node, _ in branch_arms(backward)}
     words = ("amp", "scal", "fp16", "half", "precision", "dtype")
     return any(
         isinstance(node, ast.If)
         and node not in shared
         and any(w in ast.unparse(node.test).lower() for w in words)
-        for node, _ in arms_of(clip)
+        for node, _ in branch_arms(clip)
     )
 
 
 def _before(call: ast.Call, line: str) -> Fix | None:
     """A line of its own before the statement in which a call stands."""
     statement = statement_of(call)
-    edit = statement_before(statement, line) if isinstance(statement, ast.Expr | ast.Assign) else None
+    edit = insert_before(statement, line) if isinstance(statement, ast.Expr | ast.Assign) else None
     return None if edit is None else Fix(True, (edit,))
 
 
@@ -167,28 +181,28 @@ def sharded_gradients_are_clipped_together(program: Program) -> Iterator[Finding
     ):
         return
     for call, _ in program.calls(_CLIPS[0], _CLIPS[2]):
-        given = argument(call, "parameters", 0)
+        given = argument_of(call, "parameters", 0)
         if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute):
             continue
         model = given.func.value
         if given.func.attr != "parameters" or given.args:
             continue
-        wrapped = may_be(program, model, FSDP)
+        wrapped = calls_that_may_make(program, model, FSDP)
         if wrapped and all(_is_sharded(program, each) for each in wrapped):
             written = ast.unparse(model)
-            yield found(
+            yield finding_at(
                 ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                 call,
                 f"`{written}` is sharded by FSDP: this sees the norm of this rank's shard alone, and every "
                 "rank scales its gradients by another factor",
                 remedy=f"Use `{written}.clip_grad_norm_(...)`, which takes the norm over all ranks.",
-                related=[note(wrapped[0], "sharded here")],
+                related=[related_at(wrapped[0], "sharded here")],
             )
 
 
 def _is_sharded(program: Program, wrapper: ast.Call) -> bool:
     """Whether an FSDP model has shards: by default, or by a strategy that is written out."""
-    strategy = argument(wrapper, "sharding_strategy", 2)
+    strategy = argument_of(wrapper, "sharding_strategy", 2)
     if strategy is None:
         return not any(each.arg is None for each in wrapper.keywords)
     value = program.value(strategy)
@@ -197,7 +211,454 @@ def _is_sharded(program: Program, wrapper: ast.Call) -> bool:
     )
 
 
-RULES = (
+CLIPPING_RULES = (
     gradients_are_unscaled_before_they_are_clipped,
     sharded_gradients_are_clipped_together,
 )
+
+
+# Gradients that stay on their rank: an optimizer's step, or backward alone, inside `no_sync()`.
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
+    """An optimizer's step inside `no_sync()`, or a `no_sync()` around backward without the forward.
+
+    Inside, gradients stay on their rank: a step with them lets the models of the ranks drift apart. And DDP
+    decides in forward whether the next backward synchronises: a `no_sync()` around backward alone holds
+    nothing back, which costs time and no more (a warning); not where forward has a no_sync() of its own.
+
+    Bad: `with model.no_sync(): loss.backward(); optimizer.step()`. Good: the last micro-batch and the step
+    outside. Source: torch's documentation of DistributedDataParallel.no_sync.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("no_sync", ()):
+            item = parent_of(call)
+            block = None if item is None else parent_of(item)
+            if not isinstance(item, ast.withitem) or not isinstance(block, ast.With):
+                continue
+            inside = [
+                each for each in file.calls if block in ancestors(each) and scope_of(each) is scope_of(call)
+            ]
+            inside = [each for each in inside if each.lineno >= block.body[0].lineno]
+            step = next((each for each in inside if _steps(program, each)), None)
+            if step is None and _is_the_models(program, call):
+                step = _unknown_step(program, inside)
+            if step is not None and not averages_models(program):
+                yield finding_at(
+                    ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                    step,
+                    f"the optimizer steps inside `{ast.unparse(call)}`, with gradients that no other rank "
+                    "has seen: the models of the ranks drift apart",
+                    remedy="Run the last micro-batch's forward and backward, and the step, outside of it.",
+                    related=[related_at(call, "gradients stay on their rank from here on")],
+                )
+            elif step is None and _is_backward_alone(program, call, inside):
+                yield finding_at(
+                    ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                    call,
+                    "the forward pass is not inside this no_sync(): DDP decides in forward whether the next "
+                    "backward sends gradients, so that they are sent at every micro-batch all the same",
+                    remedy="Put the forward pass into the `with` as well.",
+                    severity=Severity.WARNING,
+                )
+
+
+def _steps(program: Program, call: ast.Call) -> bool:
+    """Whether a call is an optimizer's step, or a scaler's with an optimizer."""
+    if last_name(call.func) != "step":
+        return False
+    name = program.qualified(call.func) or ""
+    return (name.startswith("torch.optim.") and "lr_scheduler" not in name) or name.endswith(
+        "GradScaler.step"
+    )
+
+
+def _is_the_models(program: Program, no_sync: ast.Call) -> bool:
+    """Not of a library whose optimizers know of it, such as Accelerate's."""
+    return not (program.qualified(no_sync.func) or "").startswith(("accelerate.", "lightning.", "deepspeed."))
+
+
+def _unknown_step(program: Program, inside: list[ast.Call]) -> ast.Call | None:
+    """The step, behind a backward, of an optimizer that a library has wrapped, or of what the same function
+    tells to forget gradients: an optimizer is told so, a schedule has none."""
+    backward = next((each for each in inside if last_name(each.func) == "backward"), None)
+    for call in inside:
+        stepping = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if backward is None or stepping is None or last_name(call.func) != "step":
+            continue
+        if program.qualified(call.func) is not None or call.lineno <= backward.lineno:
+            continue
+        if _was_an_optimizer(program, stepping):
+            return call
+        written = ast.dump(stepping)
+        for each in file_of(call).calls_of.get("zero_grad", ()):
+            if (
+                isinstance(each.func, ast.Attribute)
+                and ast.dump(each.func.value) == written
+                and scope_of(each) is scope_of(call)
+            ):
+                return call
+    return None
+
+
+def _was_an_optimizer(program: Program, stepping: ast.expr) -> bool:
+    """Whether torch's optimizer was given to the call whose results hold this one at the same place:
+    `model, optimizer = accelerator.prepare(model, optimizer)`."""
+    given = [
+        binding.value.args[binding.item]
+        for binding in program.evaluation.sources(stepping)
+        if isinstance(binding.value, ast.Call)
+        and binding.item is not None
+        and binding.item < len(binding.value.args)
+    ]
+    made = (each.func for one in given for each in origins(program, one) if isinstance(each, ast.Call))
+    names = [program.qualified(each) or "" for each in made]
+    return any(name.startswith("torch.optim.") and "lr_scheduler" not in name for name in names)
+
+
+def _is_backward_alone(program: Program, call: ast.Call, inside: list[ast.Call]) -> bool:
+    """Whether all that stands in a DDP model's no_sync() is backward of a loss that is made before."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if (
+        owner is None
+        or not calls_that_may_make(program, owner, DDP)
+        or not inside
+        or _has_its_forward(owner, call)
+    ):
+        return False
+    names = [last_name(each.func) for each in inside]
+    if "backward" not in names or not all(name in ("backward", "scale") for name in names):
+        return False
+    for each in inside:
+        whole = each.func.value if isinstance(each.func, ast.Attribute) else None
+        loss = each.args[0] if last_name(each.func) == "scale" and each.args else whole
+        while isinstance(loss, ast.BinOp):
+            loss = loss.left
+        if isinstance(loss, ast.Call):
+            continue
+        bindings = program.evaluation.sources(loss) if isinstance(loss, ast.Name) else []
+        if not bindings or not all(getattr(b.node, "lineno", call.lineno) < call.lineno for b in bindings):
+            return last_name(each.func) == "backward" and isinstance(whole, ast.Call) and "scale" in names
+    return True
+
+
+def _has_its_forward(owner: ast.expr, call: ast.Call) -> bool:
+    """Whether the forward pass stands in another no_sync() of the same model, in the same function."""
+    model = ast.dump(owner)
+    blocks = [
+        parent_of(parent_of(each) or each)
+        for each in file_of(call).calls_of.get("no_sync", ())
+        if each is not call and scope_of(each) is scope_of(call)
+    ]
+    return any(
+        isinstance(each, ast.Call) and ast.dump(each.func) == model
+        for block in blocks
+        if isinstance(block, ast.With)
+        for statement in block.body
+        for each in ast.walk(statement)
+    )
+
+
+NO_SYNC_RULES = (steps_use_synchronised_gradients,)
+
+
+# Gradients that nobody reduces or applies: a bare model in a process group, an engine never stepped.
+
+
+_REDUCING = (
+    "ddp",
+    "parallel",
+    "fsdp",
+    "shard",
+    "zero",
+    "deepspeed",
+    "prepare",
+    "pipeline",
+    "horovod",
+    "hvd",
+    "colossal",
+    "bagua",
+    "strategy",
+    "replicate",
+    "distribute",
+    "average",
+    "sync",
+    "rpc",
+    "comm_hook",
+    "register_hook",
+    "setup",
+    "send",
+    "recv",
+    "gossip",
+    "apex",
+    "grad",
+)
+"""In the names of what may reduce gradients, or of what shares a model otherwise: one of these, and nothing
+is said."""
+_HARMLESS = frozenset(
+    {
+        "DistributedSampler",
+        "set_epoch",
+        "synchronize",
+        "is_distributed",
+        "zero_grad",
+        "zero_",
+        "zeros",
+        "zeros_like",
+        "no_grad",
+        "requires_grad_",
+        "enable_grad",
+        "set_grad_enabled",
+        "clip_grad_norm_",
+        "clip_grad_value_",
+        "GradScaler",
+        "setup_logging",
+        "convert_sync_batchnorm",
+        "SyncBatchNorm",
+        "setdefault",
+    }
+)
+"""Names that hold a hint, and are none."""
+_COLLECTIVES = frozenset(
+    {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather", "broadcast"}
+)
+
+
+@finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
+def gradients_are_reduced(program: Program) -> Iterator[Finding]:
+    """A process group and a DistributedSampler, and a training step whose gradients nobody reduces.
+
+    Each rank then trains a model of its own on its part of the data, and the one that is saved has seen a
+    fraction of it. Silent where anything in the program may reduce: a wrapper, a collective near `.grad`, a
+    function whose name hints at it, or a file that could not be read.
+
+    Bad: `init_process_group`, `DistributedSampler`, `loss.backward(); optimizer.step()` on the bare model.
+    Good: `model = DistributedDataParallel(model)`. Source: torch's DDP documentation.
+    """
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
+    samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
+    if not groups or not samplers or program.unread or _may_reduce(program):
+        return
+    for file in program.files:
+        for call in file.calls_of.get("backward", ()):
+            scope = scope_of(call)
+            steps = [each for each in file.calls_of.get("step", ()) if scope_of(each) is scope]
+            stepped = [each for each in steps if _optimizes(program, each)]
+            if stepped and Participants(program).who(call) is True:
+                yield finding_at(
+                    ddp.GRADIENTS_NOT_REDUCED,
+                    call,
+                    "nobody reduces the gradients that this makes: each rank trains a model of its own on "
+                    "its part of the data, and what is saved has seen that part alone",
+                    related=[
+                        related_at(groups[0], "the process group"),
+                        related_at(samplers[0], "the data is divided"),
+                    ],
+                )
+                return
+
+
+def _may_reduce(program: Program) -> bool:
+    for file in program.files:
+        if file.stars:
+            return True
+        for name, calls in file.calls_of.items():
+            lowered = name.lower()
+            if name in _HARMLESS:
+                continue
+            if name in _COLLECTIVES and any(_near_gradients(each) for each in calls):
+                return True
+            if any(each in lowered for each in _REDUCING) and not all(
+                _is_of_torch(program, each) for each in calls
+            ):
+                return True
+    return False
+
+
+def _is_of_torch(program: Program, call: ast.Call) -> bool:
+    """Whether a call is one of torch's, or of the program itself, that reduces nothing by its name alone."""
+    value = program.value(call.func)
+    if isinstance(value, Defined | Made):
+        return True
+    name = value.name if isinstance(value, External) else ""
+    return name.startswith("torch.cuda.") or name in (
+        INIT_PROCESS_GROUP,
+        "torch.distributed.destroy_process_group",
+    )
+
+
+def _near_gradients(call: ast.Call) -> bool:
+    """Whether the function of a collective also speaks of gradients, parameters or states."""
+    top: ast.AST = call
+    for top in ancestors(call):
+        if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            break
+    words = {"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"}
+    if isinstance(top, ast.Module):
+        return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(call))
+    loops = any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in ast.walk(top))
+    place: ast.AST = call if loops else top
+    return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(place))
+
+
+def _optimizes(program: Program, call: ast.Call) -> bool:
+    name = program.qualified(call.func) or ""
+    return name.startswith("torch.optim.") and "lr_scheduler" not in name
+
+
+@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
+def engines_are_stepped(program: Program) -> Iterator[Finding]:
+    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
+
+    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
+    scale, the clipping and the zeroing that the engine does.
+
+    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
+    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
+    """
+    engine = "deepspeed.DeepSpeedEngine"
+    backward = [call for call, _ in program.calls(f"{engine}.backward")]
+    if not backward or program.unread:
+        return
+    for file in program.files:
+        if any(name in file.calls_of for name in ("train_batch", "step_and_zero_grad")):
+            return
+        for call in file.calls_of.get("step", ()):
+            name = program.qualified(call.func)
+            if name is None or name.startswith(engine):
+                if name is None and _is_known(program, call):
+                    continue
+                return
+    yield finding_at(
+        ddp.ENGINE_NEVER_STEPPED,
+        backward[0],
+        "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes as "
+        "the engine would change it",
+    )
+
+
+def _is_known(program: Program, call: ast.Call) -> bool:
+    """Whether a step is one of an object of the program itself."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return isinstance(program.value(owner), Made)
+
+
+REDUCTION_RULES = (gradients_are_reduced, engines_are_stepped)
+
+
+# Forward passes that differ between ranks.
+
+
+@finds(Stage.SCRIPT, ddp.REDUCTION_NOT_FINISHED)
+def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
+    """A branch by rank in the forward pass of a model that DDP wraps, which runs other layers in each arm.
+
+    The layers of the other arm get no gradient on this rank: the next forward raises "Expected to have
+    finished reduction", or the ranks hang. Layers are what `self` has and is called; printing by
+    rank is right, so are layers that both arms call. find_unused_parameters=True covers it.
+
+    Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
+    rank. Source: torch's notes on DDP.
+    """
+    for definition, wrapper in _wrapped_classes(program):
+        forward = next(
+            (
+                each
+                for each in definition.body
+                if isinstance(each, ast.FunctionDef) and each.name == "forward"
+            ),
+            None,
+        )
+        if forward is None:
+            continue
+        for branch in ast.walk(forward):
+            if not isinstance(branch, ast.If | ast.IfExp):
+                continue
+            guard = program.guards.guard(branch.test)
+            if guard is None or _is_inside_function(branch, forward):
+                continue
+            body, other = (
+                _layers(program, definition, branch.body),
+                _layers(program, definition, branch.orelse),
+            )
+            differing = sorted(body ^ other)
+            if differing:
+                names = ", ".join(f"`self.{each}`" for each in differing)
+                yield finding_at(
+                    ddp.REDUCTION_NOT_FINISHED,
+                    branch.test,
+                    f"the forward pass runs {names} on some ranks only: on the others DDP waits in backward "
+                    "for gradients that never come, and the next forward raises or hangs",
+                    related=[related_at(wrapper, "wrapped here")],
+                )
+
+
+def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
+    """The classes of the program whose objects DDP wraps without looking for unused parameters."""
+    seen: set[ast.ClassDef] = set()
+    for call, _ in program.calls(DDP):
+        model = argument_of(call, "module", 0)
+        unused = argument_of(call, "find_unused_parameters")
+        if model is None or (unused is not None and program.value(unused) != Constant(False)):
+            continue
+        for origin in origins(program, model):
+            value = program.value(_unmoved(origin)) if origin is not None else None
+            if isinstance(value, Made) and value.definition not in seen:
+                seen.add(value.definition)
+                yield value.definition, call
+
+
+def _unmoved(node: ast.expr) -> ast.expr:
+    """`Model()` of `Model().to(device)`."""
+    while (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("to", "cuda", "train")
+    ):
+        node = node.func.value
+    return node
+
+
+def _is_inside_function(node: ast.AST, function: ast.AST) -> bool:
+    """Whether a function within the function holds a node."""
+    for outer in ancestors(node):
+        if outer is function:
+            return False
+        if isinstance(outer, ast.FunctionDef | ast.Lambda):
+            return True
+    return True
+
+
+def _layers(program: Program, definition: ast.ClassDef, arm: list[ast.stmt] | ast.expr) -> set[str]:
+    """The attributes of the object that an arm calls and that hold modules: not methods of the class."""
+    parts = arm if isinstance(arm, list) else [arm]
+    found_here: set[str] = set()
+    for part in parts:
+        for node in ast.walk(part):
+            if not isinstance(node, ast.Call):
+                continue
+            name = dotted_name(node.func) or ""
+            if not name.startswith("self.") or name.count(".") != 1:
+                continue
+            value = program.value(node.func)
+            if isinstance(value, Defined) and class_of(value.node) is not None:
+                continue
+            if _holds_a_module(program, node.func):
+                found_here.add(name.removeprefix("self."))
+    return found_here
+
+
+def _holds_a_module(program: Program, attribute: ast.expr) -> bool:
+    """Whether an attribute is set to a module of torch, or to an object of a class of the program."""
+    for origin in origins(program, attribute):
+        if origin is None:
+            return False
+        value = program.value(origin)
+        module = isinstance(value, Instance) and value.name.startswith("torch.nn.")
+        if not module and not isinstance(value, Made):
+            return False
+    return True
+
+
+FORWARD_RULES = (forward_is_alike_on_every_rank,)

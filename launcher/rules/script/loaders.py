@@ -1,4 +1,4 @@
-"""The DataLoaders of a program: what they are made of, where it trains with them, and whose they are.
+"""The DataLoaders of a program: what they are made of, whose they are, what their workers may do and need.
 
 A loader that was handed to a library (`accelerator.prepare`, a Trainer) is that library's: it may give it a
 sampler and tell it the epoch.
@@ -11,12 +11,210 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from launcher.scripts.arguments import argument, is_open, made_by
-from launcher.scripts.callers import bound_arguments
-from launcher.scripts.loops import LOADER, SAMPLER, Owner
-from launcher.scripts.program import Program
-from launcher.scripts.scopes import ancestors, last_name, scope_of
-from launcher.scripts.values import Constant, Defined, External, Instance, Made, alternatives
+from launcher.cluster.instances import instance_facts
+from launcher.failure_modes import data
+from launcher.failure_modes.model import Finding, Related, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.bindings import bind_arguments
+from launcher.program.dataflow import argument_of, calls_that_made, constant_argument, has_star_arguments
+from launcher.program.index import ancestors, last_name, scope_of
+from launcher.program.loops import LOADER, SAMPLER, LoaderOwner
+from launcher.program.program import Program
+from launcher.program.values import Constant, Defined, External, Instance, Made, Value, alternatives
+from launcher.rules.script.environment import default_of_option, is_given
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
+
+
+@finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
+def workers_are_there(program: Program) -> Iterator[Finding]:
+    """`prefetch_factor` or `persistent_workers=True` in a DataLoader without workers.
+
+    DataLoader raises ValueError, on every rank, before the first batch. num_workers is 0 unless given.
+
+    Bad: `DataLoader(dataset, persistent_workers=True)`
+    Good: `DataLoader(dataset, num_workers=4, persistent_workers=True)`
+
+    Source: torch/utils/data/dataloader.py.
+    """
+    loaders = loaders_of(program)
+    for loader in loaders.calls:
+        workers = loaders.given(loader, "num_workers")
+        if has_star_arguments(loader) or not (workers is None or program.value(workers) == Constant(0)):
+            continue
+        for name in ("prefetch_factor", "persistent_workers"):
+            given = constant_argument(program, argument_of(loader, name))
+            if given is not None and given.value is not None and given.value is not False:
+                yield finding_at(
+                    data.LOADER_WORKER_KILLED,
+                    loader,
+                    f"{name}={given.value}, but num_workers is 0: DataLoader raises ValueError on every rank",
+                    remedy=f"Give num_workers, or leave out {name}.",
+                )
+                break
+
+
+@finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
+def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
+    """CUDA in `__getitem__`, `__iter__` or the collate function of a DataLoader that has workers.
+
+    A training process has initialised CUDA before it forks its workers, and in these every use of it raises
+    "Cannot re-initialize CUDA in forked subprocess": the worker dies, its rank with it, and the others wait.
+    Not found with the start methods spawn and forkserver, where it works.
+
+    Bad: `def __getitem__(self, index): return self.samples[index].cuda()`
+    Good: return tensors of the host, and move the batch in the training loop.
+
+    Source: torch.utils.data documentation (multi-process data loading); torch/cuda/__init__.py.
+    """
+    loaders = loaders_of(program)
+    if not loaders.calls or _starts_otherwise(program):
+        return
+    reported = set[ast.AST]()
+    for loader in loaders.calls:
+        workers = constant_argument(program, loaders.given(loader, "num_workers"))
+        if workers is None or not isinstance(workers.value, int) or workers.value < 1:
+            continue
+        if has_star_arguments(loader) or argument_of(loader, "multiprocessing_context") is not None:
+            continue
+        for function in _run_by_workers(loaders, loader):
+            for use in _uses_of_cuda(program, function):
+                if use not in reported:
+                    reported.add(use)
+                    yield finding_at(
+                        data.LOADER_WORKER_KILLED,
+                        use,
+                        "CUDA in a DataLoader worker, which is forked from a process that has used it: "
+                        "it dies with `Cannot re-initialize CUDA in forked subprocess`",
+                        remedy="Return tensors of the host, and move the batch to the device in the training "
+                        "loop (pin_memory=True, `.to(device, non_blocking=True)`).",
+                        related=[related_at(loader, f"its loader, with {workers.value} workers")],
+                    )
+
+
+def _starts_otherwise(program: Program) -> bool:
+    """Whether the program chooses how processes are started."""
+    names = ("set_start_method", "set_forkserver_preload", "get_context")
+    return any(file.calls_of.get(name) for file in program.files for name in names)
+
+
+def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[ast.FunctionDef]:
+    """The methods of the loader's dataset and its collate function, where they are the program's."""
+    program = loaders.program
+    dataset, collate = loaders.given(loader, "dataset"), loaders.given(loader, "collate_fn")
+    for each in () if dataset is None else alternatives(program.value(dataset)):
+        if isinstance(each, Made):
+            yield from (
+                node
+                for node in each.definition.body
+                if isinstance(node, ast.FunctionDef)
+                and node.name in ("__getitem__", "__getitems__", "__iter__")
+            )
+    for each in () if collate is None else alternatives(program.value(collate)):
+        if isinstance(each, Defined) and isinstance(each.node, ast.FunctionDef):
+            yield each.node
+
+
+def _uses_of_cuda(program: Program, function: ast.FunctionDef) -> Iterator[ast.Call]:
+    """The calls in a function that surely put something on a CUDA device, outside of any test."""
+    for call in ast.walk(function):
+        if not isinstance(call, ast.Call) or _is_conditional(call, function):
+            continue
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+            yield call
+        elif isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+            target = argument_of(call, "device", 0)
+            if target is not None and _is_cuda(program, target):
+                yield call
+        else:
+            device = argument_of(call, "device")
+            called = program.value(call.func)
+            if (
+                device is not None
+                and isinstance(called, External)
+                and called.name.startswith("torch.")
+                and _is_cuda(program, device)
+            ):
+                yield call
+
+
+def _is_conditional(call: ast.Call, function: ast.FunctionDef) -> bool:
+    for outer in ancestors(call):
+        if outer is function:
+            return False
+        if isinstance(outer, ast.If | ast.IfExp | ast.Try):
+            return True
+    return True
+
+
+def _is_cuda(program: Program, device: ast.expr) -> bool:
+    """Whether it is a CUDA device where there is one: also `"cuda" if is_available() else "cpu"`."""
+    if isinstance(device, ast.JoinedStr) and device.values and isinstance(device.values[0], ast.Constant):
+        return str(device.values[0].value).startswith("cuda")
+    if isinstance(device, ast.IfExp):
+        asks = isinstance(device.test, ast.Call) and program.qualified(device.test.func)
+        return asks == "torch.cuda.is_available" and _is_cuda(program, device.body)
+    sources = program.evaluation.sources(device)
+    if len(sources) == 1 and isinstance(sources[0].value, ast.IfExp) and sources[0].item is None:
+        return _is_cuda(program, sources[0].value)
+    return _names_cuda(program, program.value(device))
+
+
+def _names_cuda(program: Program, value: Value) -> bool:
+    if isinstance(value, Constant):
+        return isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"
+    if isinstance(value, Instance) and value.name == "torch.device" and value.call.args:
+        return _is_cuda(program, value.call.args[0])
+    return False
+
+
+# The workers that a script starts, against the CPUs of the job's hosts.
+
+
+@finds(Stage.SCRIPT, data.TOO_MANY_WORKERS)
+def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
+    """More workers in a DataLoader than the host has vCPUs for each process, by literal or default.
+
+    Each process starts as many, and they take time and memory from each other and from the training. What the
+    job file gives the script is judged there.
+
+    Bad: `DataLoader(dataset, num_workers=16)` on an ml.p4d.24xlarge with 96 vCPUs and 8 processes
+    Good: `DataLoader(dataset, num_workers=11)`
+
+    Source: torch.utils.data documentation; EC2's vCPUs of the instance type.
+    """
+    processes = subject.plan.processes_per_host
+    facts = instance_facts(subject.job.resources.instance_type)
+    if facts is None or processes is None:
+        return
+    program = subject.program
+    cpus = max(1, facts.vcpus // processes)
+    loaders = loaders_of(program)
+    for loader in loaders.calls:
+        given = loaders.given(loader, "num_workers")
+        if given is None or has_star_arguments(loader):
+            continue
+        literal = constant_argument(program, given)
+        workers: object = None if literal is None else literal.value
+        related: list[Related] = []
+        if literal is None:
+            option = default_of_option(program, given)
+            if option is None or is_given(subject.job, option.name):
+                continue
+            workers = option.value
+            related = [related_at(option.call, "its default")]
+        if isinstance(workers, int) and not isinstance(workers, bool) and workers > cpus:
+            yield finding_at(
+                data.TOO_MANY_WORKERS,
+                given,
+                f"{workers} workers in each of {processes} processes make {workers * processes} on the "
+                f"{facts.vcpus} vCPUs of {facts.instance_type}",
+                remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs a process, less one.",
+                related=related,
+            )
+
+
+# What loaders are made of, and where the program trains with them.
+
 
 BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 
@@ -134,11 +332,11 @@ class Loaders:
 
     def given(self, call: ast.Call, name: str) -> ast.expr | None:
         """What a DataLoader is given for one of PARAMETERS or by keyword."""
-        return argument(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
+        return argument_of(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
 
     def samplers_of(self, loader: ast.Call) -> frozenset[ast.Call] | None:
         """The distributed samplers that a loader may have: none where it surely has none, None if unknown."""
-        if is_open(loader):
+        if has_star_arguments(loader):
             return None
         found = frozenset[ast.Call]()
         for name in ("sampler", "batch_sampler"):
@@ -157,15 +355,15 @@ class Loaders:
             return frozenset()
         found = frozenset[ast.Call]()
         for each in alternatives(value):
-            calls = made_by(each, SAMPLER, BATCH_SAMPLER, *PLAIN_SAMPLERS)
+            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *PLAIN_SAMPLERS)
             if calls is None:
                 return None
             for call in calls:
                 if self.program.qualified(call.func) == SAMPLER:
                     found |= {call}
                 elif self.program.qualified(call.func) == BATCH_SAMPLER:
-                    inner = argument(call, "sampler", 0)
-                    samplers = None if inner is None or is_open(call) else self._distributed(inner)
+                    inner = argument_of(call, "sampler", 0)
+                    samplers = None if inner is None or has_star_arguments(call) else self._distributed(inner)
                     if samplers is None:
                         return None
                     found |= samplers
@@ -173,7 +371,7 @@ class Loaders:
 
     def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
         """The DataLoaders that an expression may be; None where it may be anything else."""
-        return made_by(self.program.value(node), LOADER)
+        return calls_that_made(self.program.value(node), LOADER)
 
     @cached_property
     def training_loops(self) -> tuple[LoaderLoop, ...]:
@@ -208,7 +406,7 @@ class Loaders:
     def handed_over(self) -> frozenset[ast.Call]:
         """The loaders that were given to a library, made for one, or given to something unknown."""
         owner_of = self.program.loops.owner_of
-        found = {call for call in self.calls if owner_of(call) is not Owner.SCRIPT}
+        found = {call for call in self.calls if owner_of(call) is not LoaderOwner.SCRIPT}
         for file in self.program.files:
             for call in file.calls:
                 given = [
@@ -317,7 +515,7 @@ def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
         for node in ast.walk(function)
         if isinstance(node, ast.Yield) and isinstance(node.value, ast.Name)
     }
-    arguments = bound_arguments(function, call, called.owner is not None) or {}
+    arguments = bind_arguments(function, call, called.owner is not None) or {}
     found = [arguments[looped[each]] for each in given if looped.get(each) in arguments]
     return found[0] if len(found) == 1 and len(given) == 1 else None
 

@@ -1,30 +1,23 @@
-"""Whether every rank trains on its own part of the data, and all on all of it."""
+"""Samplers: every rank trains on its own part of the data, all on all of it, in a new order each epoch."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
-from launcher.rules.script.closure import Closure
-from launcher.rules.script.finding import found, note
+from launcher.program.bindings import branch_arms
+from launcher.program.dataflow import argument_of, calls_that_made, has_star_arguments
+from launcher.program.index import Binding, FunctionNode, Scope, ancestors, file_of, parent_of, scope_of
+from launcher.program.loops import LOADER, SAMPLER
+from launcher.program.program import Program
+from launcher.program.values import Constant, Instance, RankKind, RankValue, WorldSize, alternatives
+from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
 from launcher.rules.script.loaders import WRAPPERS, Loaders, loaders_of
-from launcher.rules.script.sampler_uses import goes_nowhere, is_only_asked, uses_of
-from launcher.scripts.arguments import argument, is_open
-from launcher.scripts.edits import without_keyword
-from launcher.scripts.program import Program
-from launcher.scripts.scopes import (
-    Binding,
-    FunctionNode,
-    Scope,
-    ancestors,
-    file_of,
-    parent_of,
-    scope_of,
-)
-from launcher.scripts.values import RankKind, RankValue, WorldSize
+from launcher.rules.script.shards import Closure
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -41,12 +34,12 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation.
     """
     for loader, loop in _unsplit(program):
-        yield found(
+        yield finding_at(
             data.NO_DISTRIBUTED_SAMPLER,
             loader,
             "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
             "work N times over",
-            related=[note(loop.iter, "the loop that trains with it")],
+            related=[related_at(loop.iter, "the loop that trains with it")],
         )
 
 
@@ -109,7 +102,7 @@ def samplers_stand_without_shuffle(program: Program) -> Iterator[Finding]:
         sampler = loaders.given(loader, "sampler")
         if sampler is None or not loaders.samplers_of(loader) or _depends_on(loader, sampler):
             continue
-        yield found(
+        yield finding_at(
             data.NO_DISTRIBUTED_SAMPLER,
             loader,
             "shuffle=True beside a sampler: DataLoader raises ValueError, as the sampler alone decides the "
@@ -121,7 +114,7 @@ def samplers_stand_without_shuffle(program: Program) -> Iterator[Finding]:
 
 
 def _without_shuffle(loader: ast.Call) -> Fix | None:
-    edit = without_keyword(loader, "shuffle")
+    edit = remove_keyword(loader, "shuffle")
     return None if edit is None else Fix(True, (edit,))
 
 
@@ -158,7 +151,7 @@ def samplers_are_used(program: Program) -> Iterator[Finding]:
         ):
             continue
         if not any(_is_of(loader, sampler) for loader, _ in _unsplit(program)):
-            yield found(
+            yield finding_at(
                 data.NO_DISTRIBUTED_SAMPLER,
                 sampler,
                 f"`{binding.name}` is given to no DataLoader: without it every rank gets the whole dataset",
@@ -168,7 +161,7 @@ def samplers_are_used(program: Program) -> Iterator[Finding]:
 
 def _is_of(loader: ast.Call, sampler: ast.Call) -> bool:
     """Whether loader and sampler are made for the same dataset, as it is written."""
-    one, other = argument(loader, "dataset", 0), argument(sampler, "dataset", 0)
+    one, other = argument_of(loader, "dataset", 0), argument_of(sampler, "dataset", 0)
     return one is not None and other is not None and ast.dump(one) == ast.dump(other)
 
 
@@ -210,14 +203,14 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation.
     """
     for sampler in loaders_of(program).samplers:
-        rank, replicas = argument(sampler, "rank", 2), argument(sampler, "num_replicas", 1)
+        rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
         value = None if rank is None else program.value(rank)
         # The index that spawn gives is the global rank on one host, which is where spawn is used.
         if not isinstance(value, RankValue) or value.kind is not RankKind.LOCAL or value.source == "spawn":
             continue
         size = None if replicas is None else program.value(replicas)
         if size is None or (isinstance(size, WorldSize) and size.source in _OF_ALL_HOSTS):
-            yield found(
+            yield finding_at(
                 data.NO_DISTRIBUTED_SAMPLER,
                 sampler,
                 f"rank= is the rank on the host ({value.source}), counted among the ranks of all hosts: each "
@@ -270,12 +263,247 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     Source: torch/utils/data/distributed.py: "This number should be identical across all processes".
     """
     for sampler in loaders_of(program).samplers:
-        seed = argument(sampler, "seed", 4)
-        value = None if seed is None or is_open(sampler) else program.value(seed)
+        seed = argument_of(sampler, "seed", 4)
+        value = None if seed is None or has_star_arguments(sampler) else program.value(seed)
         if seed is not None and isinstance(value, RankValue) and not _is_taken_off(program, seed):
-            yield found(
+            yield finding_at(
                 data.SAMPLER_SEED_DIFFERS,
                 seed,
                 f"the sampler's seed differs between the ranks (by {value.source}): each takes its part of "
                 "another permutation, so that samples overlap and others are never seen",
             )
+
+
+# Whether a sampler learns which epoch it is.
+
+
+@finds(Stage.SCRIPT, data.SET_EPOCH_NEVER_CALLED)
+def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
+    """A DistributedSampler that shuffles, over which a program trains for several epochs without `set_epoch`.
+
+    The sampler shuffles by its seed and the number of the epoch. That stays 0, and every epoch repeats one
+    order, which costs accuracy without any error. Found as well: `set_epoch` on another sampler, such as that
+    of the validation, and with a literal, which is the same epoch each time, where no sampler is told the
+    epoch. Loaders that Accelerate, Lightning or a Trainer got are told by them.
+
+    Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
+    Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
+
+    Source: torch.utils.data documentation, DistributedSampler.
+    """
+    loaders = loaders_of(program)
+    told: list[_EpochCall] | None = None
+    reported = set[ast.Call]()
+    for sampler, loop in _shuffling(loaders):
+        if sampler in reported:
+            continue
+        if told is None:
+            told = list(_told(loaders))
+        about = [each for each in told if each.samplers is None or sampler in each.samplers]
+        if any(not each.is_literal for each in about):
+            continue
+        if about and any(not each.is_literal for each in told):
+            continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
+        epochs = list(loaders.epoch_loops(loop))
+        if not epochs:
+            continue
+        reported.add(sampler)
+        sampler_note = related_at(sampler, "the sampler")
+        if about:
+            yield finding_at(
+                data.SET_EPOCH_NEVER_CALLED,
+                about[0].node,
+                "set_epoch gets the same number in each epoch, so that each repeats the same order",
+                related=[sampler_note],
+            )
+        elif told:
+            yield finding_at(
+                data.SET_EPOCH_NEVER_CALLED,
+                told[0].node,
+                "set_epoch is called on another sampler than that of the training data, which repeats the "
+                "same order in every epoch",
+                related=[sampler_note],
+            )
+        else:
+            epoch = epochs[0]
+            yield finding_at(
+                data.SET_EPOCH_NEVER_CALLED,
+                epoch.iter if isinstance(epoch, ast.For) else epoch.test,
+                "set_epoch is never called on the sampler: every epoch repeats the same order",
+                related=[sampler_note],
+                fix=_set_at_the_head(epoch, sampler),
+            )
+
+
+def _set_at_the_head(epoch: ast.For | ast.While, sampler: ast.Call) -> Fix | None:
+    """`sampler.set_epoch(epoch)` as the first statement of an epoch, where the sampler has a name there."""
+    if not isinstance(epoch, ast.For) or not isinstance(epoch.target, ast.Name) or epoch.target.id == "_":
+        return None
+    name = _name_of(sampler, epoch)
+    if name is None:
+        return None
+    edit = insert_before(epoch.body[0], f"{name}.set_epoch({epoch.target.id})")
+    return None if edit is None else Fix(True, (edit,))
+
+
+def _name_of(sampler: ast.Call, place: ast.For) -> str | None:
+    """The one variable that surely is a sampler in a place."""
+    statement = parent_of(sampler)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    (target,) = statement.targets
+    if not isinstance(target, ast.Name) or branch_arms(statement) - branch_arms(place):
+        return None
+    holder = scope_of(place).holder_of(target.id)
+    if holder is not scope_of(statement) or len(holder.bindings[target.id]) != 1:
+        return None
+    if holder is scope_of(place) and place.lineno < statement.lineno:
+        return None
+    return target.id
+
+
+def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.For]]:
+    """The distributed samplers that surely shuffle, with a loop that trains by them."""
+    if not loaders.samplers:
+        return
+    for loop in loaders.training_loops:
+        for loader in loop.loaders:
+            for sampler in loaders.samplers_of(loader) or ():
+                shuffle = argument_of(sampler, "shuffle", 3)
+                shuffles = shuffle is None or loaders.program.value(shuffle) == Constant(True)
+                if shuffles and not has_star_arguments(sampler):
+                    yield sampler, loop.node
+
+
+@dataclass(frozen=True, slots=True)
+class _EpochCall:
+    """A call of set_epoch: on which samplers (None: unknown which), and whether with a literal."""
+
+    node: ast.expr
+    samplers: frozenset[ast.Call] | None
+    is_literal: bool
+
+
+def _told(loaders: Loaders) -> Iterator[_EpochCall]:
+    for file in loaders.program.files:
+        for attribute in file.attributes.get("set_epoch", ()):
+            call = parent_of(attribute)
+            if isinstance(call, ast.Call) and call.func is attribute:
+                literal = isinstance(argument_of(call, "epoch", 0), ast.Constant)
+                yield _EpochCall(call, _receivers(loaders, attribute.value), literal)
+            else:
+                yield _EpochCall(attribute, None, False)
+
+
+def _receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
+    """The samplers that an expression may be: itself, or `loader.sampler` and its like."""
+    if isinstance(node, ast.Attribute) and node.attr in ("sampler", "batch_sampler"):
+        samplers = _receivers(loaders, node.value)
+        if samplers is not None:
+            return samplers
+    found = frozenset[ast.Call]()
+    for each in alternatives(loaders.program.value(node)):
+        if each == Constant(None):
+            continue
+        one = calls_that_made(each, SAMPLER)
+        if one is None and isinstance(each, Instance) and each.name == LOADER:
+            loader = calls_that_made(each, LOADER)
+            one = None
+            for call in loader or ():
+                one = loaders.samplers_of(call)
+        if one is None:
+            return None
+        found |= one
+    return found
+
+
+# Where a sampler goes: through variables, results and attributes, to what takes it, or to nothing.
+
+
+_LEAVES = frozenset({"set_epoch", "state_dict", "load_state_dict", "num_samples", "total_size"})
+"""What is asked of a sampler without drawing from it."""
+
+_DEEPEST = 5
+"""So many variables and results behind each other; what goes further may be used."""
+
+
+def goes_nowhere(program: Program, node: ast.expr, deepest: int = _DEEPEST) -> bool:
+    """Whether nothing ever draws from the sampler that an expression is: it is given to no call, looped over
+    nowhere, and kept nowhere where nobody sees."""
+    parent = parent_of(node)
+    if deepest == 0 or parent is None:
+        return False
+    if isinstance(parent, ast.IfExp) and node is not parent.test:
+        return goes_nowhere(program, parent, deepest - 1)
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        return _kept_unused(program, parent.targets[0], deepest - 1)
+    if isinstance(parent, ast.Return):
+        return _returned_unused(program, parent, None, deepest - 1)
+    if isinstance(parent, ast.Tuple) and isinstance(outer := parent_of(parent), ast.Return):
+        return _returned_unused(program, outer, parent.elts.index(node), deepest - 1)
+    return is_only_asked(node)
+
+
+def is_only_asked(use: ast.expr) -> bool:
+    """Whether a use tells or asks something of the sampler, and no more."""
+    parent = parent_of(use)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _LEAVES
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name):
+        return parent.func.id in ("len", "isinstance", "hasattr") and use is not parent.func
+    if isinstance(parent, ast.Compare):
+        return True
+    return isinstance(parent, ast.If | ast.IfExp) and parent.test is use
+
+
+def _kept_unused(program: Program, target: ast.expr, deepest: int) -> bool:
+    if isinstance(target, ast.Name):
+        statement = parent_of(target)
+        while not isinstance(statement, ast.stmt) and statement is not None:
+            statement = parent_of(statement)
+        bindings = scope_of(target).bindings.get(target.id, [])
+        binding = next((each for each in bindings if each.node is statement), None)
+        uses = None if binding is None else list(uses_of(program, binding))
+    elif isinstance(target, ast.Attribute):
+        read = [each for file in program.files for each in file.attributes.get(target.attr, ())]
+        uses = [each for each in read if isinstance(getattr(each, "ctx", None), ast.Load)]
+    else:
+        uses = None
+    return uses is not None and all(goes_nowhere(program, each, deepest) for each in uses)
+
+
+def _returned_unused(program: Program, statement: ast.Return, item: int | None, deepest: int) -> bool:
+    """Whether no call of the function that gives a sampler back, alone or with other results, uses it."""
+    function = scope_of(statement).function
+    sites = None
+    if function is not None and isinstance(function.node, FunctionNode):
+        sites = program.evaluation.callers.of(function.node)
+    if not sites:
+        return False
+    for site in sites:
+        if item is None:
+            if not goes_nowhere(program, site.call, deepest):
+                return False
+            continue
+        taken = parent_of(site.call)
+        if not isinstance(taken, ast.Assign) or len(taken.targets) != 1:
+            return False
+        (target,) = taken.targets
+        if not isinstance(target, ast.Tuple) or any(isinstance(each, ast.Starred) for each in target.elts):
+            return False
+        if item >= len(target.elts) or not _kept_unused(program, target.elts[item], deepest):
+            return False
+    return True
+
+
+def uses_of(program: Program, binding: Binding) -> Iterator[ast.expr]:
+    """Where a variable is read: also by other files where it is a module's."""
+    file, scope = file_of(binding.node), scope_of(binding.node)
+    for use in file.names.get(binding.name, ()):
+        if scope_of(use).holder_of(binding.name) is scope:
+            yield use
+    if isinstance(scope.node, ast.Module | ast.ClassDef):
+        for other in program.files:
+            yield from other.attributes.get(binding.name, ())
+            if other is not file:
+                yield from other.names.get(binding.name, ())

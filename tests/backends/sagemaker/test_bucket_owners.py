@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from launcher.backends.sagemaker import transfers
+from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.backends.sagemaker.conftest import ACCOUNT, REGION
 from tests.emulator.sagemaker import TrainingScript
-from tests.session.submission.launching import PlanOf
+from tests.session.submission.launches import PlanOf
 
 ANOTHER = "999999999999"
 
@@ -40,7 +40,7 @@ def test_every_call_names_the_account_of_the_clusters_bucket(
     monkeypatch: pytest.MonkeyPatch,
     size: int,
 ) -> None:
-    monkeypatch.setattr(transfers, "PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr(upload, "PART_BYTES", 5 * 1024 * 1024)
     store(clients, "dev-checkpoints", size)
     calls.clear()
     backend.submit(plan_of(checkpoint={"resume_from": "s3://dev-checkpoints/run"}))

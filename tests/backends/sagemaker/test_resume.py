@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from launcher.backends.interface import BackendError, Progress
-from launcher.backends.sagemaker import transfers
+from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.backends.sagemaker.resume import CheckpointChoice, StoredObject, choose_checkpoint
 from launcher.failure_modes.refusal import AwsRefusal
 from tests.emulator.faults import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
 from tests.emulator.sagemaker import TrainingScript
-from tests.session.submission.launching import PlanOf, entries, interrupt, launch
+from tests.session.submission.launches import PlanOf, entries, interrupt, launch
 
 Store = Callable[..., None]
 
@@ -118,7 +119,7 @@ def test_a_large_file_is_copied_in_parts(
     ended: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transfers, "PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr(upload, "PART_BYTES", 5 * 1024 * 1024)
     store(ended, "step-1.pt", body=b"x" * (11 * 1024 * 1024))
     parts = inject(clients["s3"], "UploadPartCopy", None, SLOW_DOWN)
     name = backend.submit(plan_of(checkpoint={"resume_from": ended}))
@@ -189,3 +190,131 @@ def test_a_job_that_was_created_before_the_kill_keeps_what_it_has_saved_since(
     copies = inject(clients["s3"], "CopyObject")
     assert launch(backend, plan_of(checkpoint={"resume_from": ended})) == name
     assert copies.calls == 0
+
+
+def choice(*names: str, **pointers: str) -> CheckpointChoice:
+    """The choice among objects that were written in this order."""
+    objects = [StoredObject(name, 10) for name in names]
+    texts = {
+        {"latest": "latest", "megatron": "latest_checkpointed_iteration.txt"}[key]: text
+        for key, text in pointers.items()
+    }
+    return choose_checkpoint(objects, texts)
+
+
+def chosen(*names: str, **pointers: str) -> list[str]:
+    return sorted(item.name for item in choice(*names, **pointers).objects)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(["checkpoint-00001-000004.pt", "checkpoint-00002-000004.pt"],
+                     ["checkpoint-00002-000004.pt"], id="the example's files"),
+        pytest.param(["checkpoint-1000.pt", "checkpoint-900.pt"], ["checkpoint-1000.pt"],
+                     id="by number, not by text or time"),
+        pytest.param(["epoch=2-step=20.ckpt", "epoch=10-step=100.ckpt"], ["epoch=10-step=100.ckpt"],
+                     id="Lightning"),
+        pytest.param(["step-1/a", "step-1/b", "step-2/a", "step-2/b"], ["step-2/a", "step-2/b"],
+                     id="folders"),
+        pytest.param(["step-1/a", "step-1/b", "step-2/a"], ["step-1/a", "step-1/b"],
+                     id="the newest has fewer files than the one before"),
+        pytest.param(["step-1/a", "step-1/.metadata", "step-2/a", "step-2/b", "step-2/c"],
+                     ["step-1/.metadata", "step-1/a"], id="the newest lacks the marker"),
+        pytest.param(["step-1/.metadata", "step-1/a", "step-2/.metadata"], ["step-2/.metadata"],
+                     id="a marker counts for more than the number of files"),
+        pytest.param(["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json", "checkpoint-9/model.bin"],
+                     ["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json"], id="transformers"),
+        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank0.pt", "step-2-rank1.pt"],
+                     ["step-2-rank0.pt", "step-2-rank1.pt"], id="a file per rank"),
+        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank1.pt"],
+                     ["step-1-rank0.pt", "step-1-rank1.pt"], id="a rank has not saved yet"),
+        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt", "optim-2.pt"], ["model-2.pt", "optim-2.pt"],
+                     id="a step's files belong together"),
+        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt"], ["model-1.pt", "optim-1.pt"],
+                     id="model without its optimizer"),
+        pytest.param(["rank0.pt", "rank1.pt"], ["rank0.pt", "rank1.pt"], id="ranks are no steps"),
+        pytest.param(["model-00001-of-00002.bin", "model-00002-of-00002.bin", "config.json"],
+                     ["config.json", "model-00001-of-00002.bin", "model-00002-of-00002.bin"],
+                     id="parts of one model"),
+        pytest.param([".metadata", "__0_0.distcp", "__1_0.distcp"],
+                     [".metadata", "__0_0.distcp", "__1_0.distcp"], id="one checkpoint in the prefix itself"),
+        pytest.param(["step-1.pt", "step-2.pt", "best.pt", "config/model.json"],
+                     ["best.pt", "config/model.json", "step-2.pt"], id="what has no number goes along"),
+        pytest.param(["resnet50.pt", "step-1.pt", "step-2.pt"], ["resnet50.pt", "step-2.pt"],
+                     id="a number that is no step"),
+        pytest.param(["step-1.pt", "step-2.pt.tmp", ".step-3.pt.writing", "tmp-checkpoint-9/a", "step-4/"],
+                     ["step-1.pt"], id="unfinished work"),
+        pytest.param(["step-1.pt", "step-1.pt.sagemaker-uploaded", "step-2.pt.sagemaker-uploading"],
+                     ["step-1.pt"], id="SageMaker's own notes"),
+    ],
+)  # fmt: skip
+def test_the_newest_complete_checkpoint_is_chosen(names: list[str], expected: list[str]) -> None:
+    assert chosen(*names) == expected
+
+
+def test_a_pointer_names_the_newest_complete_one() -> None:
+    files = ["global_step10/mp_rank_00_model_states.pt", "global_step20/mp_rank_00_model_states.pt", "latest"]
+    assert chosen(*files, latest="global_step10\n") == [files[0], "latest"]
+    files = ["iter_0000010/model.pt", "iter_0000020/model.pt", "latest_checkpointed_iteration.txt"]
+    assert chosen(*files, megatron="10") == [files[0], files[2]]
+
+
+def test_a_pointer_to_what_is_not_there_is_passed_over() -> None:
+    assert chosen("step-1/a", "latest", latest="step-7") == ["latest", "step-1/a"]
+
+
+def test_what_is_newer_and_not_complete_is_told() -> None:
+    made = choice("step-1/a", "step-1/b", "step-2/a")
+    assert (made.names, made.incomplete) == (["step-1"], ["step-2"])
+
+
+def managed(*steps: int, lacking: str = "") -> list[StoredObject]:
+    """What slipway.CheckpointManager saves at these steps, but for one file."""
+    names = [
+        f"step-{step:012d}-0a1b2c3d/{name}"
+        for step in steps
+        for name in ("model.pt", "shards/__0_0.distcp", "manifest.json")
+    ]
+    return [StoredObject(name, 10) for name in names if name != lacking]
+
+
+WHOLE = '{"files": [{"name": "model.pt", "bytes": 10}, {"name": "shards/__0_0.distcp", "bytes": 10}]}'
+SEVENTH, EIGHTH = "step-000000000007-0a1b2c3d", "step-000000000008-0a1b2c3d"
+
+
+def test_of_the_managers_the_newest_whole_one_is_taken_its_manifest_last() -> None:
+    found = choose_checkpoint(managed(7, 8), None, {SEVENTH: WHOLE, EIGHTH: WHOLE})
+    assert (found.names, found.incomplete) == ([EIGHTH], [])
+    assert [each.name for each in found.objects] == [
+        f"{EIGHTH}/{name}" for name in ("model.pt", "shards/__0_0.distcp", "manifest.json")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "manifest"),
+    [
+        pytest.param(managed(7, 8, lacking=f"{EIGHTH}/model.pt"), WHOLE, id="a file is missing"),
+        pytest.param(managed(7, 8), WHOLE.replace("10", "11", 1), id="a file has another size"),
+        pytest.param(managed(7, 8, lacking=f"{EIGHTH}/manifest.json"), None, id="no manifest"),
+        pytest.param(managed(7, 8), "[" * 100_000, id="no JSON"),
+        pytest.param(managed(7, 8), '{"files": [{"name": 1}]}', id="no manifest of ours"),
+        pytest.param(managed(7, 8), '{"files": []}', id="no files"),
+    ],
+)
+def test_one_of_the_managers_that_is_not_whole_is_passed_over(
+    objects: list[StoredObject], manifest: str | None
+) -> None:
+    texts = {SEVENTH: WHOLE} | ({EIGHTH: manifest} if manifest else {})
+    found = choose_checkpoint(objects, None, texts)
+    assert (found.names, found.incomplete) == ([SEVENTH], [EIGHTH])
+
+
+def test_where_none_of_the_managers_is_whole_nothing_is_taken() -> None:
+    assert choose_checkpoint(managed(7), None, {}).objects == []
+
+
+def test_the_managers_checkpoints_and_files_of_the_script_go_together() -> None:
+    objects = [*managed(7), StoredObject("config.json", 10), StoredObject("epoch-3.pt", 10)]
+    assert choose_checkpoint(objects, None, {SEVENTH: WHOLE}).names == [SEVENTH, "epoch-3.pt"]

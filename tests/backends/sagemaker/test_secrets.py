@@ -16,7 +16,7 @@ from tests.emulator.faults import (
     Fault,
     inject,
 )
-from tests.session.submission.launching import PlanOf, entries, launch
+from tests.session.submission.launches import PlanOf, entries, launch
 
 SECRETS = {"environment": "planted-in-environment", "hyperparameters": "planted-in-hyperparameters"}
 

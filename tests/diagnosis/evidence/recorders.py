@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.diagnosis.evidence.recordings import Recording, read_recording
+from launcher.diagnosis.evidence.dumps import Recording, read_recording
 
 RECORDED = Path(__file__).parent / "recorded"
 

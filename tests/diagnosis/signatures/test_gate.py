@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.matching import rows_matching
+from launcher.diagnosis.match.rows import rows_matching
 from launcher.diagnosis.signatures.table import SIGNATURES
-from slipway.gate.findings import ORDER, HostFinding, Report
-from slipway.gate.reaching import first_host_silent, judge_pairs, missing_hosts
-from slipway.gate.verdict import lines, verdict_of
+from slipway.gate.judge_network import first_host_silent, judge_pairs, missing_hosts
+from slipway.gate.verdict import ORDER, HostFinding, Report, verdict_lines, verdict_of
 from tests.diagnosis.cases import records
 
 ROWS = [
@@ -35,7 +34,7 @@ REAL = {
 def said(finding: HostFinding, host: str, mode: str) -> str:
     """What a host prints of a verdict with this finding."""
     verdict = verdict_of({finding.host: Report((finding,))}, HOSTS, mode)
-    return "\n".join(f"slipway: {line}" for line in lines(verdict, host, HOSTS, 3.0, "3 hosts"))
+    return "\n".join(f"slipway: {line}" for line in verdict_lines(verdict, host, HOSTS, 3.0, "3 hosts"))
 
 
 @pytest.mark.parametrize("finding", [pytest.param(each, id=name) for name, each in REAL.items()])

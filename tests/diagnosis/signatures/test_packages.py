@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.record import Record
+from launcher.diagnosis.logs.lines import Record
 from launcher.failure_modes.model import Retry
 
 

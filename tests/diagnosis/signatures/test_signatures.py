@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.matching import ROLES, rows_matching
+from launcher.diagnosis.logs.lines import Record
+from launcher.diagnosis.match.rows import ROLES, rows_matching
 from launcher.diagnosis.model import Diagnosis
-from launcher.diagnosis.record import Record
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, LACKS, SIGNATURES
 from launcher.failure_modes.model import Stage

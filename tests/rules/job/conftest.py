@@ -12,11 +12,11 @@ import pytest
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import Finding
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import JobSubject
-from launcher.session.preparation import script_command_line, source_of
+from launcher.session.prepare_plan import script_command_line, source_of
 
 
 class Judge(Protocol):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
-from launcher.session.preparation import source_of
+from launcher.session.prepare_plan import source_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "aws-guides.md"
 SETS, SILENT = "sets it", "no finding"

@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from launcher.account.buckets import Bucket
-from launcher.account.facts import AccountFacts, Image, Permissions, Prefix, Quota
-from launcher.account.file_system import FileSystem
-from launcher.account.network import Endpoint, Route, RouteTable, Subnet
-from launcher.account.network_acls import NetworkAcl, NetworkAclEntry
-from launcher.account.role import Role
+from launcher.account.facts import AccountFacts, Bucket, FileSystem, Image, Permissions, Prefix, Quota, Role
+from launcher.account.network import Endpoint, NetworkAcl, NetworkAclEntry, Route, RouteTable, Subnet
 from launcher.cluster.instances import instance_facts
-from launcher.cluster.security_groups import Direction, SecurityGroup, SecurityGroupRule
-from launcher.cluster.training_network import LUSTRE_TCP_PORTS
+from launcher.cluster.traffic import LUSTRE_TCP_PORTS, Direction, SecurityGroup, SecurityGroupRule
 from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_view import RequestView

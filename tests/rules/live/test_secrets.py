@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.account.facts import Permissions
-from launcher.account.unverified import Unverified
-from launcher.cluster.training_network import SECRETS, SERVICES
+from launcher.account.facts import Permissions, Unverified
+from launcher.cluster.traffic import SECRETS, SERVICES
 from tests.rules.live.states import ROLE, endpoint, found, table
 
 SECRET = "arn:aws:secretsmanager:us-west-2:123456789012:secret:team/hf-AbCdEf"

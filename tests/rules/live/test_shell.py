@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.account.facts import Permissions
-from launcher.cluster.sagemaker_names import SHELL_ACTIONS
-from launcher.cluster.training_network import SERVICES, SHELL
+from launcher.cluster.names import SHELL_ACTIONS
+from launcher.cluster.traffic import SERVICES, SHELL
 from tests.rules.live.states import ROLE, endpoint, found, table
 
 REQUEST: dict[str, Any] = {"RemoteDebugConfig": {"EnableRemoteDebug": True}}

@@ -8,12 +8,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from launcher.jobs.load import load_job
+from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
-from launcher.rules.script.subject import ScriptSubject
-from launcher.scripts.program import Program
-from launcher.scripts.reading import read_program
-from launcher.session.preparation import source_of
+from launcher.program.program import Program, read_program
+from launcher.rules.script.findings import ScriptSubject
+from launcher.session.prepare_plan import source_of
 
 
 def subject_of(write_job: Callable[..., Path], script: str, **fields: Any) -> ScriptSubject:

@@ -1,4 +1,4 @@
-"""Every rule on scripts is listed, and says what it finds."""
+"""What the rules judge together, what stands above them, and which findings configuration accepts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import pytest
 
 from launcher.failure_modes.model import Severity, Stage
 from launcher.failure_modes.registry import registered
+from launcher.program.program import Program, read_program
 from launcher.rules.script.check import (
     JOB_RULES,
     RULES,
+    Configurations,
+    LintConfiguration,
+    RuleDescription,
     check_program,
-    unfinished_finding,
+    descriptions_of,
+    is_code_among,
+    read_configuration,
+    rule_descriptions,
     unread_finding,
 )
-from launcher.scripts.program import Program
-from launcher.scripts.reading import read_program
+from tests.program.conftest import ReadProgram, program
 
 RULES_ROOM = "launcher.rules.script."
 
@@ -26,9 +32,9 @@ def test_every_registered_rule_is_called_once() -> None:
     registered_rules = {
         each.function
         for each in registered()
-        if each.stage is Stage.SCRIPT and each.name.startswith(RULES_ROOM) and ".acceptance." not in each.name
+        if each.stage is Stage.SCRIPT and each.name.startswith(RULES_ROOM) and ".check." not in each.name
     }
-    assert set(listed) == registered_rules - {unread_finding, unfinished_finding}
+    assert set(listed) == registered_rules
     assert len(listed) == len(set(listed))
 
 
@@ -57,3 +63,249 @@ def test_a_test_is_for_one_host_wherever_its_project_lies(
     assert isinstance(program, Program)
     found = {each.severity for each in check_program(program) if each.code == "DIST006"}
     assert found == {severity}
+
+
+__all__ = ["program"]
+
+TRAINING = """
+import torch
+import torch.distributed as dist
+
+def start():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_rank() % 8)
+
+def train(model):
+    start()
+    torch.save(model.state_dict(), "model.pt")
+
+def log(text):
+    if dist.get_rank() == 0:
+        dist.barrier()
+
+def load(path):
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+class Trainer:
+    def __init__(self):
+        start()
+
+if __name__ == "__main__":
+    train(None)
+"""
+
+CONVERT = """
+import torch
+import training
+from training import load, log
+torch.save(load("model.pt")["model"], "bare.pt")
+"""
+
+
+def told(program: ReadProgram, text: str, training: str = TRAINING) -> list[str]:
+    found = check_program(program(text, **{"training.py": training}))
+    return sorted(each.code for each in found if each.code in ("CKPT008", "DDP004"))
+
+
+def test_a_converter_that_shares_a_module_with_the_training_is_one_process(program: ReadProgram) -> None:
+    assert told(program, CONVERT) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "training.start()",
+        "begin = training.start\nbegin()",
+        "from training import start as begin\nbegin()",
+        "training.Trainer()",
+        "getattr(training, 'start')()",
+        "import sys\nrun = {'train': training.start}[sys.argv[1]]\nrun()",
+        "class Mine(training.Trainer):\n    pass",
+        "import accelerate",
+    ],
+)
+def test_it_is_judged_as_several_where_it_may_come_to_the_start(program: ReadProgram, line: str) -> None:
+    assert told(program, CONVERT + line) == ["CKPT008"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("def start", "start_all = register('start')\n@start_all\ndef start"),
+        ("def train(", "start()\ndef train("),
+        ("def train(", "if dist.is_available():\n    start()\ndef train("),
+        ("def train(", "try:\n    start()\nexcept OSError:\n    start()\ndef train("),
+        ("def train(", "MODES = register({'start': start})\ndef train("),
+    ],
+)
+def test_what_a_shared_module_may_start_by_itself_counts(
+    program: ReadProgram, change: tuple[str, str]
+) -> None:
+    assert told(program, CONVERT, TRAINING.replace(*change, 1)) == ["CKPT008"]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (("def start", "@REGISTRY.add\ndef start"), "print(training.REGISTRY)"),
+        (("def train(", "REGISTRY.add(start)\ndef train("), "print(training.REGISTRY)"),
+        (("def train(", "MODES = {'start': start}\ndef train("), "print(training.MODES)"),
+    ],
+)
+def test_a_registry_is_come_to_where_it_is_read(
+    program: ReadProgram, change: tuple[str, str], line: str
+) -> None:
+    training = TRAINING.replace(*change, 1)
+    assert told(program, CONVERT, training) == []
+    assert told(program, CONVERT + line, training) == ["CKPT008"]
+
+
+def test_a_shared_function_is_judged_in_the_program_that_calls_it(program: ReadProgram) -> None:
+    start = CONVERT + "training.start()\n"
+    assert told(program, start) == ["CKPT008"]
+    assert told(program, start + "log('done')\n") == ["CKPT008", "DDP004"]
+
+
+def test_the_main_guard_of_a_module_is_for_the_program_that_it_starts(program: ReadProgram) -> None:
+    guard = TRAINING.replace("    train(None)", "    if dist.get_rank() == 0:\n        dist.barrier()")
+    assert told(program, "import training\ntraining.start()\n", guard) == []
+    assert told(program, guard, "") == ["DDP004", "DDP004"]
+
+
+def test_a_function_that_only_such_a_guard_calls_is_not_run(program: ReadProgram) -> None:
+    line = "training.start()\nif 'train' == input():\n    print()\n"
+    assert told(program, CONVERT + line) == ["CKPT008"]
+    assert told(program, CONVERT + line + "training.train(None)\n") == ["CKPT008", "CKPT008"]
+
+
+def test_the_functions_of_the_entry_are_judged_whoever_calls_them(program: ReadProgram) -> None:
+    functions = TRAINING.partition("if __name__")[0]
+    assert told(program, functions, "") == ["DDP004"]
+    assert told(program, "from training import log\n" + functions, "") == ["DDP004"]
+
+
+def test_what_a_demo_downloads_by_itself_is_fine(program: ReadProgram) -> None:
+    """Accelerate, of which the demo takes something, does not make the group that the training makes."""
+    fetching = TRAINING + (
+        "from torchvision.datasets.utils import download_url\n"
+        "def fetch(url):\n    download_url(url, 'models')\n"
+    )
+    demo = "import accelerate\nfrom training import fetch\nfetch('https://example.com/a.pt')\n"
+    found = check_program(program(demo, **{"training.py": fetching}))
+    assert [each.code for each in found if each.code == "DATA009"] == []
+    joined = check_program(
+        program(demo + "from training import start\nstart()\n", **{"training.py": fetching})
+    )
+    assert [each.code for each in joined if each.code == "DATA009"] == ["DATA009"]
+
+
+def test_every_rule_is_described() -> None:
+    names = [rule.__name__ for rule in (*RULES, unread_finding, *JOB_RULES)]
+    assert [each.rule for each in rule_descriptions()] == names
+
+
+@pytest.mark.parametrize("description", rule_descriptions(), ids=lambda each: each.rule)
+def test_a_docstring_says_what_why_bad_good_and_source(description: RuleDescription) -> None:
+    parts = ("finds", "why", "bad", "good", "source")
+    assert [part for part in parts if not getattr(description, part)] == []
+
+
+@pytest.mark.parametrize("description", rule_descriptions(), ids=lambda each: each.rule)
+def test_a_source_is_one_sentence_and_what_is_silent_stands_before_it(description: RuleDescription) -> None:
+    assert ". " not in description.source
+    assert description.source.endswith(".")
+
+
+def test_a_mode_has_the_descriptions_of_all_rules_that_find_it() -> None:
+    assert [(each.rule, each.with_job) for each in descriptions_of("NCCL002")] == [
+        ("settings_are_read_by_something", False),
+        ("settings_suit_the_job", True),
+    ]
+    assert descriptions_of("EFA002") == []
+
+
+WHOLE = """
+[tool.slipway.lint]
+select = ["DDP", "CKPT008"]
+ignore = ["DDP006"]
+exclude = ["old", "*_test.py"]
+
+[tool.slipway.lint.per-file-ignores]
+"tools/*" = ["DDP004"]
+"""
+
+
+def read(folder: Path, text: str) -> LintConfiguration:
+    (folder / "pyproject.toml").write_text(text, "utf-8")
+    found = read_configuration(folder / "pyproject.toml")
+    assert found is not None
+    return found
+
+
+def test_a_family_stands_for_its_codes() -> None:
+    assert is_code_among("DDP004", ["DDP"])
+    assert is_code_among("DDP004", ["DDP004"])
+    assert not is_code_among("DDP004", ["DD", "DDP00", "DDP008", "DATA"])
+
+
+def test_everything_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, WHOLE)
+    assert found.findings == ()
+    assert [found.selects(code) for code in ("DDP004", "CKPT008", "CKPT007")] == [True, True, False]
+    assert found.ignores("DDP006", tmp_path / "train.py")
+    assert found.ignores("DDP004", tmp_path / "tools" / "deep" / "train.py")
+    assert not found.ignores("DDP004", tmp_path / "train.py")
+    assert found.excludes(tmp_path / "old")
+    assert found.excludes(tmp_path / "old" / "train.py")
+    assert found.excludes(tmp_path / "sub" / "a_test.py")
+    assert not found.excludes(tmp_path / "older.py")
+
+
+def test_a_folder_above_the_project_is_not_matched(tmp_path: Path) -> None:
+    project = tmp_path / "old"
+    project.mkdir()
+    assert not read(project, WHOLE).excludes(project / "train.py")
+
+
+def test_without_the_section_there_is_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nselect = 1\n", "utf-8")
+    assert read_configuration(tmp_path / "pyproject.toml") is None
+
+
+def test_the_nearest_file_that_has_the_section_counts(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.slipway.lint]\nignore = ["DDP004"]\n', "utf-8")
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "a" / "pyproject.toml").write_text("[project]\nname = 'a'\n", "utf-8")
+    assert Configurations().of(inner / "train.py").ignore == ("DDP004",)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message", "place", "remedy"),
+    [
+        ('ignore = ["DDP04"]', "SPEC002", "DDP04 in `ignore`", (2, 11), "Did you mean DDP004?"),
+        ('selct = ["DDP"]', "SPEC002", "unknown key `selct`", (2, 1), "Did you mean `select`?"),
+        ('select = "DDP"', "SPEC003", "`select` of [tool.slipway.lint] is no list", (2, 1), "Write it as"),
+        ("per-file-ignores = 3", "SPEC003", "`per-file-ignores` is no table", (2, 1), "Write it as"),
+        ('[tool.slipway.lint.per-file-ignores]\n"a" = 1', "SPEC003", "`a` of", (3, 1), "Write it as"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_stands(
+    tmp_path: Path, text: str, code: str, message: str, place: tuple[int, int], remedy: str
+) -> None:
+    (finding,) = read(tmp_path, f"[tool.slipway.lint]\n{text}\n").findings
+    assert (finding.code, finding.severity) == (code, Severity.ERROR)
+    assert finding.message.startswith(message)
+    assert finding.remedy.startswith(remedy)
+    assert finding.location is not None
+    assert (finding.location.line, finding.location.column) == place
+
+
+@pytest.mark.parametrize("text", ["[tool.slipway.lint\n", "tool = 1 # slipway\n", "[tool]\nslipway = 3\n"])
+def test_a_file_that_is_no_toml_or_no_table_is_a_finding(tmp_path: Path, text: str) -> None:
+    (finding,) = read(tmp_path, text).findings
+    assert finding.code == "SPEC001"
+
+
+def test_what_is_right_beside_a_mistake_holds(tmp_path: Path) -> None:
+    assert read(tmp_path, '[tool.slipway.lint]\nignore = ["DDP004", "X"]\n').ignore == ("DDP004", "X")

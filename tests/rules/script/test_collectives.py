@@ -1,4 +1,4 @@
-"""Collectives that some ranks run and others do not are found at their line, and what is right is silent."""
+"""Collectives and steps that not every rank runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from launcher.failure_modes.model import Severity
+from launcher.failure_modes.model import Finding, Severity
+from launcher.program.program import Program, read_program
+from launcher.rules.script import collectives
 from launcher.rules.script.check import check_program
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
 )
-from launcher.scripts.program import Program
-from launcher.scripts.reading import read_program
+from tests.program.conftest import ReadProgram, program
 from tests.rules.script.counting import leaves_alone, shows
 
 Check = Callable[[str], list[tuple[str, int]]]
@@ -371,3 +372,385 @@ def test_a_barrier_in_a_file_that_nobody_imports_is_not_judged(tmp_path: Path) -
     program = read_program(tmp_path / "train.py")
     assert isinstance(program, Program)
     assert check_program(program) == []
+
+
+START_wrapped_forward = """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy, fully_shard
+
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = torch.nn.Linear(1, 1)
+        self.norm = torch.nn.BatchNorm1d(1)
+
+
+class Plain(torch.nn.Module):
+    def __init__(self, normed=False):
+        super().__init__()
+        self.one = torch.nn.Linear(1, 1)
+        if normed:
+            self.norm = torch.nn.BatchNorm1d(1)
+
+
+def evaluate(model):
+    model.eval()
+    with torch.no_grad():
+        for batch in held_out:
+            result = model(batch)
+
+
+def train(model):
+    for batch in data:
+        loss = model(batch).sum()
+        loss.backward()
+"""
+
+FOUND = {
+    "FSDP evaluated on rank 0": "m = FSDP(net)\ntrain(m)\nif rank == 0:\n    evaluate(m)\n",
+    "FSDP called on rank 0": "m = FSDP(net)\nif rank == 0:\n    out = m(batch)\n",
+    "FSDP of an odd rank": (
+        "m = FSDP(net, sharding_strategy=ShardingStrategy.FULL_SHARD)\nif rank % 2:\n    m(x)\n"
+    ),
+    "FSDP behind a return": (
+        "def go():\n    m = FSDP(net)\n    if rank != 0:\n        return\n    m(batch)\ngo()\n"
+    ),
+    "FSDP 2 in place": "m = Net()\nfully_shard(m)\nif rank == 0:\n    evaluate(m)\n",
+    "FSDP 2 layer by layer": (
+        "m = Plain()\nfor layer in m.children():\n    fully_shard(layer)\nfully_shard(m)\n"
+        "if rank == 0:\n    out = m(x)\n"
+    ),
+    "FSDP 2 by its result": "m = fully_shard(net)\nif rank == 0:\n    m(x)\n",
+    "FSDP left on one rank": (
+        "m = FSDP(net)\nfor batch in data:\n    if rank == 0 and stop:\n        break\n    out = m(batch)\n"
+    ),
+}
+
+SILENT = {
+    "FSDP evaluated on every rank": "m = FSDP(net)\ntrain(m)\nevaluate(m)\n",
+    "FSDP in both arms": "m = FSDP(net)\nif rank == 0:\n    m(x)\nelse:\n    m(y)\n",
+    "FSDP that does not shard": (
+        "m = FSDP(net, sharding_strategy=ShardingStrategy.NO_SHARD)\nif rank == 0:\n    m(x)\n"
+    ),
+    "FSDP of a strategy that nobody knows": "m = FSDP(net, sharding_strategy=s)\nif rank == 0:\n    m(x)\n",
+    "FSDP of a group": "m = FSDP(net, process_group=g)\nif rank == 0:\n    m(x)\n",
+    "FSDP of a group in its place": "m = FSDP(net, g)\nif rank == 0:\n    m(x)\n",
+    "FSDP or not": "m = net\nif wanted:\n    m = FSDP(net)\nif rank == 0:\n    m(x)\n",
+    "FSDP 2 of a mesh": "m = Net()\nfully_shard(m, mesh=mesh)\nif rank == 0:\n    m(x)\n",
+    "FSDP 2 where it is wanted": "m = Net()\nif wanted:\n    fully_shard(m)\nif rank == 0:\n    m(x)\n",
+    "another model than the sharded one": "m = Net()\nfully_shard(m)\no = Net()\nif rank == 0:\n    o(x)\n",
+    "the bare model of DDP": "m = DDP(Net())\ntrain(m)\nif rank == 0:\n    evaluate(m.module)\n",
+    "the bare model before DDP": "net = Net()\nm = DDP(net)\ntrain(m)\nif rank == 0:\n    evaluate(net)\n",
+    "DDP with buffers, whose one broadcast meets that of the next epoch": (
+        "m = DDP(Net())\nfor epoch in range(3):\n    train(m)\n    if rank == 0:\n        evaluate(m)\n"
+    ),
+    "DDP without buffers": "m = DDP(Plain())\ntrain(m)\nif rank == 0:\n    evaluate(m)\n",
+    "a bare model beside a sharded one": "m = FSDP(net)\nif rank == 0:\n    evaluate(teacher)\n",
+}
+
+
+def _lines(folder: Path, text: str) -> list[int]:
+    (folder / "train.py").write_text(START_wrapped_forward + text, "utf-8")
+    program = read_program(folder / "train.py")
+    assert isinstance(program, Program)
+    return [each.location.line for each in collectives_are_run_by_every_rank(program) if each.location]
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_forward_pass_of_some_ranks_is_found_at_its_line(tmp_path: Path, name: str) -> None:
+    text = FOUND[name]
+    guard = next(n for n, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("if rank"))
+    (line,) = _lines(tmp_path, text)
+    assert line == START_wrapped_forward.count("\n") + guard + 1
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_forward_pass_that_waits_for_nobody_is_silent(tmp_path: Path, name: str) -> None:
+    assert _lines(tmp_path, SILENT[name]) == []
+
+
+def test_the_finding_says_why_the_forward_pass_waits(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(START_wrapped_forward + FOUND["FSDP evaluated on rank 0"], "utf-8")
+    program = read_program(tmp_path / "train.py")
+    assert isinstance(program, Program)
+    (found,) = collectives_are_run_by_every_rank(program)
+    assert "evaluate, which runs forward, in which FSDP gathers the shards of all ranks," in found.message
+    assert "each on its part of the data" in found.remedy
+
+
+__all__ = ["program"]
+
+START_steps = """
+import math, sys, time, torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+def reduce_copy(tensor):
+    copy = tensor.clone()
+    dist.all_reduce(copy)
+    return copy
+def reduce_in_place(tensor):
+    dist.all_reduce(tensor)
+    return tensor.clone()
+rank = dist.get_rank()
+model = torch.nn.Linear(1, 1)
+model = DistributedDataParallel(model)
+begun = time.time()
+for batch in data:
+    loss = model(batch).sum()
+"""
+END = "\n    loss.backward()\n"
+
+
+def judge(program: ReadProgram, text: str) -> list[Finding]:
+    read = program(text)
+    return [
+        finding for rule in (*collectives.STEP_RULES, *collectives.MEMORY_RULES) for finding in rule(read)
+    ]
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+@shows(collectives.ranks_skip_steps_together)
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("if torch.isnan(loss):\n    continue", "this rank's own"),
+        ("if not torch.isfinite(loss).all():\n    print(loss)\n    continue", "this rank's own"),
+        ("if not math.isfinite(loss.item()):\n    break", "this rank's own"),
+        ("value = loss.item()\nif math.isnan(value):\n    continue", "this rank's own"),
+        ("bad = torch.isnan(loss)\nif bad:\n    continue", "this rank's own"),
+        ("if loss.isnan():\n    continue", "this rank's own"),
+        ("torch.cuda.synchronize()\nif torch.isnan(loss):\n    continue", "this rank's own"),
+        ("dist.all_reduce(torch.ones(1))\nif torch.isnan(loss):\n    continue", "this rank's own"),
+        ("shown = reduce_copy(loss)\nif torch.isnan(loss):\n    continue", "this rank's own"),
+        ("if time.time() - begun > 3600:\n    break", "clocks"),
+        ("spent = time.time() - begun\nif spent > 3600:\n    break", "clocks"),
+        ("if batch and time.monotonic() > 9:\n    break", "clocks"),
+    ],
+)
+def test_a_step_that_one_rank_skips_is_found(program: ReadProgram, text: str, why: str) -> None:
+    (finding,) = judge(program, START_steps + indented(text) + END)
+    assert finding.code == "DDP007"
+    assert why in finding.message
+
+
+@pytest.mark.parametrize(
+    ("library", "found"), [("accelerate.Accelerator", 1), ("lightning.fabric.Fabric", 1), ("mine.Engine", 0)]
+)
+def test_a_librarys_backward_is_one_of_a_wrapped_model(
+    program: ReadProgram, library: str, found: int
+) -> None:
+    module, _, name = library.rpartition(".")
+    text = (
+        f"import torch\nfrom {module} import {name}\nlib = {name}()\nmodel = lib.prepare(make())\n"
+        "for batch in data:\n    loss = model(batch)\n    if torch.isnan(loss):\n        continue\n"
+        "    lib.backward(loss)\n"
+    )
+    assert len(judge(program, text)) == found
+
+
+@leaves_alone(collectives.ranks_skip_steps_together)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if torch.isnan(loss):\n    sys.exit(1)",
+        "if torch.isnan(loss):\n    raise ValueError",
+        "if torch.isnan(loss):\n    print('nan')",
+        "dist.all_reduce(loss)\nif torch.isnan(loss):\n    continue",
+        "bad = torch.isnan(loss)\ndist.all_reduce(bad)\nif bad:\n    continue",
+        "mean = reduce_mean(loss)\nif math.isnan(mean):\n    continue",
+        "loss = reduce_copy(loss)\nif torch.isnan(loss):\n    continue",
+        "shown = reduce_in_place(loss)\nif torch.isnan(loss):\n    continue",
+        "shown = reduced(loss)\nif torch.isnan(loss):\n    continue",
+        "if step >= 10:\n    break",
+        "if torch.isnan(batch).any():\n    print(1)",
+        "spent = time.time() - begun\nif rank == 0:\n    print(spent)",
+        "loss.backward()\nnorm = clip(model)\nif not math.isfinite(norm):\n    break",
+    ],
+)
+def test_a_step_that_all_skip_or_none_is_right(program: ReadProgram, text: str) -> None:
+    end = "" if "backward" in text else END
+    assert judge(program, START_steps + indented(text) + end) == []
+
+
+@pytest.mark.parametrize(
+    ("wrapping", "found"),
+    [
+        ("fully_shard(model)", 1),
+        ("fully_shard(model, reshard_after_forward=True)", 1),
+        ("fully_shard(model, mesh=mesh)", 0),  # Of which ranks nobody can tell.
+        ("fully_shard(other)", 0),
+    ],
+)
+def test_a_model_that_was_sharded_in_place_is_wrapped(
+    program: ReadProgram, wrapping: str, found: int
+) -> None:
+    start = START_steps.replace(
+        "torch.nn.parallel import DistributedDataParallel", "torch.distributed.fsdp import fully_shard"
+    )
+    start = start.replace("model = DistributedDataParallel(model)", wrapping)
+    text = start + indented("if torch.isnan(loss):\n    continue") + END
+    assert len(judge(program, text)) == found
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("loss = model.forward(batch).sum()", 1),
+        ("loss = diffusion.losses(model, batch)['loss'].mean()", 1),
+        ("losses = criterion(batch, net=model)\nloss = losses.sum()", 1),
+        ("loss = criterion(model.module, batch)", 0),
+        ("loss = other(batch)\nshow(model)", 0),
+        ("loss = other.forward(batch)", 0),
+    ],
+)
+def test_a_wrapped_model_runs_where_it_is_called_or_makes_the_loss(
+    program: ReadProgram, made: str, found: int
+) -> None:
+    text = START_steps.replace("    loss = model(batch).sum()\n", indented(made))
+    assert len(judge(program, text + indented("if torch.isnan(loss):\n    continue") + END)) == found
+
+
+def test_a_model_with_synchronised_statistics_is_nothing_that_ranks_agree_on(program: ReadProgram) -> None:
+    converted = (
+        "model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)\nmodel = DistributedDataParallel"
+    )
+    text = START_steps.replace("model = DistributedDataParallel", converted)
+    assert len(judge(program, text + indented("if torch.isnan(loss):\n    continue") + END)) == 1
+
+
+def test_a_bare_model_skips_what_it_likes(program: ReadProgram) -> None:
+    text = (START_steps + indented("if torch.isnan(loss):\n    continue") + END).replace(
+        "model = DistributedDataParallel(model)\n", ""
+    )
+    assert judge(program, text) == []
+
+
+TRY = START_steps.replace("    loss = model(batch).sum()\n", "    try:\n        model(batch).backward()\n")
+
+
+@shows(collectives.exhausted_memory_ends_the_process)
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except torch.cuda.OutOfMemoryError:\n    continue",
+        "except torch.OutOfMemoryError as error:\n    torch.cuda.empty_cache()",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        continue\n    raise",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        1\n    else:\n        raise",
+        "except (torch.cuda.OutOfMemoryError, ValueError):\n    pass",
+    ],
+)
+def test_going_on_with_exhausted_memory_is_found(program: ReadProgram, handler: str) -> None:
+    (finding,) = judge(program, TRY + indented(handler))
+    assert finding.code == "DDP007"
+    assert "memory is exhausted" in finding.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    loss = model(batch)\nexcept RuntimeError as e:\n    if 'out of memory' in str(e):\n"
+        "        torch.cuda.empty_cache()\n        loss = model(batch[:1])",
+        "def train_epoch():\n    for batch in data:\n        model(batch).backward()\nfor epoch in range(9):"
+        "\n    try:\n        train_epoch()\n    except RuntimeError as e:"
+        "\n        if 'out of memory' in str(e):\n"
+        "            smaller()\n            continue\n        raise",
+    ],
+)
+def test_a_retry_of_one_rank_is_found(program: ReadProgram, text: str) -> None:
+    (finding,) = judge(program, START_steps.partition("for batch")[0] + text)
+    assert "memory is exhausted" in finding.message
+
+
+@leaves_alone(collectives.exhausted_memory_ends_the_process)
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except torch.cuda.OutOfMemoryError:\n    raise",
+        "except torch.cuda.OutOfMemoryError:\n    sys.exit(1)",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        print('smaller')\n    raise",
+        "except RuntimeError as e:\n    if 'out of memory' in str(e):\n        raise ValueError from e",
+        "except ValueError:\n    continue",
+        "except RuntimeError:\n    continue",
+        "except KeyboardInterrupt:\n    break",
+        "except torch.cuda.OutOfMemoryError:\n    dist.all_reduce(flag)\n    continue",
+    ],
+)
+def test_ending_with_exhausted_memory_is_right(program: ReadProgram, handler: str) -> None:
+    assert judge(program, TRY + indented(handler)) == []
+
+
+@shows(collectives.ranks_run_equally_many_steps)
+@pytest.mark.parametrize("count", ["rank", "rank + 1", "2 * rank", "0, rank", "int(dist.get_rank())"])
+def test_a_number_of_steps_that_differs_by_rank_is_found(program: ReadProgram, count: str) -> None:
+    text = START_steps.replace("for batch in data:", f"for batch in range({count}):") + END
+    (finding,) = judge(program, text)
+    assert finding.subject == f"range({count})"
+
+
+@leaves_alone(collectives.ranks_run_equally_many_steps)
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for batch in range(10):",
+        "for batch in range(len(data)):",
+        "for batch in range(dist.get_world_size()):",
+        "for batch in range(rank, 10 + rank):",
+        "for batch in range(count):",
+        "for batch in range(args.steps):",
+        "for batch in enumerate(data):",
+        "for batch in data[rank:]:",
+    ],
+)
+def test_a_number_of_steps_that_ranks_share_or_nobody_knows_is_right(program: ReadProgram, loop: str) -> None:
+    assert judge(program, START_steps.replace("for batch in data:", loop) + END) == []
+
+
+def test_uneven_steps_under_join_are_right(program: ReadProgram) -> None:
+    text = START_steps.replace("for batch in data:", "with model.join():\n  for batch in range(rank):") + END
+    assert judge(program, text) == []
+
+
+@shows(collectives.every_rank_stays_in_the_loop)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("if rank == 0:\n    break\nloss.backward()", "rank 0 may leave"),
+        ("loss.backward()\nif rank == 0 and loss < 1:\n    break", "rank 0 may leave"),
+        ("if rank > 0:\n    continue\nloss.backward()", "every rank but 0 may leave"),
+    ],
+)
+def test_a_wrapped_model_that_some_ranks_train_alone_is_found(
+    program: ReadProgram, text: str, message: str
+) -> None:
+    (finding,) = judge(program, START_steps + indented(text))
+    assert finding.code == "DDP004"
+    assert message in finding.message
+
+
+@leaves_alone(collectives.every_rank_stays_in_the_loop)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss.backward()\nif rank == 0:\n    print(loss)",
+        "loss.backward()\nif rank == 0:\n    for name in names:\n        break",
+        "if rank == 0:\n    model(batch).backward()\nelse:\n    model(2 * batch).backward()",
+        "loss.backward()\nif rank != -1:\n    break",
+        "loss.backward()\nif step > 10:\n    break",
+        "loss.backward()\nif rank == 0:\n    model(batch)",
+        "loss.backward()\nif dist.get_world_size() > 1:\n    break",
+        "loss.backward()\nif rank == 0:\n    raise ValueError",
+        "if rank % 2 == 0:\n    model(batch).backward()",
+        "m = DistributedDataParallel(model, process_group=g)\nif rank == 0:\n    m(batch).backward()",
+    ],
+)
+def test_a_wrapped_model_that_all_ranks_train_is_right(program: ReadProgram, text: str) -> None:
+    assert judge(program, START_steps + indented(text)) == []

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from launcher.program.index import FileIndex
+from launcher.program.program import Program, read_source
 from launcher.rules.script.check import check_program
-from launcher.scripts.index import FileIndex
-from launcher.scripts.program import Program
-from launcher.scripts.reading import read_source
 
 START = "import sys\nimport torch.distributed as dist\nrank = dist.get_rank()\n"
 

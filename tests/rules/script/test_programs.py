@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.failure_modes.model import Finding
-from launcher.scripts.program import Program
-from launcher.scripts.reading import read_program
+from launcher.program.program import Program, read_program
 from tests.rules.script.counting import PROGRAMS, rules_by_name
 from tests.rules.script.judging_jobs import subject_of
 

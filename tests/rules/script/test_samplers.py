@@ -1,11 +1,12 @@
-"""Every rank trains on its own part of the data, and all on all of it: DATA003 and DATA008."""
+"""Samplers: that there are some, that they are used, and that they learn the epoch."""
 
 from __future__ import annotations
 
 import pytest
 
-from launcher.rules.script import data, samplers
-from tests.programs.conftest import ReadProgram, program
+from launcher.rules.script import samplers
+from launcher.rules.script.samplers import samplers_know_the_epoch
+from tests.program.conftest import ReadProgram, program
 from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]
@@ -45,7 +46,7 @@ def told(program: ReadProgram, text: str, start: str = START) -> list[tuple[str,
     return [(each.code, (each.subject or "").partition("(")[0]) for each in found]
 
 
-@shows(data.training_data_is_split)
+@shows(samplers.training_data_is_split)
 @pytest.mark.parametrize(
     "text",
     [
@@ -87,7 +88,7 @@ def test_a_loader_without_a_distributed_sampler_is_found(program: ReadProgram, t
     assert told(program, text) == [("DATA003", "DataLoader")]
 
 
-@leaves_alone(data.training_data_is_split)
+@leaves_alone(samplers.training_data_is_split)
 @pytest.mark.parametrize(
     "text",
     [
@@ -151,7 +152,7 @@ def test_without_a_wrapped_model_each_rank_may_train_its_own(program: ReadProgra
     assert told(program, "loader = DataLoader(dataset)" + TRAIN, alone) == []
 
 
-@shows(data.samplers_stand_without_shuffle)
+@shows(samplers.samplers_stand_without_shuffle)
 @pytest.mark.parametrize(
     "text",
     [
@@ -170,7 +171,7 @@ def test_shuffle_beside_a_sampler_is_found(program: ReadProgram, text: str) -> N
     assert told(program, text) == [("DATA003", "DataLoader")]
 
 
-@leaves_alone(data.samplers_stand_without_shuffle)
+@leaves_alone(samplers.samplers_stand_without_shuffle)
 @pytest.mark.parametrize(
     "text",
     [
@@ -202,7 +203,7 @@ def test_a_sampler_that_no_loader_gets_is_found(program: ReadProgram) -> None:
     assert told(program, text) == [("DATA003", "DistributedSampler")]
 
 
-@leaves_alone(data.samplers_are_used)
+@leaves_alone(samplers.samplers_are_used)
 @pytest.mark.parametrize(
     "text",
     [
@@ -246,7 +247,7 @@ recipe.train()
 """
 
 
-@shows(data.samplers_are_used)
+@shows(samplers.samplers_are_used)
 @pytest.mark.parametrize("given", ["batch_size=8", "batch_size=8, shuffle=True", "sampler=None"])
 def test_a_sampler_that_is_handed_on_and_drawn_from_nowhere_is_found(
     program: ReadProgram, given: str
@@ -255,7 +256,7 @@ def test_a_sampler_that_is_handed_on_and_drawn_from_nowhere_is_found(
     assert told(program, text) == [("DATA003", "DistributedSampler")]
 
 
-@leaves_alone(data.samplers_are_used)
+@leaves_alone(samplers.samplers_are_used)
 @pytest.mark.parametrize(
     ("given", "more"),
     [
@@ -281,7 +282,7 @@ def test_the_rank_on_the_host_among_all_ranks_is_found(program: ReadProgram) -> 
     ]
 
 
-@shows(data.samplers_count_all_ranks)
+@shows(samplers.samplers_count_all_ranks)
 @pytest.mark.parametrize(
     "size",
     [
@@ -296,7 +297,7 @@ def test_the_rank_on_the_host_beside_a_librarys_number_of_all_ranks_is_found(
     assert told(program, text) == [("DATA003", "DistributedSampler")]
 
 
-@leaves_alone(data.samplers_count_all_ranks)
+@leaves_alone(samplers.samplers_count_all_ranks)
 @pytest.mark.parametrize(
     "text",
     [
@@ -317,7 +318,7 @@ def test_a_rank_among_its_own_is_fine(program: ReadProgram, text: str) -> None:
     assert told(program, text) == []
 
 
-@shows(data.samplers_share_their_seed)
+@shows(samplers.samplers_share_their_seed)
 @pytest.mark.parametrize(
     "seed",
     [
@@ -333,7 +334,7 @@ def test_a_sampler_seed_that_differs_by_rank_is_found(program: ReadProgram, seed
     assert [code for code, _ in told(program, text)] == ["DATA008"]
 
 
-@leaves_alone(data.samplers_share_their_seed)
+@leaves_alone(samplers.samplers_share_their_seed)
 @pytest.mark.parametrize(
     "call",
     [
@@ -378,7 +379,144 @@ def test_another_trainers_wrapper_says_nothing_of_a_loop(program: ReadProgram) -
     wrapped = "class Wrapped:\n    def train(self):\n        DistributedDataParallel(self.model)\n"
     wrapping = "from torch.nn.parallel import DistributedDataParallel\n"
     others = {"wrapping.py": wrapping + wrapped}
-    assert [each.code for each in data.training_data_is_split(program(TRAINERS, **others))] == []
+    assert [each.code for each in samplers.training_data_is_split(program(TRAINERS, **others))] == []
     calls = TRAINERS.replace("torch.nn.Linear(2, 2)", "wrapping.wrapped(torch.nn.Linear(2, 2))")
     others = {"wrapping.py": wrapping + "def wrapped(model):\n    return DistributedDataParallel(model)\n"}
-    assert [each.code for each in data.training_data_is_split(program(calls, **others))] == ["DATA003"]
+    assert [each.code for each in samplers.training_data_is_split(program(calls, **others))] == ["DATA003"]
+
+
+__all___epochs = ["program"]
+
+START_epochs = """
+import torch
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+sampler = DistributedSampler(dataset)
+val_sampler = DistributedSampler(val_dataset, shuffle=False)
+loader = DataLoader(dataset, sampler=sampler)
+val_loader = DataLoader(val_dataset, sampler=val_sampler)
+"""
+
+
+def told_epochs(program: ReadProgram, text: str) -> list[tuple[str, str]]:
+    found = samplers_know_the_epoch(program(START_epochs + text))
+    return [(each.code, each.subject or "") for each in found]
+
+
+@shows(samplers_know_the_epoch)
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        pytest.param(
+            "for epoch in range(90):\n    for batch in loader: model(batch).backward()",
+            "range(90)",
+            id="nested loops",
+        ),
+        pytest.param(
+            "def train(loader):\n    for i, batch in enumerate(loader): model(batch).backward()\n"
+            "def main():\n    for epoch in range(args.epochs):\n        train(loader)\n        validate()\n"
+            "main()",
+            "range(args.epochs)",
+            id="an epoch is a function",
+        ),
+        pytest.param(
+            "class Trainer:\n"
+            "    def __init__(self, loader): self.loader = loader\n"
+            "    def epoch(self):\n        for batch in self.loader: self.model(batch).backward()\n"
+            "    def run(self):\n        for number in range(9): self.epoch()\n"
+            "Trainer(loader).run()",
+            "range(9)",
+            id="an epoch is a method",
+        ),
+        pytest.param(
+            "from tqdm import tqdm\nfor epoch in tqdm(range(9)):\n"
+            "    for batch in tqdm(loader, total=9): model(batch).backward()",
+            "tqdm(range(9))",
+            id="with bars",
+        ),
+        pytest.param(
+            "step = 0\nwhile step < 1000:\n    for batch in loader:\n        model(batch).backward()",
+            "step < 1000",
+            id="until so many steps",
+        ),
+        pytest.param(
+            "for epoch in range(90):\n    val_sampler.set_epoch(epoch)\n"
+            "    for batch in loader: model(batch).backward()",
+            "val_sampler.set_epoch(epoch)",
+            id="on the validation's sampler",
+        ),
+        pytest.param(
+            "for epoch in range(90):\n    val_loader.sampler.set_epoch(epoch)\n"
+            "    for batch in loader: model(batch).backward()",
+            "val_loader.sampler.set_epoch(epoch)",
+            id="on the sampler of the validation's loader",
+        ),
+        pytest.param(
+            "for epoch in range(90):\n    sampler.set_epoch(0)\n"
+            "    for batch in loader: model(batch).backward()",
+            "sampler.set_epoch(0)",
+            id="always the same epoch",
+        ),
+    ],
+)
+def test_an_order_that_repeats_is_found(program: ReadProgram, text: str, subject: str) -> None:
+    assert told_epochs(program, text) == [("DATA004", subject)]
+
+
+NESTED = "for epoch in range(90):\n    {}\n    for batch in loader: model(batch).backward()"
+
+
+@leaves_alone(samplers_know_the_epoch)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(NESTED.format("sampler.set_epoch(epoch)"), id="on the sampler"),
+        pytest.param(NESTED.format("loader.sampler.set_epoch(epoch)"), id="on the loader's sampler"),
+        pytest.param(NESTED.format("if distributed: sampler.set_epoch(epoch)"), id="where distributed"),
+        pytest.param(NESTED.format("getattr(self, 'sampler').set_epoch(epoch)"), id="on something unknown"),
+        pytest.param(
+            "other = DistributedSampler(val_dataset)\n"
+            + NESTED.format("sampler.set_epoch(epoch)\n    other.set_epoch(0)")
+            + "\n    for batch in DataLoader(dataset, sampler=other): model(batch).backward()",
+            id="another stays as it is",
+        ),
+        pytest.param(NESTED.format("callbacks.append(sampler.set_epoch)"), id="called by others"),
+        pytest.param("for batch in loader: model(batch).backward()", id="one epoch"),
+        pytest.param("for epoch in range(1):\n    for batch in loader: model(batch).backward()", id="once"),
+        pytest.param("for epoch in range(9):\n    for batch in loader: model(batch)", id="no training"),
+        pytest.param(
+            "for epoch in range(9):\n    for batch in val_loader: model(batch).backward()", id="no shuffle"
+        ),
+        pytest.param(
+            "def train(loader, epoch):\n    loader.sampler.set_epoch(epoch)\n"
+            "    for batch in loader: model(batch).backward()\n"
+            "for epoch in range(9): train(loader, epoch)",
+            id="in the function of an epoch",
+        ),
+        pytest.param(
+            "from accelerate import Accelerator\nloader = Accelerator().prepare(loader)\n"
+            + NESTED.format("pass"),
+            id="Accelerate tells it",
+        ),
+        pytest.param(
+            "import lightning\nlightning.Trainer().fit(model, loader)\n" + NESTED.format("pass"),
+            id="Lightning",
+        ),
+        pytest.param(
+            "loader = DataLoader(dataset, sampler=DistributedSampler(dataset, shuffle=args.shuffle))\n"
+            + NESTED.format("pass"),
+            id="unknown whether it shuffles",
+        ),
+    ],
+)
+def test_what_knows_its_epoch_or_has_one_is_fine(program: ReadProgram, text: str) -> None:
+    assert told_epochs(program, text) == []
+
+
+def test_the_batch_samplers_sampler_counts(program: ReadProgram) -> None:
+    batches = (
+        "from torch.utils.data import BatchSampler\n"
+        "loader = DataLoader(dataset, batch_sampler=BatchSampler(sampler, 8, True))\n"
+    )
+    assert told_epochs(program, batches + NESTED.format("pass")) == [("DATA004", "range(90)")]
+    assert told_epochs(program, batches + NESTED.format("sampler.set_epoch(epoch)")) == []

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.failure_modes.model import Severity
 from launcher.rules.script.shards import shards_are_equally_many, shuffles_before_a_cut_agree
-from tests.programs.conftest import ReadProgram, program
+from tests.program.conftest import ReadProgram, program
 from tests.rules.script.counting import leaves_alone, shows
 
 __all__ = ["program"]

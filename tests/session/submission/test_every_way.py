@@ -14,12 +14,11 @@ from launcher.backends.interface import Progress, UncertainError
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.resume import plan_resumption
-from launcher.session.submission import Start
+from launcher.session.submit_job import Start, plan_resumption
 from tests.backends.sagemaker.conftest import REGION
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript
-from tests.session.submission.launching import PlanOf, entries, launch, names
+from tests.session.submission.launches import PlanOf, entries, launch, names
 
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
 

@@ -17,7 +17,7 @@ import pytest
 from launcher.aws.clients import Clients
 from launcher.backends.interface import OnProgress, Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.session.preparation import JobSource, prepare, read_job
+from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.backends.sagemaker.conftest import BUCKETS, REGION
 from tests.emulator.faults import (
     EMPTY_DONE,
@@ -30,18 +30,18 @@ from tests.emulator.faults import (
 )
 from tests.emulator.faulty_server import FaultyServer, faulty_server
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-from tests.session.submission.launching import launch
+from tests.session.submission.launches import launch
 
 LAUNCHER = """
 import sys
 from pathlib import Path
 
 from launcher.aws.clients import Clients
-from launcher.backends.sagemaker import transfers
+from launcher.backends.sagemaker import upload as transfers
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import Refusal
-from launcher.session.preparation import JobSource, prepare, read_job
-from launcher.session.submission import Start
+from launcher.session.prepare_plan import JobSource, prepare, read_job
+from launcher.session.submit_job import Start
 
 transfers.PART_BYTES = 5 * 1024 * 1024
 plan = prepare(read_job(JobSource(Path(sys.argv[1]))), session_region=None)

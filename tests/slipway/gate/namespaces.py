@@ -19,12 +19,12 @@ WITHOUT_TORCH = getattr(sys, "_base_executable", sys.executable)
 
 BOOT = """
 import sys
-from slipway.gate import passing
-from slipway.hosts import wire
-passing.REDUCTION_SECONDS = 6.0
+from slipway import host_assembly
+from slipway.gate import pass_gate
+pass_gate.REDUCTION_SECONDS = 6.0
 if sys.argv[1] != "0":
-    passing.ROLL_CALL_SECONDS = float(sys.argv[1])
-    wire.DistantSwitchboard.__init__.__kwdefaults__["patience"] = 1.0
+    pass_gate.ROLL_CALL_SECONDS = float(sys.argv[1])
+    host_assembly.DistantSwitchboard.__init__.__kwdefaults__["patience"] = 1.0
 from slipway.boot import main
 sys.exit(main(sys.argv[2:]))
 """

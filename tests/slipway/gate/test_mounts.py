@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not PERMITTED, reason="mounting in a namespace i
 
 BOOT = """
 import ctypes, os, sys
-from slipway.gate import machine
+from slipway.gate import probe_host as machine
 
 def mount(kind, folder, options="", flags=0):
     os.makedirs(folder, exist_ok=True)

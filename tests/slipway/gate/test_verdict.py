@@ -8,8 +8,15 @@ import json
 import pytest
 
 from slipway.failure import REPORTS
-from slipway.gate.findings import ORDER, HostFinding, Report, report_of
-from slipway.gate.verdict import failure_text, lines, verdict_of
+from slipway.gate.verdict import (
+    ORDER,
+    HostFinding,
+    Report,
+    failure_text,
+    report_from_json,
+    verdict_lines,
+    verdict_of,
+)
 
 HOSTS = ("algo-1", "algo-2", "algo-10")
 FULL = HostFinding("DISK001", "algo-10", "12 MB of 30 GB are free")
@@ -49,15 +56,15 @@ def test_a_host_that_did_not_tell_is_not_passed() -> None:
 
 def test_all_well_is_one_line_of_the_first_host_with_what_is_not_known() -> None:
     verdict = verdict_of(dict.fromkeys(HOSTS, Report((), ("the kernel's log",))), HOSTS, "on")
-    assert lines(verdict, "algo-1", HOSTS, 0.42, "3 hosts") == [
+    assert verdict_lines(verdict, "algo-1", HOSTS, 0.42, "3 hosts") == [
         "gate: all well in 0.4 s (3 hosts); not known: the kernel's log"
     ]
-    assert lines(verdict, "algo-2", HOSTS, 0.42, "3 hosts") == []
+    assert verdict_lines(verdict, "algo-2", HOSTS, 0.42, "3 hosts") == []
 
 
 def test_a_warning_says_that_the_job_goes_on() -> None:
     verdict = verdict_of(dict.fromkeys(HOSTS, Report((WARNED,))), HOSTS, "on")
-    assert lines(verdict, "algo-1", HOSTS, 1, "3 hosts") == [
+    assert verdict_lines(verdict, "algo-1", HOSTS, 1, "3 hosts") == [
         "warning: gate: MEM003 algo-2: 9000 of 81559 MiB are in use",
         "gate: 1 finding in 1.0 s (3 hosts), the job goes on",
     ]
@@ -66,15 +73,15 @@ def test_a_warning_says_that_the_job_goes_on() -> None:
 def test_every_host_prints_what_refused_the_job() -> None:
     verdict = verdict_of({"algo-10": Report((FULL,)), "algo-1": Report((PAIR,))}, HOSTS, "on")
     for host in HOSTS:
-        assert lines(verdict, host, HOSTS, 1, "")[-1] == failure_text(verdict, host)
-    assert "gate: also NCCL007 algo-2: algo-2 cannot connect to algo-10" in lines(
+        assert verdict_lines(verdict, host, HOSTS, 1, "")[-1] == failure_text(verdict, host)
+    assert "gate: also NCCL007 algo-2: algo-2 cannot connect to algo-10" in verdict_lines(
         verdict, "algo-1", HOSTS, 1, ""
     )
 
 
 def test_a_report_is_the_same_after_it_was_told() -> None:
     report = Report((FULL, WARNED), ("the clocks",))
-    assert report_of(json.loads(json.dumps(report.as_json()))) == report
+    assert report_from_json(json.loads(json.dumps(report.as_json()))) == report
 
 
 def test_every_code_of_the_gate_has_its_place_and_is_announced() -> None:

@@ -9,7 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from slipway.ranks.answers import answer_file, question_file
+from slipway.ranks.attendant import answer_file, question_file
 from slipway.ranks.heartbeat import heartbeat_file
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slipway.ranks.heartbeat import ENDED, heartbeat_file, read_beat
-from slipway.ranks.start import script_words
+from slipway.ranks.start import words_for_rank
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE_SECONDS = 120.0
@@ -65,25 +65,25 @@ def run(
 @pytest.mark.parametrize("value", [None, "", "0", "true"])
 def test_only_1_asks_for_it(value: str | None) -> None:
     environment = {} if value is None else {"SLIPWAY_DETECT_ANOMALY": value}
-    words = script_words("/code/train.py", ["--a", "b"], environment)
+    words = words_for_rank("/code/train.py", ["--a", "b"], environment)
     assert words == (False, ("/code/train.py", "--a", "b"))
 
 
 def test_the_script_follows_this_module() -> None:
-    words = script_words("/code/train.py", ["--a", "b"], {"SLIPWAY_DETECT_ANOMALY": "1"})
+    words = words_for_rank("/code/train.py", ["--a", "b"], {"SLIPWAY_DETECT_ANOMALY": "1"})
     assert words == (True, ("slipway.ranks.start", "--anomaly", "/code/train.py", "--a", "b"))
 
 
 def test_a_module_follows_this_module_with_its_dash() -> None:
-    words = script_words("pkg.train", ["--a"], {"SLIPWAY_DETECT_ANOMALY": "1"}, is_module=True)
+    words = words_for_rank("pkg.train", ["--a"], {"SLIPWAY_DETECT_ANOMALY": "1"}, is_module=True)
     assert words == (True, ("slipway.ranks.start", "--anomaly", "-m", "pkg.train", "--a"))
-    assert script_words("pkg.train", ["--a"], {}, is_module=True) == (True, ("pkg.train", "--a"))
+    assert words_for_rank("pkg.train", ["--a"], {}, is_module=True) == (True, ("pkg.train", "--a"))
 
 
 def test_a_script_that_is_watched_follows_this_module_with_its_option() -> None:
-    words = script_words("/code/train.py", ["--a"], {"SLIPWAY_DETECT_ANOMALY": "1"}, watched=True)
+    words = words_for_rank("/code/train.py", ["--a"], {"SLIPWAY_DETECT_ANOMALY": "1"}, watched=True)
     assert words == (True, ("slipway.ranks.start", "--heartbeat", "--anomaly", "/code/train.py", "--a"))
-    words = script_words("/code/train.py", [], {}, watched=True)
+    words = words_for_rank("/code/train.py", [], {}, watched=True)
     assert words == (True, ("slipway.ranks.start", "--heartbeat", "/code/train.py"))
 
 

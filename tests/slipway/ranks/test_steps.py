@@ -44,10 +44,10 @@ class SGD(Optimizer):
 
 UNTIL_COUNTED = """
 import os
-from slipway.ranks.attendant import current
+from slipway.ranks.attendant import current_heartbeat
 from torch.optim.optimizer import SGD
 
-def steps(heartbeat=current()):
+def steps(heartbeat=current_heartbeat()):
     return heartbeat._steps
 
 optimizer = SGD()

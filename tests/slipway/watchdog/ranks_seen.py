@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.watchdog.views import Operation, RankView, UserLine
+from slipway.watchdog.rank_views import Operation, RankView, UserLine
 
 TRAIN = """\
 def train(loader):

@@ -1,6 +1,6 @@
 """A change of every field of the cluster file: changed, added, removed, as far as the field can be each.
 
-`CHANGES` has a row for every field, by its path as `launcher.cluster.update_policy.POLICIES` writes it.
+`CHANGES` has a row for every field, by its path as `launcher.cluster.updates.POLICIES` writes it.
 Words in braces stand for what the account already has, and become its ids: {vpc}, {subnet_a}, {group}.
 """
 

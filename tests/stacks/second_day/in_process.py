@@ -11,7 +11,7 @@ from typing import Any
 
 import boto3
 
-from launcher.cluster.assembly import read_templates
+from launcher.cluster.files import read_templates
 from launcher.cluster.specification import ClusterSpec
 from tests.stacks.synthesis import synthesize
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.changes import changes, fields_of
 from launcher.cluster.specification import ClusterSpec
-from launcher.cluster.update_effects import Policy
-from launcher.provisioning.comparison import compare
-from launcher.provisioning.model import Fate
+from launcher.cluster.updates import Policy, changes, fields_of
+from launcher.provisioning.updates import Fate, compare
 from tests.stacks.second_day.field_changes import BASE, CHANGES, Change, File
 from tests.stacks.second_day.in_process import Account, Actions, Outcome, Template, wanted_templates
 

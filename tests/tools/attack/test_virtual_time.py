@@ -8,11 +8,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from launcher.account.questions.asking import Answers, Question, ask_all
-from launcher.account.unverified import Unverified
-from launcher.aws.bounded import DaemonPool, bounded
+from launcher.account.facts import Unverified
+from launcher.account.questions.ask import Answers, Question, ask_all
 from launcher.aws.clients import Clients
-from launcher.aws.errors import Unreachable
+from launcher.aws.session import DaemonPool, bounded
+from launcher.failure_modes.refusal import Unreachable
 from tools.attack.matrix.virtual_time import VirtualClock, virtual_time
 
 

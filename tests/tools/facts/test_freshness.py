@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from launcher.facts.provenance import Provenance
+from launcher.facts import Provenance
 from tools.facts.freshness import installed_versions, must_be_looked_at
 
 LOOKED = datetime.date(2026, 1, 1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.cluster.instances import InstanceFacts, instance_facts
-from launcher.planning.image_software import ImageSoftware, image_software
+from launcher.planning.images import ImageSoftware, image_software
 from tools.facts import actions, images, instances, quota_codes, versions
 from tools.facts.comparison import Comparison
 from tools.facts.freshness import installed_versions, must_be_looked_at
@@ -28,7 +28,7 @@ def test_every_checker_has_its_table() -> None:
 
 
 def test_tables_in_code_are_found_as_data_files_are() -> None:
-    assert {"launcher/planning/strategies/smp2.py", "launcher/planning/prices.json"} <= set(TABLES)
+    assert {"launcher/planning/strategies/model_parallel.py", "launcher/planning/prices.json"} <= set(TABLES)
 
 
 @pytest.mark.parametrize("path", COMPARED)
@@ -97,8 +97,8 @@ def test_a_wrong_quota_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_version_that_a_library_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    support = replace(versions.smddp.SUPPORT, newest="2.1.0")
-    monkeypatch.setattr(versions.smddp, "SUPPORT", support)
+    support = replace(versions.toolkit.SMDDP_SUPPORT, newest="2.1.0")
+    monkeypatch.setattr(versions.toolkit, "SMDDP_SUPPORT", support)
     assert any(
         "2.2.0 among the versions of PyTorch" in each for each in unexplained([*versions.data_parallel()])
     )

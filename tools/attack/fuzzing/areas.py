@@ -18,25 +18,23 @@ import yaml
 
 from launcher.backends.interface import Backend, JobState, JobStatus, LogBatch, LogLine
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.machine import Machine, this_machine
+from launcher.backends.local.python import Machine, this_machine
 from launcher.cli.job_view import JobView
 from launcher.cli.output import print_json
-from launcher.cluster.cluster_files import ClusterFileError, load_cluster_file
-from launcher.cluster.manifest_store import cached_manifests
+from launcher.cluster.files import ClusterFileError, load_cluster_file
+from launcher.cluster.manifest import cached_manifests
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.redaction import shown
-from launcher.experiments.pair.comparison import RunSide, compare
-from launcher.experiments.pair.series import Series
-from launcher.experiments.pair.verdicts import verdicts
-from launcher.planning.cost import cost_in_words
+from launcher.diagnosis.logs.lines import shown
+from launcher.experiments.run_comparison import RunSide, compare, verdicts
+from launcher.experiments.run_measures import Series
+from launcher.planning.job_cost import cost_in_words
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.following.monitor import Monitor
-from launcher.session.ladder import LadderRequest, ReadyLadder, ready_ladder
-from launcher.session.pair import facts_of_plans, series_of
-from launcher.session.preparation import JobSource, code_of, prepare, read_job
-from launcher.session.resume import plan_resumption
-from launcher.session.submission import Start
+from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job
+from launcher.session.runs.climb_ladder import LadderRequest, ReadyLadder, prepare_ladder
+from launcher.session.runs.compare_runs import facts_of_plans, series_of
+from launcher.session.runs.follow_job import Monitor
+from launcher.session.submit_job import Start, plan_resumption
 from tools.attack.fuzzing.handing_over import (
     REGION,
     command,
@@ -105,7 +103,7 @@ def _planned(source: JobSource) -> TrainingPlan:
 
 def _ladder(wanted: LadderRequest) -> ReadyLadder:
     loaded = read_job(wanted.job)
-    return ready_ladder(wanted, loaded, code_of(loaded), _machine(), REGION)
+    return prepare_ladder(wanted, loaded, code_of(loaded), _machine(), REGION)
 
 
 @cache

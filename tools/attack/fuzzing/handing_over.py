@@ -15,7 +15,7 @@ import psutil
 
 from launcher.cli.app import main
 from launcher.failure_modes.refusal import Refusal
-from launcher.session.preparation import JobSource, prepare, read_job
+from launcher.session.prepare_plan import JobSource, prepare, read_job
 
 REGION = "us-west-2"
 

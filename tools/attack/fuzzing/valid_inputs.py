@@ -12,6 +12,7 @@ import botocore.session
 import yaml
 
 from launcher.cluster.manifest import Cluster
+from tests.logs.cases import log_cases
 from tools.attack import ROOT
 
 
@@ -82,6 +83,6 @@ def valid_status(job: Path) -> dict[str, Any]:
 
 @cache
 def real_lines() -> list[str]:
-    """Every line of the logs that the diagnosis is tested with."""
-    files = sorted((ROOT / "tests" / "logs").glob("*.log"))
-    return [line for file in files for line in file.read_text(errors="replace").splitlines() if line.strip()]
+    """Every line of the modelled logs that the diagnosis is tested with."""
+    texts = [case.text for case in log_cases() if case.modelled]
+    return [line for text in texts for line in text.splitlines() if line.strip()]

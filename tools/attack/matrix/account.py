@@ -15,10 +15,9 @@ import boto3
 import yaml
 
 from launcher.backends.interface import Backend, Polling
-from launcher.cluster.manifest import Cluster
-from launcher.cluster.manifest_store import cache_manifest
-from launcher.cluster.sagemaker_names import TRAINING_IN_BATCH
-from launcher.session.preparation import JobSource, prepare_for, read_job
+from launcher.cluster.manifest import Cluster, cache_manifest
+from launcher.cluster.names import TRAINING_IN_BATCH
+from launcher.session.prepare_plan import JobSource, prepare_for, read_job
 from tests.emulator import done_once
 from tests.emulator.account import INSTANCE_TYPE, REGION, EmulatedAccount, emulated_account
 from tests.emulator.batch import EmulatedQueue

@@ -19,11 +19,11 @@ from unittest import mock
 import botocore.endpoint
 import botocore.retries.bucket
 
-import launcher.account.questions.asking as asking
-import launcher.aws.bounded as bounded
+import launcher.account.questions.ask as asking
+import launcher.aws.session as bounded
 import launcher.backends.sagemaker.logs as log_streams
-import launcher.session.live as live
-import launcher.session.run as run
+import launcher.session.account_checks as live
+import launcher.session.runs.follow_job as run
 
 OUTAGE_SECONDS = 1800.0
 """For which followers wait here; half a day, as they do else, would only be more of the same."""

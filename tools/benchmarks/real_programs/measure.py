@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from launcher.failure_modes.model import Severity
-from launcher.session.linting import lint
+from launcher.session.lint_scripts import lint
 from tools.checks.real_programs import EARLIER, NEW, Package, figures, labels, of_half, packages
 
 Place = tuple[str, int, str]

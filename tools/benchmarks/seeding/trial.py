@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.failure_modes.model import Finding
+from launcher.program.program import FileCache, Program, Unread, read_program
 from launcher.rules.script.check import check_program
-from launcher.scripts.program import Program, Unread
-from launcher.scripts.reading import FileCache, read_program
 from tools.benchmarks.seeding import collective_kinds, data_kinds, launch_kinds
 from tools.benchmarks.seeding.site import Mutant, Site
 from tools.benchmarks.seeding.whole import Whole

@@ -1,0 +1,252 @@
+"""How a local job begins: what this machine refuses, its folder, its secrets, its boots; or an earlier job
+again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from launcher.backends.interface import BackendError, OnProgress, UnusablePlan
+from launcher.backends.local.files import Host, hosts_of, write_state
+from launcher.backends.local.job import Grace, LocalJob
+from launcher.backends.local.layout import (
+    boot_command,
+    check_boot_starts,
+    check_inputs,
+    choose_rendezvous,
+    debugging_here,
+    host_environment,
+    lay_out,
+    share_devices,
+    share_threads,
+)
+from launcher.backends.local.overlay import python_with_requirements
+from launcher.backends.local.processes import ProcessId
+from launcher.backends.local.python import check_can_run, visible_devices
+from launcher.backends.local.records import REQUEST_FILE, JobRecord, JobStore
+from launcher.documents.regular_files import open_regular
+from launcher.failure_modes import storage
+from launcher.jobs.job_sections import RESERVED_CHANNEL
+from launcher.jobs.load_job import Variables, allowed_variables
+from launcher.planning.request_view import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION, RequestView
+from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
+from launcher.source.packaging import SOURCE_NAME, scratch_folder
+from launcher.source.tree import SourceTree, read_source
+
+
+def start_job(
+    plan: TrainingPlan,
+    store: JobStore,
+    *,
+    inputs: Mapping[str, Path],
+    python: Path,
+    environments: Path,
+    variables: Variables | None,
+    grace: Grace,
+    on_progress: OnProgress | None,
+) -> LocalJob:
+    """Start a plan's hosts in a new folder of the store; nothing is left of a job that cannot be started.
+
+    `inputs` are folders for its channels, `python` is what runs it, with what it requires in one of the
+    `environments`; `variables` are what its secrets are taken from. Raises BackendError where this machine
+    cannot run it.
+    """
+    request, package = plan.view, plan.package
+    if plan.refused or request is None or package is None:
+        raise UnusablePlan
+    if plan.operation != "CreateTrainingJob":
+        raise BackendError(
+            "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
+            "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
+        )
+    folder = store.folder(str(request.name))
+    hosts = hosts_of(folder, request.hosts or 1)
+    check_can_run(python)
+    check_boot_starts(request)
+    check_inputs(request, inputs)
+    secrets = secrets_here(request, variables)
+    earlier = _checkpoints_to_resume(plan, store)
+    equipped = python_with_requirements(
+        python,
+        package.source,
+        environments,
+        request.environment,
+        on_progress,
+        withheld=request.secrets,
+    )
+    commands = {host: boot_command(request, host, equipped) for host in hosts}
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise BackendError(f"there is a local job {request.name} already.", "Use another name.") from None
+    except OSError as error:
+        raise _no_room(folder, error) from error
+    processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
+    devices = share_devices(visible_devices(os.environ), len(hosts), processes)
+    record = JobRecord(
+        folder,
+        ProcessId.of_this_process(),
+        len(hosts),
+        python=python,
+        environment=None if equipped == python else equipped.parent.parent,
+        gpus=bool(devices[0].get("CUDA_VISIBLE_DEVICES")),
+    )
+    job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=grace)
+    try:
+        # From here on a launcher that is killed leaves a job that failed, and is listed as one.
+        record.write()
+        write_state(folder / REQUEST_FILE, {"request": plan.request})
+        if earlier is not None:
+            shutil.copytree(earlier, folder / "checkpoints")
+        lay_out(folder, request, package, inputs)
+        given = plan.job.get("environment", {})
+        environments_of_hosts = _environments(request, hosts, devices, equipped, processes, given)
+        job.launch(commands, {host: {**own, **secrets} for host, own in environments_of_hosts.items()})
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _no_room(folder, error) from error
+        raise
+    return job
+
+
+def _environments(
+    request: RequestView,
+    hosts: list[Host],
+    devices: list[dict[str, str]],
+    python: Path,
+    processes: int,
+    given: Mapping[str, str],
+) -> dict[Host, dict[str, str]]:
+    """The environment of each host's boot; `given` is what the job file says of it."""
+    rendezvous = choose_rendezvous(request)
+    threads = share_threads(len(hosts) * processes, given)
+    return {
+        host: host_environment(
+            request,
+            host,
+            rendezvous,
+            python,
+            seen,
+            {**threads, **debugging_here(request, seen, given)},
+        )
+        for host, seen in zip(hosts, devices, strict=True)
+    }
+
+
+def _checkpoints_to_resume(plan: TrainingPlan, store: JobStore) -> Path | None:
+    """The checkpoints of the job to resume from, or None for a job that starts from nothing."""
+    name: str | None = (plan.job.get("checkpoint") or {}).get("resume_from")
+    if not name:
+        return None
+    checkpoints = store.home / name / "checkpoints"
+    if not store.holds(name) or not checkpoints.is_dir():
+        raise BackendError(
+            f"there is no local job {name} to resume from; there are: {store.known()}.",
+            "Give the name of a job that ran here in `checkpoint.resume_from`.",
+        )
+    # As on AWS: who asks to go on does not want to start at step 0.
+    if not any(files for _, _, files in os.walk(checkpoints)):
+        raise BackendError(
+            f"there is no checkpoint in {checkpoints} to resume from.",
+            "Launch the job file to start from the beginning; where it has `checkpoint.resume_from`, "
+            "correct that or leave it out.",
+        )
+    return checkpoints
+
+
+def _no_room(folder: Path, error: OSError) -> BackendError:
+    """The refusal of a job whose folder could not be made: a full disk, a read-only folder."""
+    return BackendError(
+        f"the local run cannot be prepared in {folder}: {error.strerror or error}"
+        f"{f' ({error.filename})' if error.filename else ''}.",
+        f"Free some of the disk, such as old runs in {folder.parent}, or launch from a folder that you may "
+        "write to.",
+    )
+
+
+HERE_VARIABLE: Final = "SLIPWAY_SECRETS_HERE"
+"""By which the boot knows that the values are in its environment already (`slipway/job_secrets.py`)."""
+
+
+def secrets_here(request: RequestView, variables: Variables | None = None) -> Mapping[str, str]:
+    """What the environment of a host's boot has besides, for the secrets that the job names.
+
+    The values are those of the launcher's own variables of the same names, of which a job file may have no
+    others than `${NAME}` may stand for; None is this process' environment by the usual rule. Raises
+    BackendError for those that are not set, or may not be had.
+    """
+    named = request.secrets
+    if not named:
+        return {}
+    given = variables or Variables(os.environ, allowed_variables(os.environ, None))
+    missing = [name for name in named if not given.values.get(name)]
+    if missing:
+        exports = " ".join(f"{name}=..." for name in missing)
+        raise BackendError(
+            f"{storage.SECRET_UNREADABLE.code} the job's secrets {', '.join(missing)} are not set here: a "
+            "local run takes them from the environment, not from Secrets Manager; nothing was started.",
+            f"Set them before the launch: export {exports}",
+        )
+    forbidden = [name for name in named if given.allowed is not None and name not in given.allowed]
+    if forbidden:
+        raise BackendError(
+            f"{storage.SECRET_UNREADABLE.code} the job's secrets {', '.join(forbidden)} are not taken from "
+            "the environment: in CI (the variable CI is set), or with --allow-env, a job file has only the "
+            "variables that it is given; nothing was started.",
+            "If the job may have them, add " + " ".join(f"--allow-env {name}" for name in forbidden) + ".",
+        )
+    return {HERE_VARIABLE: "1", **{name: given.values[name] for name in named}}
+
+
+@contextmanager
+def resumed_plan(folder: Path, request: Request) -> Iterator[tuple[TrainingPlan, dict[str, Path]]]:
+    """The plan of a request that goes on from an earlier job's, and the folders of its channels.
+
+    `folder` is the earlier job's. Its code is unpacked for as long as the context lasts. Raises BackendError
+    where that is gone.
+    """
+    data = hosts_of(folder, 1)[0].root / "input" / "data"
+    with scratch_folder("resume-") as scratch:
+        _unpack(data / RESERVED_CHANNEL / SOURCE_NAME, scratch)
+        view = RequestView(request)
+        plan = TrainingPlan(
+            job={
+                "name": str(view.name),
+                "checkpoint": {"resume_from": folder.name},
+                "distribution": {"processes_per_host": view.processes_per_host},
+            },
+            region=None,
+            request=request,
+            package=SourcePackage(_source(scratch, view.boot_options), ""),
+            findings=(),
+        )
+        inputs = {
+            channel.name: channel.resolve()
+            for channel in data.iterdir()
+            if channel.name != RESERVED_CHANNEL and channel.is_dir()
+        }
+        yield plan, inputs
+
+
+def _source(folder: Path, options: Mapping[str, str]) -> SourceTree:
+    """The code as the boot is told to start it."""
+    return read_source(
+        folder, options.get(ENTRY_POINT_OPTION, ""), requirements=options.get(REQUIREMENTS_OPTION)
+    )
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    try:
+        with open_regular(archive) as file, tarfile.open(fileobj=file) as packed:
+            packed.extractall(folder, filter="data")
+    except (OSError, tarfile.TarError) as error:
+        raise BackendError(
+            f"the code of the earlier job cannot be read from {archive}: {error}.",
+            "Launch its job file again, with --set checkpoint.resume_from=NAME.",
+        ) from error

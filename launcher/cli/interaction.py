@@ -1,0 +1,309 @@
+"""What commands take and ask: their shared options, questions, and a job followed at the terminal.
+
+Also how far the look into the account is, all on stderr, and what `--fix` would add.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from launcher.cli.output import OutputFormat, console, message
+from launcher.failure_modes.refusal import Refusal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from launcher.account.facts import FileSystem
+    from launcher.aws.clients import Clients
+    from launcher.backends.interface import Backend
+    from launcher.jobs.load_job import LoadedJob
+    from launcher.planning.request_view import RequestView
+    from launcher.planning.training_plan import TrainingPlan
+    from launcher.rules.live.check import MissingRule
+    from launcher.session.runs.diagnose_job import Check, Outcome
+    from launcher.session.runs.follow_job import Interrupted, LineChoice, Screen
+
+JobFile = Annotated[Path, Parameter(help="The job file.")]
+ClusterOption = Annotated[
+    str | None, Parameter(name="--cluster", help="Cluster to use instead of the job file's.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    Parameter(name="--set", negative="", help="Change a field: --set resources.instance_count=4"),
+]
+RunIdOption = Annotated[
+    str | None,
+    Parameter(
+        help="The run that this launch belongs to: the same job in the same run is launched once, from "
+        'whatever machine. In CI its own run by default; "" for none.'
+    ),
+]
+AllowEnvOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--allow-env",
+        negative="",
+        help="A variable that ${NAME} may stand for, and no others. Without it all; in CI none.",
+    ),
+]
+IgnoreOption = Annotated[
+    list[str] | None, Parameter(name="--ignore", negative="", help="Accept the findings of a code.")
+]
+OutputOption = Annotated[OutputFormat, Parameter(name="--output", help="What stdout gets.")]
+
+
+def read(
+    job_file: Path,
+    cluster: str | None,
+    overrides: Sequence[str] | None,
+    allow_env: Sequence[str] | None,
+) -> LoadedJob:
+    """The job file with what the options change."""
+    from launcher.session.prepare_plan import JobSource, read_job
+
+    return read_job(JobSource(job_file, cluster, overrides or (), allow_env))
+
+
+def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None, *, here: bool = False) -> TrainingPlan:
+    """The judged plan of a job, made without a call to AWS; `here` says that it is to run on this machine."""
+    from launcher.aws.session import session_region
+    from launcher.cli.output import read_code
+    from launcher.session.prepare_plan import prepare
+
+    code = read_code(loaded)
+    return prepare(loaded, session_region=session_region(), ignore=ignore or (), source=code, here=here)
+
+
+# Which lines of a followed job are shown: `--rank` and `--grep`, and what is shown without them.
+
+
+if TYPE_CHECKING:
+    Choose = Callable[[Callable[[], None]], LineChoice | None]
+
+FollowedRank = Annotated[
+    str | None,
+    Parameter(
+        name="--rank", help="Follow this global rank, or all; by default rank 0 and the errors of every rank."
+    ),
+]
+FollowedPattern = Annotated[
+    str | None,
+    Parameter(name="--grep", help="Follow the lines that match a regular expression, of every rank."),
+]
+
+_MOST_DIGITS = 8
+HIDDEN = "other ranks are hidden but for their errors: --rank all shows them, `launch logs` has all"
+
+
+def choose_lines(
+    view: RequestView | None, rank: str | None, grep: str | None, tell: Callable[[], None]
+) -> LineChoice | None:
+    """What chooses the lines of a job; None shows all. `tell` is called when other ranks are first hidden.
+
+    Raises Refusal for a rank that the job does not have, and for what is no regular expression.
+    """
+    from launcher.session.runs.read_job_lines import Digest, LogFilter, check_rank, compile_pattern
+
+    processes, hosts = (view.processes_per_host, view.hosts) if view is not None else (None, None)
+    if rank is None and grep is None:
+        return Digest(processes, processes * hosts if processes and hosts else None, tell)
+    pattern = compile_pattern(grep) if grep else None
+    number = _number(rank) if rank is not None and rank != "all" else None
+    if number is None and pattern is None:
+        return None
+    if number is not None:
+        check_rank(number, processes, hosts)
+    return LogFilter(rank=number, pattern=pattern, processes_per_host=processes)
+
+
+def _number(rank: str) -> int:
+    if not rank.isdecimal() or len(rank) > _MOST_DIGITS:
+        shown = rank if len(rank) <= _MOST_DIGITS else f"{rank[:_MOST_DIGITS]}…"
+        raise Refusal(f"--rank {shown} is not the number of a rank.", "Give a number from 0 on, or all.")
+    return int(rank)
+
+
+# A job followed at the terminal: until its end, or until the user leaves it alone or stops it.
+
+
+SECONDS_FOR_A_SECOND_THOUGHT = 3.0
+"""For so long after Ctrl-C, another one asks to stop the job."""
+
+_YES = ("y", "yes")
+
+Ended = TypeVar("Ended")
+"""What following a job to its end gives."""
+
+
+def attend(
+    backend: Backend,
+    name: str,
+    output: OutputFormat,
+    choose: Choose | None = None,
+    check: Check | None = None,
+) -> Outcome | None:
+    """Follow a job that runs elsewhere; None where the user left it with Ctrl-C.
+
+    `choose` makes what chooses the lines to show, all without it; it is given how to say that some are not.
+    `check` holds the diagnosis of a job that failed against its account.
+    """
+    from launcher.session.runs.follow_job import follow
+
+    return attend_with(backend, output, choose, partial(follow, backend, name, check=check))
+
+
+def attend_with(
+    backend: Backend,
+    output: OutputFormat,
+    choose: Choose | None,
+    follow: Callable[[Screen, LineChoice | None], Ended],
+) -> Ended | None:
+    """What `follow` returns of a job that runs elsewhere; None where the user left it with Ctrl-C."""
+    from launcher.cli.job_view import JobView
+    from launcher.session.runs.follow_job import Interrupted
+
+    try:
+        with JobView(screen_for(output)) as view:
+            return follow(view, choose(lambda: view.note(HIDDEN)) if choose is not None else None)
+    except Interrupted as interrupted:
+        leave(backend, interrupted)
+        return None
+
+
+def leave(backend: Backend, interrupted: Interrupted, pause: Callable[[float], None] = time.sleep) -> None:
+    """Say that the job goes on and how to come back; on a terminal a second Ctrl-C asks to stop it."""
+    leave_all([(backend, interrupted)], pause)
+
+
+def leave_all(
+    left: Sequence[tuple[Backend, Interrupted]], pause: Callable[[float], None] = time.sleep
+) -> None:
+    """The same for several jobs, which a second Ctrl-C asks to stop together."""
+    going = []
+    for backend, interrupted in left:
+        status = interrupted.status
+        if status is not None and status.state.is_final:
+            message(f"{interrupted.name} is {status.state}. {interrupted.remedy}")
+        else:
+            message(f"{interrupted.name} goes on. {interrupted.remedy}")
+            going.append((backend, interrupted.name))
+    if not going or not sys.stdin.isatty():
+        return
+    what = "the job" if len(going) == 1 else "them"
+    message(f"Press Ctrl-C again within {SECONDS_FOR_A_SECOND_THOUGHT:.0f} seconds to stop {what}.")
+    try:
+        pause(SECONDS_FOR_A_SECOND_THOUGHT)
+    except KeyboardInterrupt:
+        if confirmed(f"Stop {' and '.join(name for _, name in going)}?"):
+            for backend, name in going:
+                backend.stop(name)
+                message(f"{name} was asked to stop")
+
+
+def confirmed(question: str) -> bool:
+    """Ask on the terminal; anything but a yes is a no."""
+    try:
+        answer = console(stderr=True).input(f"{question} [y/N] ", markup=False)
+    except (KeyboardInterrupt, EOFError):
+        message("")
+        return False
+    return answer.strip().lower() in _YES
+
+
+def must_ask(yes: bool, output: OutputFormat) -> bool:
+    """Whether there is somebody to ask, and nothing that makes it needless."""
+    return not yes and output is OutputFormat.TEXT and sys.stdin.isatty()
+
+
+def screen_for(output: OutputFormat) -> Console:
+    """Where a job is shown: stdout belongs to the JSON document if one was asked for."""
+    return console(stderr=output is OutputFormat.JSON)
+
+
+# The live stage on a terminal, all on stderr: how far it is, and what `--fix` would add.
+
+
+_LINE_EVERY_SECONDS = 60
+
+
+class LiveView:
+    """Shows how far the look into the account is: a status that changes, or lines where none can.
+
+    Rich draws only on a terminal; a log gets one line at the start, and one a minute while waiting.
+    """
+
+    def __init__(self) -> None:
+        self._screen = console(stderr=True)
+        self._status = self._screen.status("looking at the account")
+        self._stack = ExitStack()
+        self._next_line = 0.0
+
+    def __enter__(self) -> LiveView:
+        if self._screen.is_terminal:
+            self._stack.enter_context(self._status)
+        else:
+            message("looking at the account")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def progress(self, answered: int, asked: int, waiting_for: str) -> None:
+        """Called after each answer of AWS."""
+        if self._screen.is_terminal:
+            waiting = f", waiting for {waiting_for}" if waiting_for else ""
+            self._status.update(f"looking at the account: {answered} of {asked} answers{waiting}")
+
+    def waiting(self, file_system: FileSystem, seconds: float) -> None:
+        """Called at each look at a file system that is being created."""
+        text = f"{file_system.id} is {file_system.lifecycle}, waiting for AVAILABLE ({seconds / 60:.0f} min)"
+        if self._screen.is_terminal:
+            self._status.update(text)
+        elif seconds >= self._next_line:
+            self._next_line = seconds + _LINE_EVERY_SECONDS
+            message(text)
+
+
+def offer_repairs(
+    rules: Mapping[str, Sequence[MissingRule]], region: str, clients: Clients, *, yes: bool
+) -> bool:
+    """Show the rules, group by group, ask, and add them; says whether any were.
+
+    Raises Refusal where there is nobody to ask, AwsRefusal where AWS refuses.
+    """
+    from launcher.session.account_checks import add_rules
+
+    if not rules:
+        message("--fix: no security group rule is missing")
+        return False
+    # All are shown before the first is added, so that a refusal leaves no half repair unseen.
+    for group_id, missing in rules.items():
+        message("\n".join([f"{group_id} lacks:", *(f"  {rule} ({rule.code})" for rule in missing)]))
+    if not yes and not sys.stdin.isatty():
+        raise Refusal(
+            "--fix asks before it changes a security group, and there is no terminal to ask on.",
+            "Add --yes to add the rules above, or run it in a terminal.",
+        )
+    chosen = [missing for group_id, missing in rules.items() if yes or _agreed(group_id, len(missing))]
+    for missing in chosen:
+        for rule, added in add_rules(missing, region, clients):
+            message(f"{rule.group_id}: {'added' if added else 'was there already'}: {rule}")
+    return bool(chosen)
+
+
+def _agreed(group_id: str, count: int) -> bool:
+    return confirmed(f"Add {count} rule{'s' if count > 1 else ''} to {group_id}?")

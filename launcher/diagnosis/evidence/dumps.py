@@ -1,0 +1,600 @@
+"""What dumps of single ranks hold: the collectives of PyTorch's flight recorder, and stacks of py-spy and
+faulthandler.
+
+`FileEvidence` is what any piece of evidence says. Files may be made to do harm: a pickle is read without
+running anything of it, and what is not as PyTorch writes it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any, NamedTuple
+
+from launcher.diagnosis.signs.ranks import RankState
+from launcher.diagnosis.signs.sightings import Sighting
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvidence:
+    """What was read of one file, or of all files of a job put together.
+
+    `rows` are what is known of ranks, `sightings` what points at a failure, `world_size` how many ranks the
+    job has; None is what nothing tells. `recordings` and `stacks` are what can only be judged beside those of
+    the other ranks (see `collect.combine_evidence`). `of_hosts` is what a host's own records say, of any
+    day (see `host_records.demote_untimely`). `unread` says what could not be read, and why; `has_lines` that
+    the file is to be read as a log as well.
+    """
+
+    rows: tuple[RankState, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    world_size: int | None = None
+    recordings: tuple[Recording, ...] = ()
+    stacks: tuple[RankStack, ...] = ()
+    of_hosts: tuple[Sighting, ...] = ()
+    unread: tuple[str, ...] = ()
+    has_lines: bool = False
+
+
+# Stacks of ranks as py-spy and faulthandler write them, and which ranks stand elsewhere than the others.
+#
+# `py-spy dump` (0.3 and 0.4) prints a process' id, command and threads, frames from the innermost on: `
+# step (train.py:8)`. CPython's faulthandler (3.8 to 3.14) prints `Thread 0x... (most recent call first):`
+# and ` File "train.py", line 8 in step`, the thread that dumps as `Current thread`.
+
+
+_LONGEST_LINE = 2000
+_DEEPEST = 200
+_MOST_THREADS = 4000
+
+_PYSPY_PROCESS = re.compile(r"^Process (?P<pid>\d{1,10}): (?P<command>.*)$")
+_PYSPY_THREAD = re.compile(r"^Thread (?P<id>\S{1,20}) \((?P<state>active|idle)[^)]{0,20}\)(?P<name>.*)$")
+_PYSPY_FRAME = re.compile(
+    r"^ {4,8}(?P<function>[^\s(][^(]{0,300}) \((?P<file>[^)]{1,500}):(?P<line>\d{1,9})\)$"
+)
+_FAULT_THREAD = re.compile(
+    r"^(?:Current t|T)hread 0x[0-9a-fA-F]{1,16}(?: \[[^\]]{0,100}\])? \(most recent call first\):"
+)
+_FAULT_FRAME = re.compile(
+    r'^ {2}File "(?P<file>[^"]{1,500})", line (?P<line>\d{1,9}|\?\?\?) in (?P<function>\S{1,300})'
+)
+_PREFIX = re.compile(r"^\[(?:rank|default)?(?P<rank>\d{1,7})\]:? ?")
+_RANK_OPTION = re.compile(r"(?:^|\s)(?:RANK=|--rank[= ]|rank )(?P<rank>\d{1,7})\b")
+_HEADING = re.compile(r"^(?:[=#*-]{1,20} ?)?[Rr]ank:? ?(?P<rank>\d{1,7})\b")
+
+_WAITING = (
+    ("torch/distributed/distributed_c10d.py", None),
+    ("torch/distributed/_functional_collectives.py", None),
+    ("torch/autograd/graph.py", "_engine_run_backward"),
+    ("torch/autograd/__init__.py", "backward"),
+    ("torch/cuda/__init__.py", "synchronize"),
+    ("torch/cuda/streams.py", "synchronize"),
+)
+"""Where a rank stands while it waits for others: the file's end, and the function where it matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankStack:
+    """Where the main thread of a rank is: its frames, the innermost first."""
+
+    rank: int
+    host: str | None
+    frames: tuple[CodeFrame, ...]
+
+    @property
+    def users(self) -> CodeFrame | None:
+        """The innermost frame of the user's code."""
+        return users_frame(self.frames)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands inside of PyTorch where one waits for other ranks."""
+        return any(
+            frame.file.replace("\\", "/").endswith(end) and name in (None, frame.function)
+            for frame in self.frames[:3]
+            for end, name in _WAITING
+        )
+
+
+def is_stack_dump(head: bytes) -> bool:
+    """Whether a file that begins with these bytes holds stacks of py-spy or faulthandler."""
+    if b"(most recent call first):" not in head and b"Process " not in head:
+        return False
+    lines = head.decode("utf-8", "replace").splitlines()
+    for line in lines:
+        text = _PREFIX.sub("", line)
+        if _FAULT_THREAD.match(text):
+            return True
+        if _PYSPY_PROCESS.match(text) and any(each.startswith(("Python v", "Thread ")) for each in lines):
+            return True
+    return False
+
+
+def read_stacks(text: str, rank: int | None, host: str | None = None) -> tuple[RankStack, ...]:
+    """The stacks of the main threads of the ranks in a file.
+
+    `rank` is whose file it is, by its name; where it holds several ranks, their lines, a heading or py-spy's
+    command tell them apart. What nobody is named for is left out.
+    """
+    found: dict[int, tuple[CodeFrame, ...]] = {}
+    for owner, threads in _processes(text, rank):
+        main = _main(threads)
+        if owner is not None and main:
+            found.setdefault(owner, main)
+    return tuple(RankStack(owner, host, frames) for owner, frames in sorted(found.items()))
+
+
+@dataclass(slots=True)
+class _Thread:
+    is_main: bool
+    frames: list[CodeFrame]
+
+
+def _processes(text: str, rank: int | None) -> Iterator[tuple[int | None, list[_Thread]]]:
+    """The threads of each process in their order, with the rank that is named for it."""
+    named = rank
+    by_owner: dict[int | None, list[_Thread]] = {}
+    for raw in text.splitlines():
+        line = raw[:_LONGEST_LINE].rstrip()
+        prefix = _PREFIX.match(line)
+        owner = named
+        if prefix is not None:
+            owner, line = int(prefix["rank"]), line[prefix.end() :]
+        elif (heading := _HEADING.match(line)) is not None:
+            named = int(heading["rank"])
+            continue
+        elif (process := _PYSPY_PROCESS.match(line)) is not None:
+            told = _RANK_OPTION.search(process["command"])
+            named = int(told["rank"]) if told else named
+            continue
+        threads = by_owner.setdefault(owner, [])
+        if (thread := _PYSPY_THREAD.match(line)) is not None:
+            threads.append(_Thread("MainThread" in thread["name"], []))
+        elif _FAULT_THREAD.match(line) is not None:
+            threads.append(_Thread(False, []))
+        elif threads and len(threads) < _MOST_THREADS and len(threads[-1].frames) < _DEEPEST:
+            frame = _PYSPY_FRAME.match(line) or _FAULT_FRAME.match(line)
+            if frame is not None:
+                number = int(frame["line"]) if frame["line"].isdigit() else 0
+                threads[-1].frames.append(CodeFrame(frame["file"], number, frame["function"]))
+    yield from by_owner.items()
+
+
+def _main(threads: Sequence[_Thread]) -> tuple[CodeFrame, ...]:
+    """The main thread's frames: the one that py-spy calls so, else the last with code of the user's, for
+    faulthandler writes the main thread last."""
+    for thread in threads:
+        if thread.is_main:
+            return tuple(thread.frames)
+    of_user = [thread for thread in threads if users_frame(thread.frames) is not None]
+    chosen = of_user or list(threads)
+    return tuple(chosen[-1].frames) if chosen else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The ranks that stand elsewhere than most, which are `usual`; each with where."""
+
+    odd: tuple[RankStack, ...]
+    usual: tuple[RankStack, ...]
+
+
+def find_elsewhere(stacks: Iterable[RankStack]) -> Elsewhere | None:
+    """Who stands elsewhere than the ranks that wait for others; None where that tells nothing.
+
+    Only where more ranks wait than do not: who does not is awaited. Where all wait, the few that wait at
+    another line than most.
+    """
+    every = sorted({each.rank: each for each in stacks}.values(), key=lambda each: each.rank)
+    inside = [each for each in every if each.waits]
+    outside = [each for each in every if not each.waits]
+    if inside and outside:
+        return Elsewhere(tuple(outside), tuple(inside)) if len(inside) > len(outside) else None
+    if outside:
+        return None
+    places: dict[CodeFrame | None, list[RankStack]] = {}
+    for each in inside:
+        places.setdefault(each.users, []).append(each)
+    usual = max(places.values(), key=len, default=[])
+    odd = [each for each in inside if each not in usual]
+    if not odd or len(odd) >= len(usual):
+        return None
+    return Elsewhere(tuple(odd), tuple(usual))
+
+
+# PyTorch's flight recorder: what one rank's dump says of its collectives.
+#
+# Both forms that PyTorch writes, pickle and JSON, of NCCL and of gloo, in the versions 1.x to 2.10 of torch
+# 2.2 to 2.13 (torch/csrc/distributed/c10d/FlightRecorder.hpp and its older places). What is not as PyTorch
+# writes it is refused, for whoever wrote the file may want to do harm.
+
+
+_MOST_RANKS = 1 << 20
+_LONGEST_NAME = 80
+_DIMENSIONS = 8
+_PEERS = re.compile(r"(?:send|recv) (?P<own>\d{1,6})(?:->|<-)(?P<peer>\d{1,6})")
+_RANK = re.compile(r"\d{1,7}")
+_SYNCHRONISING = ("all_", "_all_", "all", "reduce_scatter", "_reduce_scatter", "barrier")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOperation:
+    """A collective, send or receive that a rank has called.
+
+    `group` is its process group's name, with ` (p2p)` behind it for sends and receives, which are counted
+    apart; `number` counts them from 1. `sizes` are the tensors' that go in, `peer` is the other rank of the
+    group of a send or receive, `frame` the user's line that called it. `waits` says that it has not ended,
+    `completed` that it has and the recorder of a GPU saw it.
+    """
+
+    group: str
+    number: int
+    name: str
+    sizes: str
+    dtypes: str
+    waits: bool
+    completed: bool
+    peer: int | None = None
+    frame: CodeFrame | None = None
+    saving: bool = False
+    elements: int | None = None
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether it ends on no rank before all ranks of its group have entered it."""
+        return self.peer is None and self.name.startswith(_SYNCHRONISING)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What one rank's recorder knew: its collectives in their order, and the global ranks of the groups.
+
+    `last` is the number of the newest that it has called in each group, `ended` of the newest that ended on
+    its GPU. `has_all` says that sends and receives would be among them: gloo's recorder leaves them out.
+    """
+
+    rank: int
+    host: str | None
+    operations: tuple[RecordedOperation, ...]
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    last: Mapping[str, int] = field(default_factory=dict)
+    ended: Mapping[str, int] = field(default_factory=dict)
+    has_all: bool = True
+
+    @property
+    def waiting(self) -> tuple[RecordedOperation, ...]:
+        """The oldest operation of each group that has not ended."""
+        oldest: dict[str, RecordedOperation] = {}
+        for each in self.operations:
+            if each.waits and (each.group not in oldest or each.number < oldest[each.group].number):
+                oldest[each.group] = each
+        return tuple(oldest.values())
+
+
+def is_recording(head: bytes) -> bool:
+    """Whether a file that begins with these bytes may be a flight recorder's dump."""
+    if head[:1] == b"\x80":
+        return b"pg_config" in head or b"entries" in head or b"nccl_version" in head
+    return head.lstrip()[:1] == b"{" and (b'"pg_config"' in head or b'"collective_seq_id"' in head)
+
+
+def read_recording(content: bytes, rank: int, host: str | None = None) -> Recording:
+    """The recording of a rank.
+
+    Raises ValueError for what is none.
+    """
+    if len(content) > LARGEST:
+        raise ValueError(f"a dump of {len(content)} bytes, more than the {LARGEST} that are read")
+    try:
+        dump = read_plain_pickle(content) if content[:1] == b"\x80" else json.loads(content)
+    except RecursionError:
+        raise ValueError("not a flight recorder's dump: nested too deep") from None
+    entries = dump.get("entries", []) if isinstance(dump, dict) else None
+    if not isinstance(entries, list) or not (entries or "pg_config" in dump):
+        raise ValueError("not a flight recorder's dump: it has no entries")
+    try:
+        return _recording(dump, entries, rank, host)
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        raise ValueError(f"a flight recorder's entry cannot be read: {error!r:.200}") from None
+
+
+def _recording(
+    dump: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], rank: int, host: str | None
+) -> Recording:
+    operations, places = [], {}
+    for entry in entries:
+        operation = _operation(entry)
+        operations.append(operation)
+        if "pg_id" in entry:
+            places[operation.group.removesuffix(" (p2p)")] = str(entry["pg_id"])[:_LONGEST_NAME]
+    last: dict[str, int] = {}
+    ended: dict[str, int] = {}
+    for each in operations:
+        last[each.group] = max(each.number, last.get(each.group, 0))
+        if each.completed:
+            ended[each.group] = max(each.number, ended.get(each.group, 0))
+    status = dump.get("pg_status") or {}
+    for name, place in places.items():
+        known = status.get(place) or {}
+        if any(each.group == f"{name} (p2p)" for each in operations):
+            continue  # It counts both, one in the other.
+        done = int(known.get("last_completed_collective", 0))
+        if _is(entries, "nccl:") and done > 0:
+            ended[name] = max(done, ended.get(name, 0))
+    return Recording(
+        rank, host, tuple(operations), dict(_groups(dump)), last, ended, not _is(entries, "gloo:")
+    )
+
+
+def _is(entries: Sequence[Mapping[str, Any]], library: str) -> bool:
+    return any(str(entry["profiling_name"]).startswith(library) for entry in entries[:1])
+
+
+def _groups(dump: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The global ranks of the groups that have more than one, as far as the recorder knows them."""
+    for config in (dump.get("pg_config") or {}).values():
+        ranks = config.get("ranks", "")
+        if not isinstance(ranks, str):
+            ranks = ",".join(str(int(each)) for each in ranks)
+        found = sorted({int(each) for each in _RANK.findall(ranks)})
+        if found and found[-1] < _MOST_RANKS:
+            yield str(config.get("name", ""))[:_LONGEST_NAME], tuple(found)
+
+
+def _operation(entry: Mapping[str, Any]) -> RecordedOperation:
+    name = str(entry["profiling_name"])[:_LONGEST_NAME]
+    name = name.partition(":")[2] or name
+    peers = _PEERS.search(name)
+    p2p = bool(entry.get("is_p2p", peers is not None))
+    # Older recorders (torch 2.1 and 2.2) have a number in the group's place, and count all alike.
+    group = entry["process_group"] if "process_group" in entry else entry["pg_id"]
+    group = str(group[0] if isinstance(group, (tuple, list)) else group)[:_LONGEST_NAME]
+    counted = "p2p_seq_id" if p2p and "p2p_seq_id" in entry else "collective_seq_id"
+    number = int(entry[counted] if counted in entry else entry["seq_id"])
+    shapes = _shapes(entry.get("input_sizes"))
+    frames = [_frame(each) for each in entry.get("frames") or ()]
+    state = entry.get("state")
+    return RecordedOperation(
+        group=f"{group} (p2p)" if p2p else group,
+        number=number,
+        name=name,
+        sizes=" ".join(f"[{','.join(map(str, shape))}]" for shape in shapes),
+        dtypes=" ".join(str(each)[:20] for each in (entry.get("input_dtypes") or ())[:_DIMENSIONS]),
+        waits=not entry.get("retired", False) and state != "completed",
+        completed=state == "completed",
+        peer=int(peers["peer"]) if peers else None,
+        frame=users_frame(frames),
+        saving=is_saving(frames),
+        elements=_elements(shapes),
+    )
+
+
+def _frame(value: Mapping[str, Any]) -> CodeFrame:
+    return CodeFrame(str(value["filename"])[:500], int(value["line"]), str(value["name"])[:200])
+
+
+def _shapes(value: Any) -> list[list[int]]:
+    if not isinstance(value, (list, tuple)):
+        return []
+    shapes = [each for each in value[:_DIMENSIONS] if isinstance(each, (list, tuple))]
+    return [[each for each in shape[:_DIMENSIONS] if isinstance(each, int)] for shape in shapes]
+
+
+def _elements(shapes: Sequence[Sequence[int]]) -> int | None:
+    if not shapes:
+        return None
+    total = 0
+    for shape in shapes:
+        product = 1
+        for length in shape:
+            product *= length
+        total += product
+    return total if 0 <= total < 1 << 63 else None
+
+
+# Read a pickle of plain values that may have been made to do harm.
+#
+# A pickle is a program; Python's own reader runs it, with all the classes that it names. This one knows the
+# opcodes of None, numbers, texts, lists, tuples and dictionaries with texts for keys, and refuses any other
+# before anything is done with it. So what is read takes time and memory in proportion to its bytes: no
+# class is ever looked up, no place of the memo is far away, and no keys can be made to collide.
+
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a pickle that is read: 20,000 collectives with their stacks are some 30 MB."""
+
+_MOST_OPERATIONS = 16_000_000
+"""Of a recorder of 20,000 collectives with 20 frames each there are 3.5 million."""
+
+_MOST_CONTAINERS = 2_000_000
+"""Lists, dictionaries and tuples: one byte of a pickle makes some 60 bytes of them."""
+
+_LONGEST_NUMBER = 16
+"""Bytes of a whole number: times are nanoseconds in eight."""
+
+_INT, _SHORT, _LONG, _FLOAT = Struct("<i"), Struct("<H"), Struct("<Q"), Struct(">d")
+_UNSIGNED = Struct("<I")
+_CONSTANTS = {0x4E: None, 0x88: True, 0x89: False}
+_TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
+_TEXTS = {0x8C: 1, 0x58: 4, 0x8D: 8}
+"""Opcodes of texts, and of how many bytes their length is."""
+
+
+def read_plain_pickle(content: bytes) -> Any:
+    """The value of a pickle.
+
+    Raises ValueError for what is too large, torn, or holds anything but plain values.
+    """
+    if len(content) > LARGEST:
+        raise ValueError(f"a pickle of {len(content)} bytes, more than the {LARGEST} that are read")
+    try:
+        return _run(content)
+    except (IndexError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a pickle of plain values, or a torn one ({type(error).__name__})") from None
+    except Exception as error:
+        # struct.error is no ValueError.
+        raise ValueError(f"not a pickle of plain values, or a torn one ({error})") from None
+
+
+def _run(content: bytes) -> Any:
+    stack: list[Any] = []
+    marks: list[int] = []
+    memo: dict[int, Any] = {}
+    at, containers = 0, 0
+    for _ in range(_MOST_OPERATIONS):
+        code = content[at]
+        at += 1
+        if code == 0x68:  # BINGET
+            stack.append(memo[content[at]])
+            at += 1
+        elif code == 0x6A:  # LONG_BINGET
+            stack.append(memo[_UNSIGNED.unpack_from(content, at)[0]])
+            at += 4
+        elif code == 0x4B:  # BININT1
+            stack.append(content[at])
+            at += 1
+        elif code == 0x4D:  # BININT2
+            stack.append(_SHORT.unpack_from(content, at)[0])
+            at += 2
+        elif code == 0x28:  # MARK
+            marks.append(len(stack))
+        elif code == 0x75:  # SETITEMS
+            start = marks.pop()
+            _set_items(stack[start - 1], stack[start:])
+            del stack[start:]
+        elif code == 0x65:  # APPENDS
+            start = marks.pop()
+            _list(stack[start - 1]).extend(stack[start:])
+            del stack[start:]
+        elif code in (0x5D, 0x7D):  # EMPTY_LIST, EMPTY_DICT
+            stack.append([] if code == 0x5D else {})
+            containers += 1
+            if containers > _MOST_CONTAINERS:
+                break
+        elif code in _CONSTANTS:
+            stack.append(_CONSTANTS[code])
+        elif code in _TEXTS:
+            width = _TEXTS[code]
+            start = at + width
+            at = start + int.from_bytes(content[at:start], "little")
+            stack.append(str(_slice(content, start, at), "utf-8", "surrogatepass"))
+        elif code == 0x71:  # BINPUT
+            memo[content[at]] = stack[-1]
+            at += 1
+        elif code == 0x72:  # LONG_BINPUT
+            memo[_UNSIGNED.unpack_from(content, at)[0]] = stack[-1]
+            at += 4
+        elif code == 0x94:  # MEMOIZE
+            memo[len(memo)] = stack[-1]
+        elif code == 0x4A:  # BININT
+            stack.append(_INT.unpack_from(content, at)[0])
+            at += 4
+        elif code == 0x8A:  # LONG1
+            length = content[at]
+            if length > _LONGEST_NUMBER:
+                raise ValueError(f"a number of {length} bytes")
+            stack.append(int.from_bytes(_slice(content, at + 1, at + 1 + length), "little", signed=True))
+            at += 1 + length
+        elif code == 0x47:  # BINFLOAT
+            stack.append(_FLOAT.unpack_from(content, at)[0])
+            at += 8
+        elif code in _TUPLES or code in (0x74, 0x29):  # TUPLE, EMPTY_TUPLE
+            start = marks.pop() if code == 0x74 else _below(stack, _TUPLES.get(code, 0))
+            stack[start:] = [tuple(stack[start:])]
+            containers += 1
+            if containers > _MOST_CONTAINERS:
+                break
+        elif code == 0x61:  # APPEND
+            value = stack.pop()
+            _list(stack[-1]).append(value)
+        elif code == 0x73:  # SETITEM
+            start = _below(stack, 2)
+            _set_items(stack[start - 1], stack[start:])
+            del stack[start:]
+        elif code == 0x80:  # PROTO
+            at += 1
+        elif code == 0x95:  # FRAME
+            at += 8
+        elif code == 0x2E:  # STOP
+            if len(stack) != 1:
+                raise ValueError("more than one value")
+            return stack[0]
+        else:
+            raise ValueError(f"opcode {bytes([code])!r} is not of a plain value")
+    raise ValueError("more values in it than any recorder holds")
+
+
+def _slice(content: bytes, start: int, end: int) -> bytes:
+    if end > len(content):
+        raise ValueError("it ends early")
+    return content[start:end]
+
+
+def _below(stack: list[Any], count: int) -> int:
+    if len(stack) < count:
+        raise IndexError("stack")
+    return len(stack) - count
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError("not a list")
+    return value
+
+
+def _set_items(value: Any, items: list[Any]) -> None:
+    if type(value) is not dict or not all(type(key) is str for key in items[::2]):
+        raise TypeError("not a dictionary with texts for keys")
+    value.update(zip(items[::2], items[1::2], strict=True))
+
+
+class CodeFrame(NamedTuple):
+    """A line of a stack: its file as written, the number from 1, and the function."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        """Such as `train.py:88 in step`."""
+        return f"{self.file.replace(chr(92), '/').rpartition('/')[2]}:{self.line} in {self.function}"
+
+
+_OF_LIBRARIES = (
+    "site-packages/",
+    "dist-packages/",
+    "/lib/python3",
+    "/lib64/python3",
+    "<frozen ",
+    "<__array_function__",
+    "slipway.pyz/",
+    "/slipway/ranks/",
+    "torch/",
+)
+_SAVERS = ("save", "_save", "state_dict", "_state_dict")
+
+
+def users_frame(frames: Sequence[CodeFrame]) -> CodeFrame | None:
+    """The innermost frame that is of no library; `frames` begin with the innermost."""
+    return next((frame for frame in frames if is_users(frame)), None)
+
+
+def is_users(frame: CodeFrame) -> bool:
+    """Whether a frame is of the user's code: its file lies in no place of Python's or of packages."""
+    file = frame.file.replace("\\", "/")
+    if not file.endswith((".py", ".ipynb")) and not file.startswith("/"):
+        return False
+    return not any(part in file if part != "torch/" else file.startswith(part) for part in _OF_LIBRARIES)
+
+
+def is_saving(frames: Sequence[CodeFrame]) -> bool:
+    """Whether something is being saved, by the names of functions or PyTorch's distributed checkpoint."""
+    for frame in frames:
+        if "torch/distributed/checkpoint/" in frame.file or "state_dict" in frame.function:
+            return True
+        if "/torch/" not in frame.file and (frame.function.startswith(_SAVERS) or "_save" in frame.function):
+            return True
+    return False

@@ -1,0 +1,214 @@
+"""Python tracebacks, gathered from the lines of a stream: the exception and where it was raised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+HEADER = "Traceback (most recent call last):"
+BOX_END = "╰─"
+"""How rich ends its box around a traceback; the exception follows."""
+
+_MOST_LINES = 400
+_STRAY_LINES = 3
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S{1,200}))?')
+_OUTERMOST = ("<module>", "_wrap")
+"""The functions in which the stack of an exception begins that nobody caught: a script's, and that of
+torch.multiprocessing.spawn."""
+_EXCEPTION = re.compile(
+    r"^(?P<type>(?:[A-Za-z_]\w*+\.)*+"
+    r"(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Warning|Iteration|Refusal))\w++)(?::|$)"
+)
+_ANY_EXCEPTION = re.compile(
+    r"^(?!(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|NOTE)\b|\S{1,200}\.py: )"
+    r"(?P<type>(?:[A-Za-z_]\w*\.)++[A-Za-z_]\w*+|[A-Z]\w*+)(?::(?: |$)|$)"
+)
+"""Any name at the left margin that Python prints of a class. It names the module of all but its own, which
+begin with a capital: so `wandb: `, `srun: ` and the boot's `slipway: ` end no traceback."""
+
+_OF_ANOTHERS_STACK = re.compile(
+    r"^[\w.]{1,200}: {4,40}(?:(?:from|import|return|raise|await|yield|with) |[\w.]{1,200}(?: = |\())"
+)
+"""The name of an exception with a line of code behind it, indented as in a stack: two processes wrote into
+one another, and what this one raised for comes later."""
+
+_MARKS = re.compile(r"^[\s~^|]+$")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/(?P<package>\w+)|/(?P<torch>torch)/")
+_CODE = "/ml/code/"
+"""How the path of the user's code ends, below /opt and below a local run's folder alike."""
+
+_NOT_THE_USERS = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python\d|^<|/torch/(?:distributed|nn|utils|autograd|cuda|_)|/bin/\w+$"
+)
+FOLLOWS_FROM_ANOTHER = re.compile(
+    r"(?:^|\.)(?:ChildFailedError|Dist\w*Error|SignalException|CalledProcessError|KeyboardInterrupt|"
+    r"BrokenPipeError"
+    r"|ConnectionResetError|EOFError|ProcessExitedException|Rendezvous\w+|ExecuteUserScriptError|SystemExit)$"
+)
+
+
+class Frame(NamedTuple):
+    """One step of a traceback; `source` is the line of code, empty where it was not printed, and so is
+    `function`."""
+
+    file: str
+    line: str
+    source: str = ""
+    function: str = ""
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is in the user's own code, rather than in a library."""
+        return not _NOT_THE_USERS.search(self.file)
+
+    @property
+    def place(self) -> str:
+        """`file:line`, the file relative to the source folder."""
+        return f"{self.file.rpartition(_CODE)[2].removeprefix('./')}:{self.line}"
+
+    @property
+    def library(self) -> str:
+        """The package that it is in, or python for its own library."""
+        match = _LIBRARY.search(self.file)
+        return (match["package"] or match["torch"]) if match else "python"
+
+
+@dataclass(slots=True)
+class Traceback:
+    """A traceback in the making. `add` takes its lines, until one completes it."""
+
+    column: int
+    """Where the header began: what stands before it in the lines comes again in each."""
+    shape: str
+    box: bool = False
+    ignored: bool = False
+    """Whether Python says of it that it is ignored, as of one in a destructor."""
+    in_thread: bool = False
+    """Whether Python says that it ended a thread, other than the main one."""
+    lines: list[str] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    exception: str = ""
+    taken: int = 0
+    alone: bool = True
+    """Whether nothing stands before the header in its line."""
+    tells_where: bool = True
+    """Whether the last line is of the stack: the header, a place or what stands there. It says nothing of
+    what failed."""
+    _strays: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the exception was read, or is not going to be."""
+        return bool(self.exception) or self.taken > _MOST_LINES or self._strays > _STRAY_LINES
+
+    @property
+    def kind(self) -> str:
+        """The exception's type as printed, such as `torch.OutOfMemoryError`; empty where none was read."""
+        match = _ANY_EXCEPTION.match(self.exception)
+        return match["type"] if match else ""
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether nobody caught it, as far as the frames tell: the stack of what a program catches begins
+        where it was caught."""
+        return bool(self.frames) and not self.ignored and self.frames[0].function in _OUTERMOST
+
+    @property
+    def follows_from_another(self) -> bool:
+        """Whether such an exception only reports that something else failed."""
+        return bool(FOLLOWS_FROM_ANOTHER.search(self.kind))
+
+    @property
+    def place(self) -> str | None:
+        """`file:line` of the innermost frame in the user's own code, else of the innermost of all."""
+        if not self.frames:
+            return None
+        own = self._own()
+        return self.frames[-1 if own is None else own].place
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Where it happened: the user's innermost line first, the library's frames below it folded.
+
+        Without a frame of the user's, the last lines as they were printed.
+        """
+        own = self._own()
+        if own is None:
+            return tuple(self.lines)
+        frame, below = self.frames[own], self.frames[own + 1 :]
+        line = f"{frame.place}: {frame.source}" if frame.source else frame.place
+        return (line, fold_frames(below)) if below else (line,)
+
+    def _own(self) -> int | None:
+        """The number of the innermost frame in the user's own code."""
+        return next((n for n in reversed(range(len(self.frames))) if self.frames[n].is_users), None)
+
+    def add(self, text: str) -> None:
+        """Take the stream's next line, without its prefixes."""
+        self.taken += 1
+        text = self.uncovered(text)
+        self.tells_where = self.alone and not self._strays and _is_of_stack(text)
+        if match := _FRAME.match(text):
+            self.frames.append(Frame(match["file"], match["line"], function=match["function"] or ""))
+            self._strays = 0
+        elif self.frames and not self.frames[-1].source and text[:1] in (" ", "\t") and _is_source(text):
+            self.frames[-1] = self.frames[-1]._replace(source=text.strip())
+        if text[:1] in (" ", "\t", "") or text.startswith(("│", "╭")):
+            if text.strip():
+                self.lines = [*self.lines, text][-4:]
+            return
+        raised = _EXCEPTION.match(text) or (self.frames and not self.box and _ANY_EXCEPTION.match(text))
+        if raised and not _OF_ANOTHERS_STACK.match(text):
+            self.exception = text.strip()
+        else:
+            self._strays += 1 + (_STRAY_LINES if self.box else 0)
+
+    def uncovered(self, text: str) -> str:
+        """A line without what stands before the header as well, if it stands before this one."""
+        covered = self.column and prefix_shape(text[: self.column]) == self.shape
+        return text[self.column :] if covered else text
+
+
+def open_traceback(text: str) -> Traceback | None:
+    """The traceback that this line begins, to which the following lines are added; None for other lines."""
+    column = text.find(HEADER)
+    if column >= 0:
+        alone = not text[:column].strip()
+        return Traceback(column, prefix_shape(text[:column]), alone=alone, tells_where=alone)
+    if text.lstrip().startswith(BOX_END):
+        return Traceback(0, "", box=True, alone=False, tells_where=False)
+    return None
+
+
+def names_exception(text: str) -> bool:
+    """Whether a line says at its left margin what was raised."""
+    return _EXCEPTION.match(text) is not None
+
+
+def says_what_was_raised(text: str) -> bool:
+    """Whether a line below a stack names an exception, or any class with a message behind it."""
+    if names_exception(text):
+        return True
+    return ":" in text and bool(_ANY_EXCEPTION.match(text)) and not _OF_ANOTHERS_STACK.match(text)
+
+
+def fold_frames(frames: Sequence[Frame]) -> str:
+    """So many frames in these libraries, such as `... 7 frames in torch`."""
+    libraries = ", ".join(dict.fromkeys(frame.library for frame in frames))
+    return f"... {len(frames)} frame{'' if len(frames) == 1 else 's'} in {libraries}"
+
+
+def _is_of_stack(text: str) -> bool:
+    """Whether a line tells a place; in what is pasted exceptions are indented as well."""
+    return text[:1] in (" ", "\t", "") and not _EXCEPTION.match(text.lstrip())
+
+
+def _is_source(text: str) -> bool:
+    return bool(text.strip()) and not _MARKS.match(text)
+
+
+def prefix_shape(prefix: str) -> str:
+    """A prefix with its digits made alike, to know it again in the next line."""
+    return re.sub(r"\d", "0", prefix)

@@ -1,0 +1,492 @@
+"""What is known of each rank: the table that every kind of evidence fills, and what lines tell of single
+ranks.
+
+Where their collectives stand, how their processes ended, what came last, and on which host each runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from launcher.cluster.names import HOST_NAME
+from launcher.diagnosis.logs.lines import TAIL, Line, parse
+
+_LARGEST_WORLD = 65_536
+"""A larger world is a number that was misread."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveCall:
+    """A collective operation of a process group: its name, such as `ALLREDUCE`, the number that its group
+    counts it by (from 1), the group's name, and how many elements go in. None is what nothing tells."""
+
+    name: str
+    sequence: int | None = None
+    group: str | None = None
+    elements: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """A rank as the evidence shows it last; None is what nothing tells.
+
+    `rank` is global. `last_output` is in seconds since the epoch and `step` is the script's own count.
+    `enqueued` and `completed` are the last collectives that it called and that ended; `exit` is how its
+    process ended, such as `exit code 1` or `SIGKILL`; `state` is what its process does, such as `stopped`;
+    `frame` is the innermost frame of the user's code, such as `train.py:88 in step`.
+    """
+
+    rank: int
+    host: str | None = None
+    last_output: float | None = None
+    step: int | None = None
+    enqueued: CollectiveCall | None = None
+    completed: CollectiveCall | None = None
+    exit: str | None = None
+    state: str | None = None
+    frame: str | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was read of the rank."""
+        return self == RankState(self.rank)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as the JSON of `launch diagnose` has it."""
+        return asdict(self)
+
+
+def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
+    """One row a rank, in the order of the ranks: what later rows tell goes before what earlier ones told."""
+    table: dict[int, RankState] = {}
+    for row in rows:
+        known = table.get(row.rank)
+        table[row.rank] = row if known is None else _newer_over(known, row)
+    return tuple(table[rank] for rank in sorted(table))
+
+
+NOT_LATELY = f"not in the last {TAIL} lines"
+"""The state of a rank of which nothing is known, where only last lines were looked at for ranks."""
+
+
+def with_the_silent(
+    table: tuple[RankState, ...], world_size: int, *, whole: bool = True
+) -> tuple[RankState, ...]:
+    """The table with a row for each rank of the world of which nothing was read; empty stays empty.
+
+    Such a row is bare where the `whole` logs were looked at for ranks. Else it may have printed before.
+    """
+    if not table or world_size > _LARGEST_WORLD:
+        return table
+    state = None if whole else NOT_LATELY
+    known = {row.rank for row in table}
+    return table_of(
+        [*(RankState(rank, state=state) for rank in range(world_size) if rank not in known), *table]
+    )
+
+
+def _newer_over(known: RankState, newer: RankState) -> RankState:
+    told = {each.name: value for each in fields(newer) if (value := getattr(newer, each.name)) is not None}
+    return replace(known, **told)
+
+
+# The global rank of who is known only by a place: a host, and a local rank on it.
+#
+# torchrun marks lines with local ranks (`[default3]:`) and names its folders by them. Which global rank
+# that is follows where the ranks of a host are known to be consecutive from a number on: from another rank
+# of the same host, from what torchrun says of its rendezvous (torch/distributed/elastic/agent/server/api.py
+# of PyTorch 1.9 to 2.13, at LOGLEVEL=INFO), from the command that started it, from the plan. Where none of
+# these tells, or two of them disagree, nobody is named. Of lines of a host that nothing names those of
+# several may be mixed, so there only a world that one host holds tells anything.
+
+
+PLACE_LITERALS = ("global_ranks=[", "global_world_sizes=[", "--node_rank", "--node-rank")
+"""Lower-case parts of lines that tell it and that no row of the signatures has."""
+
+_MOST_PLACES = 100_000
+_GLOBAL_RANKS = re.compile(r"^\s*global_ranks=\[(?P<first>\d{1,6})[\],]")
+_NODE = re.compile(r"--node[_-]rank[= ](?P<value>\d{1,5})(?!\S)")
+_EACH = re.compile(r"--nproc[_-]per[_-]node[= ](?P<value>\d{1,4})(?!\S)")
+_DYNAMIC = re.compile(r"--rdzv[_-]backend[= ](?!static)")
+"""A rendezvous that numbers the hosts itself, whatever their commands say."""
+
+
+class HostRanks:
+    """What the lines of one stream tell of the ranks of hosts."""
+
+    def __init__(self) -> None:
+        self.told: dict[tuple[str, int], set[int]] = {}
+        """The global ranks of a local rank of a host."""
+        self.named: set[str] = set()
+        """The hosts among them by which lines are known: no other's are mixed with theirs."""
+
+    def read(self, line: Line, host: str) -> None:
+        """Take what torchrun, or the command that started it, says of a whole host."""
+        text = line.text
+        if ranks := _GLOBAL_RANKS.match(text):
+            # The local ranks of a host count from 0.
+            self.placed(int(ranks["first"]), host, 0, named=is_named(line, host))
+        elif (node := _NODE.search(text)) and (each := _EACH.search(text)) and not _DYNAMIC.search(text):
+            self.placed(int(node["value"]) * int(each["value"]), host, 0, named=is_named(line, host))
+
+    def placed(self, rank: int, host: str, local: int, *, named: bool) -> None:
+        """A rank is that local rank of a host; `named` is whether all lines of that name are this host's."""
+        if len(self.told) < _MOST_PLACES:
+            self.told.setdefault((host, local), set()).add(rank)
+            if named:
+                self.named.add(host)
+
+
+class RankPlaces:
+    """Tells global ranks by places; until it is settled by the plan alone.
+
+    `processes_per_host` is the plan's, by which the ranks of `algo-2` follow those of `algo-1`; None where
+    there is no plan.
+    """
+
+    def __init__(self, processes_per_host: int | None = None) -> None:
+        self._processes_per_host = processes_per_host
+        self._alone = False
+        self._highest = -1
+        self._hosts: set[str] = set()
+        self._exact: dict[tuple[str, int], set[int]] = {}
+        self._first: dict[str, set[int]] = {}
+
+    def met(self, host: str, local: int) -> None:
+        """A line of that local rank of a host was read."""
+        self._highest = max(self._highest, local)
+        if len(self._hosts) < _MOST_PLACES:
+            self._hosts.add(host)
+
+    def settle(
+        self, streams: Iterable[HostRanks], processes_per_host: int | None, said: int, seen: int
+    ) -> None:
+        """All lines have been read: `processes_per_host` are those that the boot says, `said` is the world
+        that the ranks say they are in, `seen` the largest that any other line tells of, 0 for none."""
+        self._processes_per_host = self._processes_per_host or processes_per_host
+        self._alone = len(self._hosts) == 1 and 0 < said == self._highest + 1 and seen <= said
+        for lines in streams:
+            for (host, local), ranks in lines.told.items():
+                self._exact.setdefault((host, local), set()).update(ranks)
+                if host in lines.named:
+                    self._first.setdefault(host, set()).update(rank - local for rank in ranks)
+
+    def exact(self, host: str, local: int) -> int | None:
+        """The rank that lines name for this very place, where all of them agree."""
+        ranks = self._exact.get((host, local), set())
+        return next(iter(ranks)) if len(ranks) == 1 else None
+
+    def rank_of(self, host: str, local: int) -> int | None:
+        """The rank at a place, where all that tells of it agrees."""
+        ranks = set(self._answers(host, local))
+        return ranks.pop() if len(ranks) == 1 and min(ranks) >= 0 else None
+
+    def placed(self, line: Line, host: str) -> Line:
+        """The line with its global rank, where its place tells it; `host` is that of its stream."""
+        if line.rank is not None or line.local_rank is None:
+            return line
+        rank = self.rank_of(line.host or host, line.local_rank)
+        return line if rank is None else replace(line, rank=rank)
+
+    def _answers(self, host: str, local: int) -> Iterator[int]:
+        for first in self._first.get(host, ()):
+            yield first + local
+        each, number = self._processes_per_host, HOST_NAME.fullmatch(host)
+        if each is not None and number is not None and local < each:
+            yield (int(number[1]) - 1) * each + local
+        if self._alone:
+            yield local
+
+
+def is_named(line: Line, host: str) -> bool:
+    """Whether a host is one that a line's prefix names, or SageMaker; else it may be the name of a file."""
+    return line.host is not None or HOST_NAME.fullmatch(host) is not None
+
+
+# What lines tell of single ranks: where their collectives stand, how their processes ended, what came last.
+#
+# Texts: ProcessGroupNCCL.cpp of PyTorch 1.13 to 2.13; torchrun's table of failures
+# (torch/distributed/elastic/multiprocessing/errors/__init__.py); NCCL's init.cc; srun.
+
+
+RANK_LITERALS = ("last enqueued", "(local_rank: ", " nranks ", "srun: error: ", *PLACE_LITERALS)
+"""Lower-case parts of such lines that no row of the signatures has."""
+
+NUMBER_LITERALS = ("last enqueued", " nranks ")
+"""Those of them that tell nothing but numbers (see `places_of_numbers`)."""
+
+_MOST_RANKS = 100_000
+COLLECTIVE_LITERALS = ("WorkNCCL(", "ast enqueued ", "watchdog at work", "Timeout at ")
+"""Parts of the lines that tell where a rank stands in its collectives."""
+
+_WORK = re.compile(
+    r"WorkNCCL\((?:SeqNum=(?P<sequence>\d{1,18}), )?OpType=(?P<operation>\w{1,80})"
+    r"(?:, \w{1,40}=[^,()]{0,80}){0,4}?(?:, NumelIn=(?P<elements>\d{1,18}))?"
+)
+_AT_WORK = re.compile(r"(?:watchdog at work(?: sequence id)?|Timeout at NCCL work): (?P<sequence>\d{1,18})")
+_NAMED = re.compile(r"Timeout at collective: (?P<operation>\w{1,80}), #(?P<sequence>\d{1,18})")
+_LAST = re.compile(
+    r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), "
+    r"last completed (?:NCCL )?work: (?P<completed>-?\d{1,18})"
+)
+_GROUP = re.compile(
+    r"\[PG (?:ID )?(?P<id>\w{1,40})(?: PG GUID \w{1,40}(?:\((?P<name>[^()]{1,80})\))?)? "
+    r"Rank (?P<rank>\d{1,6})\]"
+)
+_ALONE = re.compile(r"\[Rank (?P<rank>\d{1,6})\]|\bRank (?P<bare>\d{1,6})\] ")
+_BEGINNING = 200
+_MOST_PENDING = 100
+"""Collectives of one process group that may have timed out together; those further apart are of several."""
+
+_ENTRY = re.compile(r"^\s*rank\s*:\s*(?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,6})\)")
+_CODE = re.compile(r"^\s*exitcode\s*:\s*(?P<code>-?\d{1,4})\b")
+_SIGNALS: Mapping[int, str] = {
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+}
+_TASKS = re.compile(r"^srun: error: \S{1,100}: tasks? (?:[\d,-]{1,4000}[,-])?(?P<last>\d{1,7}): ")
+"""srun lists the tasks of a host in rising order."""
+_COMMUNICATOR = re.compile(r"\bcomm 0x[\da-f]{1,16} rank \d{1,6} nranks (?P<size>\d{1,6})\b")
+_WORLD = re.compile(r"^\s*global_world_sizes=\[(?P<size>\d{1,6})[\],]")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Where a rank stands in the collectives of a process group, as its watchdog says it.
+
+    `sequence` is the one that it waits in, `enqueued` the last that it called and `completed` the last that
+    ended; `group` is the name of the process group, None for that of all ranks.
+    """
+
+    rank: int
+    group: str | None
+    operation: str | None = None
+    sequence: int | None = None
+    enqueued: int | None = None
+    completed: int | None = None
+    elements: int | None = None
+
+    @property
+    def position(self) -> int | None:
+        """How far the rank came, to be compared within the group."""
+        told = [each for each in (self.sequence, self.enqueued) if each is not None]
+        return min(told, default=None)
+
+
+class RankLines:
+    """Gathers what the lines of one stream tell of ranks."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, str | None], Waiting] = {}
+        self._rows: dict[int, RankState] = {}
+        self.of_hosts = HostRanks()
+        self._seen: dict[int, tuple[str | None, float | None, int | None]] = {}
+        """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
+        self._groups_unnamed = False
+        self.world_size = 0
+        """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
+        self.tasks = 0
+        """The tasks of the step, by the largest number that srun names; 0 where it names none."""
+
+    def read(self, line: Line, host: str, following: Sequence[str] = ()) -> None:
+        """Take a line into account that may tell of a collective or of the end of a process."""
+        text = line.text
+        if entry := _ENTRY.match(text):
+            named = is_named(line, host)
+            self.of_hosts.placed(int(entry["rank"]), host, int(entry["local"]), named=named)
+            self._ended(int(entry["rank"]), following)
+        elif any(part in text for part in COLLECTIVE_LITERALS):
+            self._at_collective(line, host)
+        elif (size := _COMMUNICATOR.search(text)) or (size := _WORLD.match(text)):
+            self.world_size = max(self.world_size, int(size["size"]))
+        elif tasks := _TASKS.match(text):
+            self.tasks = max(self.tasks, int(tasks["last"]) + 1)
+        elif any(part in text for part in PLACE_LITERALS):
+            self.of_hosts.read(line, host)
+
+    def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
+        """A rank printed something, in the order of the lines; `step` where it is one of its steps."""
+        old = self._seen.get(rank)
+        if old is None:
+            if len(self._seen) < _MOST_RANKS:
+                self._seen[rank] = (host or None, time, step)
+            return
+        self._seen[rank] = (
+            host or old[0],
+            old[1] if time is None else time,
+            old[2] if step is None else step,
+        )
+
+    def is_settled(self, line: Line) -> bool:
+        """Whether a line tells of a collective and others like it tell nothing more of its rank, whatever the
+        number: of each rank and group counts what came first, and whether their numbers are far apart."""
+        if not self._waiting or not any(part in line.text for part in COLLECTIVE_LITERALS):
+            return False
+        group, rank = group_and_rank(line)
+        known = None if rank is None else self._waiting.get((rank, group))
+        if known is None or known.sequence is None:
+            return False
+        work = _WORK.search(line.text)
+        if work is not None and known.operation is None:
+            return False
+        if work is not None and known.elements is None and work["elements"] is not None:
+            return False
+        return self._groups_unnamed or _GROUP.search(line.text) is not None
+
+    def rows(self) -> tuple[RankState, ...]:
+        """What is known of each rank but for its collectives."""
+        for rank, (host, time, step) in self._seen.items():
+            self._put(RankState(rank, host=host, last_output=time, step=step))
+        self._seen.clear()
+        return tuple(self._rows.values())
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Where the ranks stand, one row for each rank and group.
+
+        Before torch 2.2 no line names its group: where a rank tells of places far apart, those are of several
+        groups, in which nobody knows who counts as what.
+        """
+        rows = self._waiting.values()
+        return tuple(row for row in rows if row.group is not None or not self._groups_unnamed)
+
+    def forget(self) -> None:
+        """The ranks were started again."""
+        self._waiting.clear()
+        self._groups_unnamed = False
+        self.of_hosts = HostRanks()
+        self._rows = {
+            rank: replace(row, exit=None, enqueued=None, completed=None) for rank, row in self._rows.items()
+        }
+
+    def _at_collective(self, line: Line, host: str) -> None:
+        text = line.text
+        found = _WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text)
+        last = _LAST.search(text)
+        if found is None and last is None:
+            return
+        group, rank = group_and_rank(line)
+        if rank is None:
+            return
+        named = found.groupdict() if found else {}
+        row = Waiting(
+            rank,
+            group,
+            operation=named.get("operation"),
+            sequence=_number(named.get("sequence")),
+            elements=_number(named.get("elements")),
+            enqueued=_number(last["enqueued"]) if last else None,
+            completed=_number(last["completed"]) if last else None,
+        )
+        known = self._waiting.get((rank, group))
+        if known is None and len(self._waiting) >= _MOST_RANKS:
+            return
+        if known is not None and None not in (known.sequence, row.sequence) and _GROUP.search(text) is None:
+            self._groups_unnamed |= abs((row.sequence or 0) - (known.sequence or 0)) > _MOST_PENDING
+        # A rank waits in the first collective that it names; later ones fail because of it.
+        self._waiting[rank, group] = row if known is None else _merged(known, row)
+        if host:
+            self._put(RankState(rank, host=host))
+
+    def _ended(self, rank: int, following: Sequence[str]) -> None:
+        for text in following[:2]:
+            if code := _CODE.match(parse(text).text):
+                self._put(RankState(rank, exit=exit_in_words(int(code["code"]))))
+                return
+
+    def _put(self, row: RankState) -> None:
+        if row.rank in self._rows:
+            self._rows[row.rank] = table_of([self._rows[row.rank], row])[0]
+        elif len(self._rows) < _MOST_RANKS:
+            self._rows[row.rank] = row
+
+
+def places_of_numbers(text: str) -> tuple[tuple[int, int], ...] | None:
+    """Where a line has the numbers that tell more each time: with the same there, and from the same rank, it
+    tells nothing again. None where it may tell something else of ranks.
+
+    `RankLines.read` is the one that reads all this: of a collective it keeps what came first.
+    """
+    if any(part in text for part in COLLECTIVE_LITERALS):
+        found = _WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text)
+        return (found.span("sequence"),) if found is not None and found["sequence"] else ()
+    if size := _COMMUNICATOR.search(text):
+        return (size.span("size"),)
+    return None if any(part in text.lower() for part in NUMBER_LITERALS) else ()
+
+
+def merge_rank_lines(
+    streams: Mapping[str, RankLines],
+) -> tuple[tuple[Waiting, ...], tuple[RankState, ...], int]:
+    """Where the ranks of all streams stand, the table of ranks, and how many of them NCCL tells of.
+
+    Of several groups of a rank the table has that of all ranks.
+    """
+    waiting: dict[tuple[int, str], Waiting] = {}
+    rows: list[RankState] = []
+    for _, lines in sorted(streams.items()):
+        rows += lines.rows()
+        for each in lines.waiting():
+            key = (each.rank, each.group or "")
+            waiting[key] = _merged(waiting[key], each) if key in waiting else each
+    order = sorted(waiting.values(), key=lambda each: (each.group is None, each.group or ""))
+    table = table_of([*rows, *(_row(each) for each in order)])
+    size = max((lines.world_size for lines in streams.values()), default=0)
+    return tuple(each for _, each in sorted(waiting.items())), table, size
+
+
+def exit_in_words(code: int) -> str:
+    """An exit status as Python's subprocess has it, such as `exit code 1`, or `SIGKILL` for -9."""
+    return _SIGNALS.get(-code, f"signal {-code}") if code < 0 else f"exit code {code}"
+
+
+def group_and_rank(line: Line) -> tuple[str | None, int | None]:
+    """The process group that a line speaks of, None for that of all ranks, and the global rank of its writer.
+
+    In other groups ranks are counted anew: without a prefix nobody knows which one writes.
+    """
+    group = _GROUP.search(line.text, 0, _BEGINNING)
+    if group is None:
+        alone = _ALONE.search(line.text, 0, _BEGINNING)
+        return None, line.rank if line.rank is not None or alone is None else int(alone[1] or alone[2])
+    of_all = group["name"] == "default_pg" if group["name"] else group["id"] in ("0", "default_pg")
+    name = None if of_all else group["name"] or f"PG {group['id']}"
+    if line.rank is not None:
+        return name, line.rank
+    return name, int(group["rank"]) if of_all else None
+
+
+def _merged(known: Waiting, newer: Waiting) -> Waiting:
+    return replace(
+        known,
+        operation=known.operation or (newer.operation if newer.sequence in (None, known.sequence) else None),
+        sequence=newer.sequence if known.sequence is None else known.sequence,
+        enqueued=newer.enqueued if known.enqueued is None else known.enqueued,
+        completed=newer.completed if known.completed is None else known.completed,
+        elements=newer.elements if known.elements is None else known.elements,
+    )
+
+
+def _row(waiting: Waiting) -> RankState:
+    last = waiting.enqueued if waiting.enqueued is not None else waiting.sequence
+    name = waiting.operation if last == waiting.sequence and waiting.operation else "collective"
+    enqueued = (
+        None
+        if last is None
+        else CollectiveCall(name, last, waiting.group, waiting.elements if name != "collective" else None)
+    )
+    completed = (
+        None if waiting.completed is None else CollectiveCall("collective", waiting.completed, waiting.group)
+    )
+    return RankState(waiting.rank, enqueued=enqueued, completed=completed)
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -1,0 +1,298 @@
+"""What a job's hosts cost: the price of one times the hosts and the time, in words.
+
+The words say what the price is: a list price of SageMaker, of the job's region or of another, or an estimate
+from EC2's, and of which day. What is not known is said to be.
+
+`prices.json` holds list prices of SageMaker, `ec2_prices.json` EC2's of the same machines, each with its
+region and date. For hosts with accelerators SageMaker asks a multiple of EC2's price, the same for all of a
+kind wherever both prices of a region are known. So a price of EC2's times that multiple stands in where
+SageMaker's own is not known, and says that it is an estimate.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from launcher.facts import read_data_file
+from launcher.planning.request_view import RequestView
+from launcher.text.values import exact_duration
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What the hosts cost on demand, in US dollars, without storage, traffic, discounts and taxes.
+
+    `per_hour` counts all hosts, and in a search over hyperparameters those of all jobs that run at a
+    time. `at_limit` is for all hosts for the whole MaxRuntimeInSeconds, which bounds all attempts of
+    the service together (SageMaker API reference, StoppingCondition), and for all jobs of a search.
+    `price_date` is the date of the price, `price_region` the region that has it. With `spot` the bill
+    is lower; by how much is not known before. `estimated_by` is set where SageMaker's price is not known:
+    the multiple by which it is estimated from EC2's, of that region and day.
+    """
+
+    per_hour: float
+    at_limit: float
+    price_date: datetime.date
+    price_region: str
+    spot: bool = False
+    estimated_by: Multiple | None = None
+
+
+def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | None:
+    """The estimate for a CreateTrainingJob or CreateHyperParameterTuningJob request.
+
+    `region` is where it goes, None where that is not known. The result is None where no price of the
+    instance type is known or can be estimated in any region. Of several types, among which the service
+    chooses, it is the estimate for the dearest.
+    """
+    prices = [host_price(each, region) for each in request.instance_types]
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
+        return None
+    price = max(known, key=lambda each: each.usd_per_hour)
+    per_job = price.usd_per_hour * (request.hosts or 1)
+    per_hour = per_job * request.jobs_at_once
+    at_limit = per_job * request.max_runtime_seconds / 3600
+    if request.search is not None:
+        at_limit *= request.search.jobs
+        if request.search.max_seconds is not None:
+            at_limit = min(at_limit, per_hour * request.search.max_seconds / 3600)
+    return CostEstimate(
+        per_hour, at_limit, price.as_of, price.region, spot=request.is_spot, estimated_by=price.estimated_by
+    )
+
+
+def cost_in_words(request: RequestView, region: str | None) -> str:
+    """The estimate in one line, with the date and region of its price; also where there is no price.
+
+    `region` is where the request goes, None where that is not known.
+    """
+    estimate = estimate_cost(request, region)
+    if request.training_plan is not None:
+        return f"paid up front with the training plan{_on_demand_in_words(estimate)}"
+    if estimate is None:
+        unpriced = _type_without_price(request, region) or "such hosts"
+        return (
+            f"unknown: the price table of {table_date()} has no {unpriced}; "
+            "see aws.amazon.com/sagemaker/ai/pricing"
+        )
+    figures = (
+        f"{_hourly_in_words(estimate)} an hour, up to {_usd(estimate.at_limit)} {_limit_in_words(request)}"
+    )
+    if estimate.spot:
+        figures = f"at most {figures}: the on-demand price, {_SPOT}"
+    dearest = ", the dearest of its types" if len(request.instance_types) > 1 else ""
+    return (
+        f"{figures} ({_price_in_words(estimate, region)}{dearest}; hosts alone{_warm_pool_in_words(request)})"
+    )
+
+
+def part_cost_in_words(request: RequestView, region: str | None, part: float) -> str | None:
+    """What a part (0 to 1) of the hosts costs an hour, in one phrase with the price's date and region.
+
+    None where the table has no price, and for a training plan, which is paid for whole.
+    """
+    estimate = estimate_cost(request, region)
+    if estimate is None or request.training_plan is not None:
+        return None
+    most, spot = ("at most ", f"; {_SPOT}") if estimate.spot else ("", "")
+    return (
+        f"{most}{_usd(estimate.per_hour * part)} of {_hourly_in_words(estimate)} an hour "
+        f"({_price_in_words(estimate, region)}{spot})"
+    )
+
+
+_SPOT: Final = "that of spot varies below it"
+
+
+def _hourly_in_words(estimate: CostEstimate) -> str:
+    return f"{'about ' if estimate.estimated_by else ''}{_usd(estimate.per_hour)}"
+
+
+def _type_without_price(request: RequestView, region: str | None) -> str | None:
+    return next((each for each in request.instance_types if host_price(each, region) is None), None)
+
+
+def _limit_in_words(request: RequestView) -> str:
+    """What the second figure is for."""
+    each, search = exact_duration(request.max_runtime_seconds), request.search
+    if search is None:
+        return f"in {each}"
+    within = f", {exact_duration(search.max_seconds)} in all" if search.max_seconds is not None else ""
+    return f"for {search.jobs} jobs of {each}, {search.parallel} at a time{within}"
+
+
+def _price_in_words(estimate: CostEstimate, region: str | None) -> str:
+    price = f"list price of {estimate.price_region}, {estimate.price_date}"
+    if estimate.estimated_by is not None:
+        price = (
+            f"estimated: EC2's price of {estimate.price_region}, {estimate.price_date}, "
+            f"times {_multiple_in_words(estimate.estimated_by)}"
+        )
+    if region == estimate.price_region:
+        return price
+    return f"{price}; {region or 'the region of the job'} may have another"
+
+
+def _multiple_in_words(multiple: Multiple) -> str:
+    return (
+        f"{multiple.times:g}, as SageMaker asks in all {multiple.pairs} cases of "
+        f"{', '.join(multiple.families)} where both prices are known"
+    )
+
+
+def _on_demand_in_words(estimate: CostEstimate | None) -> str:
+    if estimate is None:
+        return ""
+    source = "estimated from EC2's, " if estimate.estimated_by else ""
+    origin = f"{source}{estimate.price_region}, {estimate.price_date}"
+    return f" (on demand {_hourly_in_words(estimate)} an hour, {origin})"
+
+
+def _warm_pool_in_words(request: RequestView) -> str:
+    """A warm pool is billed like the job that it waits for (developer guide, train-warm-pools)."""
+    seconds = request.keep_alive_seconds
+    return f", without {exact_duration(seconds)} of warm pool" if seconds else ""
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:,.2f} USD"
+
+
+# What an hour of one host costs on demand.
+
+
+PRICE_TOLERANCE: Final = 0.005
+"""By how much a known pair of prices may differ from the multiple of its kind; list prices are rounded."""
+
+_KINDS: Final = {
+    "p4": "P and Trainium",
+    "p5": "P and Trainium",
+    "p6": "P and Trainium",
+    "trn": "P and Trainium",
+    "g": "G",
+}
+"""Families by how their names begin. Others have no known pair of prices (P2, P3), so no estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Multiple:
+    """How many times EC2's price SageMaker asks for a kind of host.
+
+    `pairs` is how many hosts and regions it is known from, `families` which families these are of.
+    """
+
+    times: float
+    pairs: int
+    families: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostPrice:
+    """US dollars for one host and hour on demand, in a region, as of a day.
+
+    `estimated_by` is None for a list price of SageMaker; for an estimate the multiple by which it was made
+    of EC2's price, whose region and day it has.
+    """
+
+    usd_per_hour: float
+    as_of: datetime.date
+    region: str
+    estimated_by: Multiple | None = None
+
+
+def host_price(instance_type: str | None, region: str | None) -> HostPrice | None:
+    """The price of an instance type (`ml.`) in a region, None where nothing is known of the type.
+
+    A list price of the region comes first, then an estimate for the region. Then, as where the region is
+    None, the first region of the table that lists the type, and last an estimate for any region.
+    """
+    name = instance_type or ""
+    known = [*_listed_prices().get(name, ()), *_estimates(name)]
+    return next((price for price in known if price.region == region), next(iter(known), None))
+
+
+def table_date() -> datetime.date:
+    """The date of the newest list price."""
+    return max(price.as_of for prices in _listed_prices().values() for price in prices)
+
+
+def host_kind(instance_type: str) -> str | None:
+    """The kind of host of which one multiple holds, for a type of EC2 (`p5.48xlarge`); None without one.
+
+    Of the G family the smallest hosts are a kind of their own: SageMaker asks relatively more for them.
+    """
+    family, _, size = instance_type.partition(".")
+    found = next((name for prefix, name in _KINDS.items() if family.startswith(prefix)), None)
+    return f"{found}, smallest" if found == "G" and size == "xlarge" else found
+
+
+def multiples(
+    listed: Mapping[str, Sequence[HostPrice]], ec2: Mapping[str, Sequence[HostPrice]]
+) -> dict[str, Multiple]:
+    """The multiple of each kind that has a steady one, from all hosts whose two prices a region has.
+
+    `listed` are prices of SageMaker by its instance types, `ec2` prices of EC2 by EC2's.
+    """
+    found: dict[str, list[tuple[str, float]]] = {}
+    for instance_type, theirs, ours in _price_pairs(listed, ec2):
+        name = host_kind(instance_type)
+        if name is not None:
+            found.setdefault(name, []).append((instance_type.partition(".")[0], ours / theirs))
+    measured = {name: _multiple(pairs) for name, pairs in found.items()}
+    return {name: multiple for name, multiple in measured.items() if multiple is not None}
+
+
+def _multiple(pairs: Sequence[tuple[str, float]]) -> Multiple | None:
+    times = round(sorted(ratio for _, ratio in pairs)[len(pairs) // 2], 2)
+    if any(abs(ratio / times - 1) > PRICE_TOLERANCE for _, ratio in pairs):
+        return None
+    return Multiple(times, len(pairs), tuple(sorted({family for family, _ in pairs})))
+
+
+def _price_pairs(
+    listed: Mapping[str, Sequence[HostPrice]], ec2: Mapping[str, Sequence[HostPrice]]
+) -> Iterator[tuple[str, float, float]]:
+    for instance_type, prices in ec2.items():
+        ours = {price.region: price.usd_per_hour for price in listed.get(f"ml.{instance_type}", ())}
+        for price in prices:
+            if price.region in ours:
+                yield instance_type, price.usd_per_hour, ours[price.region]
+
+
+def _estimates(instance_type: str) -> Iterator[HostPrice]:
+    name = instance_type.removeprefix("ml.")
+    multiple = _multiples().get(host_kind(name) or "")
+    if multiple is None:
+        return
+    for price in _ec2_prices().get(name, ()):
+        yield HostPrice(price.usd_per_hour * multiple.times, price.as_of, price.region, multiple)
+
+
+@cache
+def _multiples() -> dict[str, Multiple]:
+    return multiples(_listed_prices(), _ec2_prices())
+
+
+@cache
+def _listed_prices() -> dict[str, list[HostPrice]]:
+    return _prices_by_type("prices.json")
+
+
+@cache
+def _ec2_prices() -> dict[str, list[HostPrice]]:
+    return _prices_by_type("ec2_prices.json")
+
+
+def _prices_by_type(file: str) -> dict[str, list[HostPrice]]:
+    """By instance type, in the order of the file."""
+    table: dict[str, list[HostPrice]] = {}
+    for price_list in read_data_file(__file__, file)["lists"]:
+        as_of = datetime.date.fromisoformat(price_list["as_of"])
+        for instance_type, usd in price_list["prices"].items():
+            table.setdefault(instance_type, []).append(HostPrice(usd, as_of, price_list["region"]))
+    return table

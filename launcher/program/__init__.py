@@ -1,0 +1,27 @@
+"""The static analysis of a training script and of what it imports, by `ast` alone: nothing of it is run.
+
+From the bottom: `index` walks each file once into scopes, bindings and calls. `values` are what an
+expression can be known to be, a rank, a world size, an object of a library. `bindings` says which
+definitions reach a use and who calls a function with what; `evaluate` makes a value of every expression of
+that. `program` reads the files and is what rules are given; `dataflow` asks it where a value comes from. On
+these stand the analyses: `guards` (which tests differ between ranks), `reachability` (what the entry comes
+to, what surely runs), `participants` (which ranks run a statement), `collective_calls` and `divergence`
+(which collectives a function runs, and where ranks part) and `loops` (where it trains). It knows Python and
+the libraries of distributed training, and nothing of jobs or AWS. What it does not know is UNKNOWN.
+
+A rule is a function from a program to findings:
+
+    @finds(Stage.SCRIPT, data.EPOCH_NOT_SET)
+    def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
+        for call, _ in program.calls("torch.utils.data.DistributedSampler"):
+            if ...:
+                yield finding_at(data.EPOCH_NOT_SET, call, "the message: what is wrong, what would happen")
+
+with `finding_at` of `launcher/rules/script/findings.py`. What helps it:
+
+    program.qualified(call.func)      "torch.distributed.barrier", however it was imported or renamed
+    program.value(node)               RankValue, WorldSize, Constant, Instance, Defined, ... or UNKNOWN
+    file.calls_of["barrier"]          the calls by their last name: ask these first, it is quick
+    parent_of(node), ancestors(node), scope_of(node), file_of(node), statement_of(node)
+    file_of(node).location(node)      line, column and end, in characters from 1
+"""

@@ -1,0 +1,435 @@
+"""Where a name gets its value: the definitions that reach a use, and what calls give to parameters.
+
+A definition reaches a use where it stands before it in the same scope, or behind it in a loop around both,
+and no later one that surely runs replaces it. Parameters have what every call of their function gives them;
+where it may be called from where nobody sees, nothing is known of them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    FunctionNode,
+    Scope,
+    default_of,
+    dotted_name,
+    file_of,
+    function_of_parameter,
+    is_class_method,
+    is_static,
+    last_name,
+    parameters_of,
+    parent_of,
+    positional_of,
+    scope_of,
+)
+from launcher.program.values import (
+    UNKNOWN,
+    Defined,
+    External,
+    Instance,
+    Made,
+    Nothing,
+    RankKind,
+    RankValue,
+    Value,
+    joined,
+)
+
+if TYPE_CHECKING:
+    from launcher.program.evaluate import Environment, Evaluation
+    from launcher.program.program import Program
+
+_BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_ARMS, _PART = "arms", "part"
+"""Where a node keeps what was found out about its place: like its parent, the same in every program."""
+
+Arm = tuple[ast.AST, str]
+"""A branching statement and the part of it in which something stands."""
+
+
+def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
+    """The bindings of a name that may hold where it is used.
+
+    In the scope that binds it: those before the use (and in a loop around both, behind it), of which the last
+    that surely runs hides what is before. Seen from another function: all.
+    """
+    bindings = holder.bindings[use.id]
+    if len(bindings) == 1 or _outside_comprehensions(scope_of(use)) is not holder:
+        return bindings
+    place = (use.lineno, use.col_offset)
+    arms = branch_arms(use)
+    found: list[Binding] = []
+    for each in bindings:
+        its_arms = branch_arms(each.node)
+        if _are_exclusive(its_arms, arms):
+            continue
+        behind = _end_of_binding(each) > place
+        if behind:
+            if _share_a_loop(its_arms, arms):
+                found.append(each)
+        elif its_arms <= arms and each.kind is not BindingKind.CHANGED:
+            found = [each]
+        else:
+            found.append(each)
+    return found or bindings
+
+
+def branch_arms(node: ast.AST) -> frozenset[Arm]:
+    """The parts of branching statements of its function in which a node stands."""
+    within: list[tuple[ast.AST, ast.AST]] = []
+    found: frozenset[Arm] | None = node.__dict__.get(_ARMS)
+    inner = node
+    while found is None:
+        outer = parent_of(inner)
+        if outer is None or isinstance(outer, _HOLDERS):
+            found = frozenset()
+        else:
+            within.append((outer, inner))
+            found = outer.__dict__.get(_ARMS)
+            inner = outer
+    for outer, inner in reversed(within):
+        if isinstance(outer, _BRANCHES):
+            part = _part_of(outer, inner)
+            if part not in ("test", "iter", "finalbody") and not (
+                isinstance(outer, ast.Try) and part == "body"
+            ):
+                found |= {(outer, part)}
+        if isinstance(inner, ast.stmt):  # Each is asked for again by what stands in it.
+            inner.__dict__[_ARMS] = found
+    return found
+
+
+def _part_of(branch: ast.AST, inner: ast.AST) -> str:
+    """The field of a branching statement that holds a node. The first to ask writes it down for all of them:
+    one after the other they would look through the same long blocks."""
+    if _PART not in inner.__dict__:
+        for name, value in ast.iter_fields(branch):
+            for each in value if isinstance(value, list) else (value,):
+                if isinstance(each, ast.AST):
+                    each.__dict__[_PART] = name
+    part = inner.__dict__[_PART]
+    assert isinstance(part, str)
+    return part
+
+
+def _are_exclusive(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
+    """Whether two places stand in different arms of one `if`."""
+    first = {node: part for node, part in one if isinstance(node, ast.If)}
+    return any(node in first and first[node] != part for node, part in other)
+
+
+def _share_a_loop(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
+    return any(isinstance(node, _LOOPS) for node, _ in one & other)
+
+
+def _outside_comprehensions(scope: Scope) -> Scope:
+    """The scope around comprehensions, whose code runs where it stands."""
+    while (
+        isinstance(scope.node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) and scope.parent
+    ):
+        scope = scope.parent
+    return scope
+
+
+def _end_of_binding(binding: Binding) -> tuple[int, int]:
+    """Where the binding's value is complete, so that `x = f(x)` uses the x before."""
+    node = binding.node
+    if binding.kind in (BindingKind.LOOPED, BindingKind.ENTERED) and binding.value is not None:
+        node = binding.value
+    elif binding.kind is BindingKind.DEFINED:
+        return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    elif not hasattr(node, "end_lineno"):
+        parent = parent_of(node)
+        node = node if parent is None else parent
+    return getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
+
+
+SPAWN_CALLS = frozenset(
+    {
+        "torch.multiprocessing.spawn",
+        "torch.multiprocessing.start_processes",
+        "torch_xla.multiprocessing.spawn",
+        "torch_xla.launch",
+    }
+)
+"""What runs a function as every rank."""
+
+_PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
+_SPAWNED = RankValue(RankKind.LOCAL, "spawn")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSite:
+    """One call of a function: the expressions of its arguments by parameter, None where that cannot be said.
+
+    `values` are what is known without an expression, such as the index that spawn gives.
+    """
+
+    call: ast.Call
+    arguments: Mapping[str, ast.expr] | None
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+class CallGraph:
+    """The calls of one program, from the side of who is called."""
+
+    def __init__(self, program: Program, evaluation: Evaluation) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.program = program
+        self.evaluation = evaluation
+        self._found: dict[ast.AST, list[CallSite] | None] = {}
+
+    def of(self, function: FunctionNode) -> list[CallSite] | None:
+        """All calls of a function; None where it may be called from where nobody sees."""
+        if function in self._found:
+            return self._found[function]
+        self._found[function] = None  # While we look, others wait in vain.
+        found: list[CallSite] = []
+        for each in self._sites(function):
+            if each is None:
+                return None
+            found.append(each)
+        self._found[function] = found
+        return found
+
+    @cached_property
+    def declared_ranks(self) -> frozenset[str]:
+        """What is handed to init_process_group as `rank`, as written: `args.rank`."""
+        given = (
+            dotted_name(keyword.value)
+            for file in self.program.mentioning("init_process_group")
+            for call in file.calls_of.get("init_process_group", ())
+            for keyword in call.keywords
+            if keyword.arg == "rank"
+        )
+        return frozenset(each for each in given if each is not None and "." in each)
+
+    def _sites(self, function: FunctionNode) -> Iterator[CallSite | None]:
+        if isinstance(function, ast.Lambda):
+            yield None
+            return
+        owner = scope_of(function).node
+        name = function.name
+        if isinstance(owner, ast.ClassDef) and name == "__init__":
+            yield from self._named(owner.name, owner, function, bound=True)
+        elif isinstance(owner, ast.ClassDef):
+            yield from self._methods(name, function)
+        else:
+            yield from self._named(name, function, function, bound=False)
+
+    def _named(
+        self, name: str, wanted: ast.AST, function: FunctionNode, bound: bool
+    ) -> Iterator[CallSite | None]:
+        """What every use of a function's or class's name says; from other modules also as an attribute."""
+        for file in self.program.mentioning(name):
+            for alias in {name, *file.imported_as.get(name, ())}:
+                for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
+                    value = self.evaluation.value(use)
+                    if isinstance(value, Defined) and value.node is wanted:
+                        yield from self._use(use, function, bound)
+
+    def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
+        for file in self.program.mentioning(name):
+            for use in file.attributes.get(name, ()):
+                value = self.evaluation.value(use)
+                if isinstance(value, Defined):
+                    if value.node is function:
+                        yield from self._use(use, function, bound=value.owner is not None)
+                elif not isinstance(value, External):
+                    yield None
+
+    def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
+        parent = parent_of(use)
+        if isinstance(parent, ast.Call) and parent.func is use:
+            yield CallSite(parent, bind_arguments(function, parent, bound))
+            return
+        call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
+        if isinstance(parent, ast.ClassDef):
+            yield from self._inherited(parent, function)
+            return
+        if isinstance(parent, ast.Attribute):
+            return  # A member of a class.
+        if not isinstance(call, ast.Call):
+            yield None
+            return
+        called = self.evaluation.value(call.func)
+        if isinstance(called, External):
+            yield self._started(called.name, call, function)
+        elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
+            yield from self._handed_on(called, call, use, function)
+        else:
+            yield None
+
+    def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls of an initialiser by a class that inherits it, or by one that extends it."""
+        own = [
+            each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+        ]
+        if not own:
+            yield from self._named(definition.name, definition, function, bound=True)
+            return
+        for call in file_of(definition).calls_of.get("__init__", ()):
+            above = call.func.value if isinstance(call.func, ast.Attribute) else None
+            by_super = isinstance(above, ast.Call) and last_name(above.func) == "super"
+            if by_super and scope_of(call).node is own[-1]:
+                yield CallSite(call, bind_arguments(function, call, True))
+
+    def _started(self, name: str, call: ast.Call, function: FunctionNode) -> CallSite | None:
+        """A function that is handed to what starts processes with it."""
+        if name in ("isinstance", "issubclass", "type", "super"):
+            return CallSite(call, {})
+        if name in SPAWN_CALLS:
+            given = next((each.value for each in call.keywords if each.arg == "args"), None)
+            given = call.args[1] if given is None and len(call.args) > 1 else given
+            return _spawned_site(call, function, [None, *_elements(given)], _SPAWNED)
+        if name in _PROCESSES:
+            given = next((each.value for each in call.keywords if each.arg == "args"), None)
+            elements = _elements(given)
+            first = elements[0] if elements else None
+            if isinstance(first, ast.Name) and self._counts(first):
+                return _spawned_site(call, function, [None, *elements[1:]], _SPAWNED)
+            return _spawned_site(call, function, [*elements], None)
+        return None
+
+    def _counts(self, name: ast.Name) -> bool:
+        """Whether a name is the variable of a loop over range."""
+        holder = scope_of(name).holder_of(name.id)
+        for binding in holder.bindings[name.id] if holder is not None else ():
+            value = binding.value
+            if binding.kind is not BindingKind.LOOPED or not isinstance(value, ast.Call):
+                return False
+            if not isinstance(value.func, ast.Name) or value.func.id != "range":
+                return False
+        return holder is not None
+
+    def _handed_on(
+        self, called: Defined, call: ast.Call, use: ast.expr, function: FunctionNode
+    ) -> Iterator[CallSite | None]:
+        """A function that is an argument of another function of the program: its calls of that parameter."""
+        receiver = called.node
+        assert not isinstance(receiver, ast.ClassDef)
+        arguments = bind_arguments(receiver, call, called.owner is not None) or {}
+        parameter = next((name for name, value in arguments.items() if value is use), None)
+        if parameter is None:
+            yield None
+            return
+        scope = file_of(receiver).scopes[receiver]
+        for name in file_of(receiver).names.get(parameter, ()):
+            if scope_of(name).holder_of(parameter) is scope:
+                parent = parent_of(name)
+                if isinstance(parent, ast.Call) and parent.func is name:
+                    yield CallSite(parent, bind_arguments(function, parent, False))
+                else:
+                    yield None
+
+
+def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[str, ast.expr] | None:
+    """The arguments of a call by the parameters; None where a `*` or `**` hides which are which."""
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    if any(each.arg is None for each in call.keywords):
+        return None
+    positional = [each.arg for each in positional_of(function)]
+    if bound:
+        positional = positional[1:]
+    found = dict(zip(positional, call.args, strict=False))
+    names = {each.arg for each in parameters_of(function)}
+    found.update(
+        {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
+    )
+    return found
+
+
+def _spawned_site(
+    call: ast.Call, function: FunctionNode, given: list[ast.expr | None], first: Value | None
+) -> CallSite:
+    positional = [each.arg for each in positional_of(function)]
+    arguments = {name: value for name, value in zip(positional, given, strict=False) if value is not None}
+    values: dict[str, Value] = {positional[0]: first} if first is not None and positional else {}
+    return CallSite(call, arguments, values)
+
+
+def _elements(node: ast.expr | None) -> list[ast.expr | None]:
+    return [*node.elts] if isinstance(node, ast.Tuple | ast.List) else []
+
+
+class ParameterEvaluator:
+    """The parameters of one program's functions."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        """Nothing is evaluated before somebody asks."""
+        self.evaluation = evaluation
+        self._known: dict[ast.AST, Value] = {}
+
+    def value(self, parameter: ast.AST, environment: Environment | None) -> Value:
+        """What a parameter is in a call with these arguments, or in every call."""
+        if environment is not None and parameter in environment:
+            return environment[parameter]
+        known = self._known.get(parameter)
+        if known is not None:
+            return known
+        if parameter in self.evaluation.open:
+            return Nothing.ITSELF
+        self.evaluation.open.add(parameter)
+        try:
+            found = self._of_every_call(parameter)
+        finally:
+            self.evaluation.open.discard(parameter)
+        if found is not Nothing.ITSELF:
+            self._known[parameter] = found
+        return found
+
+    def _of_every_call(self, parameter: ast.AST) -> Value:
+        assert isinstance(parameter, ast.arg)
+        function = function_of_parameter(parameter)
+        if function is None:
+            return UNKNOWN
+        declared = self._annotated(parameter)
+        owner = scope_of(function).node
+        if isinstance(owner, ast.ClassDef) and not is_static(function):
+            positional = positional_of(function)
+            if positional and positional[0] is parameter:
+                return Defined(owner) if is_class_method(function) else Made(owner)
+        calls = self.evaluation.callers.of(function)
+        if calls is None or not calls:
+            return declared
+        found = joined(
+            call.values[parameter.arg]
+            if parameter.arg in call.values
+            else self._given(call.arguments, parameter)
+            for call in calls
+        )
+        return declared if found is UNKNOWN else found
+
+    def _given(self, arguments: Mapping[str, ast.expr] | None, parameter: ast.arg) -> Value:
+        if arguments is None:
+            return UNKNOWN
+        given = arguments.get(parameter.arg)
+        if given is None:
+            function = function_of_parameter(parameter)
+            given = None if function is None else default_of(function, parameter.arg)
+        return UNKNOWN if given is None else self.evaluation.value(given)
+
+    def _annotated(self, parameter: ast.arg) -> Value:
+        """An object of the class that the parameter's annotation names."""
+        annotation = parameter.annotation
+        if isinstance(annotation, ast.BinOp):  # Such as `Accelerator | None`.
+            annotation = annotation.left
+        if not isinstance(annotation, ast.Name | ast.Attribute):
+            return UNKNOWN
+        named = self.evaluation.value(annotation)
+        if isinstance(named, Defined) and isinstance(named.node, ast.ClassDef):
+            return Made(named.node)
+        if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():
+            return Instance(named.name, ast.Call(annotation, [], []))
+        return UNKNOWN

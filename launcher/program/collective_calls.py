@@ -1,0 +1,899 @@
+"""Which calls are collectives or lead to one, which ranks their group has, and whether they communicate.
+
+A collective is run by every rank of its group, or the ranks that run it wait. Point-to-point calls (send,
+recv, isend, irecv) are none and do not stand here, nor is anything that waits for no other rank. The tables
+give for each library the position of the group among a collective's arguments: None where it is given by
+keyword only, or where there is none. Beside each library stands which version of its sources was read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launcher.program.dataflow import argument_of, has_star_arguments, origins
+from launcher.program.guards import Guard
+from launcher.program.index import (
+    EXIT_NAMES,
+    Binding,
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+    statement_of,
+    with_enclosing_statements,
+)
+from launcher.program.values import (
+    FSDP,
+    FULLY_SHARD,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    Nothing,
+    RankKind,
+    RankValue,
+    Several,
+    alternatives,
+    canonical_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from launcher.program.evaluate import Environment
+    from launcher.program.program import Program
+
+_ASSIGNMENTS_TO_MODEL = 3
+"""So many assignments lead at most from a loss to the model: `out = model(x)`, `loss = f(out)`."""
+
+Ranks = frozenset[int] | None
+"""The members of a group: None for all ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRun:
+    """A collective that a call runs: `node` is the call here, `origin` that of the collective itself.
+
+    `known_group` is False where nobody can say which ranks take part; else `ranks` are they.
+    """
+
+    collective: Collective
+    node: ast.Call
+    origin: ast.Call
+    ranks: Ranks = None
+    known_group: bool = True
+    here: bool = True
+
+    @property
+    def does(self) -> str:
+        """The collective's short name, by which two are compared."""
+        return self.collective.does
+
+    @property
+    def direct(self) -> bool:
+        """Whether the collective itself stands here, in the open."""
+        return self.here and self.node is self.origin
+
+    def called_by(self, call: ast.Call) -> CollectiveRun:
+        """The same collective as run by a call of the function in which it stands."""
+        return replace(self, node=call, here=True)
+
+    def indirectly(self) -> CollectiveRun:
+        """The same collective as one that only may run."""
+        return replace(self, here=False)
+
+    def concerns(self, guard: Guard) -> bool:
+        """Whether ranks would wait in vain if only those of the guard ran it."""
+        if not self.known_group:
+            return False
+        if (
+            self.collective.name.startswith("smdistributed.modelparallel")
+            and guard.kind is RankKind.COORDINATE
+        ):
+            return False  # `rdp_rank() == 0` is what its documentation asks for.
+        return self.ranks is None or not guard.allows(self.ranks)
+
+
+class CollectiveCalls:
+    """The calls of one program that may lead to a collective."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+        self.forwards = ShardedForwards(program)
+
+    @cached_property
+    def leading(self) -> CollectivePaths:
+        """The calls that are worth following."""
+        return CollectivePaths(self.program, self._makes_ranks_wait, self.forwards.calls)
+
+    def matters(self, function: FunctionNode | ast.Module) -> bool:
+        """Whether a function may lead to a collective."""
+        return function in self.leading.functions
+
+    def calls_of(self, statement: ast.stmt) -> Sequence[ast.Call]:
+        """The calls of a statement that may lead to a collective, as they run: without its inner blocks."""
+        return self.leading.of(statement)
+
+    def says_something(self, statement: ast.stmt) -> bool:
+        """Whether a statement may lead to a collective, or leave a loop, its function or the run."""
+        return self.leading.holds(statement) or statement in file_of(statement).leaving
+
+    def _makes_ranks_wait(self, call: ast.Call) -> bool:
+        return may_be_collective(self.program, call) or self.collective(call) is not None
+
+    def collective(self, call: ast.Call, environment: Environment | None = None) -> CollectiveRun | None:
+        """The collective that a call is, if it is one."""
+        if call in self.forwards.calls:
+            return CollectiveRun(self.forwards.calls[call], call, call)
+        value = self.program.evaluation.value(call.func, environment)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and value is Nothing.UNKNOWN:
+            return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
+        if not isinstance(value, External):
+            return None
+        collective = COLLECTIVES.get(value.name)
+        if collective is None or not communicates(self.program, call, collective):
+            return None
+        known, ranks = self._group(call, collective, environment)
+        return CollectiveRun(collective, call, call, ranks, known)
+
+    def _reduces(self, loss: ast.expr, depth: int) -> bool:
+        """Whether a loss comes from a call of a model whose gradients the ranks reduce together."""
+        if depth > _ASSIGNMENTS_TO_MODEL or _is_under_no_sync(loss):
+            return False
+        for node in ast.walk(loss):
+            if isinstance(node, ast.Call):
+                made = self.program.value(node.func)
+                if isinstance(made, Instance) and made.name in REDUCING_WRAPPERS:
+                    return True
+            elif isinstance(node, ast.Name) and getattr(parent_of(node), "func", None) is not node:
+                bindings = self.program.evaluation.sources(node)
+                values = [each.value for each in bindings if each.kind is BindingKind.ASSIGNED]
+                if values and all(each is not None and self._reduces(each, depth + 1) for each in values):
+                    return True
+        return False
+
+    def function(
+        self, call: ast.Call, environment: Environment | None
+    ) -> tuple[FunctionNode, Environment | None] | None:
+        """The function of the program that a call runs, and what its parameters are."""
+        evaluation = self.program.evaluation
+        value = evaluation.value(call.func, environment)
+        if not isinstance(value, Defined):
+            return None
+        node = value.node
+        if isinstance(node, ast.ClassDef):
+            made = next(
+                (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"),
+                None,
+            )
+            return None if made is None else (made, None)
+        if isinstance(node, ast.AsyncFunctionDef) or (
+            node in file_of(node).generators and not _is_context_manager(node)
+        ):
+            return None  # Its body runs elsewhere.
+        inside = evaluation.calls.environment_of(value, call, environment) or {}
+        told = {
+            each: given for each, given in inside.items() if isinstance(given, Constant | RankValue | Defined)
+        }
+        return node, told or None
+
+    def calls_the_unknown(self, statements: Sequence[ast.stmt], environment: Environment | None) -> bool:
+        """Whether these statements call what nobody can resolve, and which so may run anything."""
+        pending: list[ast.AST] = list(statements)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.Call):
+                value = self.program.evaluation.value(node.func, environment)
+                if any(isinstance(each, Nothing) for each in alternatives(value)) and not _is_method_of_text(
+                    node
+                ):
+                    return True
+                made = not isinstance(value, Defined) or isinstance(value.node, ast.ClassDef)
+                if made and self._hands_over(node, environment):
+                    return True
+            if isinstance(node, FunctionNode) and self._is_registered(node):
+                return True
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                pending.extend(ast.iter_child_nodes(node))
+        return False
+
+    def _hands_over(self, call: ast.Call, environment: Environment | None) -> bool:
+        """Whether a library or an object is given what leads to a collective, and may call it at any time.
+
+        A function, also within a list or `partial`, a lambda, or a class or object with such a method.
+        """
+        parts = [
+            part
+            for given in (*call.args, *(each.value for each in call.keywords))
+            for part in _callables_named_in(given)
+        ]
+        for part in parts:
+            value = self.program.evaluation.value(part, environment)
+            for each in alternatives(value):
+                definition = each.definition if isinstance(each, Made) else getattr(each, "node", None)
+                if isinstance(each, Defined | Made) and any(map(self.matters, _functions_of(definition))):
+                    return True
+        return False
+
+    def _is_registered(self, function: FunctionNode) -> bool:
+        """Whether a decorator hands a function that leads to a collective to something: `@app.post("/")`."""
+        return (
+            not isinstance(function, ast.Lambda) and bool(function.decorator_list) and self.matters(function)
+        )
+
+    def exits(self, call: ast.Call) -> bool | None:
+        """Whether a call ends the process: True with an error, False without, None where it does not."""
+        if last_name(call.func) not in EXIT_NAMES:
+            return None
+        value = self.program.evaluation.value(call.func)
+        name = value.name if isinstance(value, External) else None
+        if name == "os.abort":
+            return True
+        if name not in ("sys.exit", "exit", "quit", "os._exit"):
+            return None
+        status = self.program.evaluation.value(call.args[0]) if call.args else Constant(None)
+        return status not in (Constant(None), Constant(0))
+
+    def _group(
+        self, call: ast.Call, collective: Collective, environment: Environment | None
+    ) -> tuple[bool, Ranks]:
+        """Whether the group of a call is known, and its members."""
+        if any(each.arg is None for each in call.keywords) or any(
+            isinstance(a, ast.Starred) for a in call.args
+        ):
+            return False, None
+        given = next((each.value for each in call.keywords if each.arg in GROUP_KEYWORDS), None)
+        if given is None and collective.group is not None and len(call.args) > collective.group:
+            given = call.args[collective.group]
+        if given is None:
+            return True, None
+        value = self.program.evaluation.value(given, environment)
+        if value == Constant(None) or (isinstance(value, External) and value.name in WORLD_GROUPS):
+            return True, None
+        if isinstance(value, Instance) and value.name in NEW_GROUPS:
+            return self._members(value.call)
+        return False, None
+
+    def _members(self, call: ast.Call) -> tuple[bool, Ranks]:
+        """The ranks for which a group is made."""
+        given = next((each.value for each in call.keywords if each.arg == "ranks"), None)
+        given = call.args[0] if given is None and call.args else given
+        if given is None:
+            return True, None
+        value = self.program.evaluation.value(given)
+        if not isinstance(value, Several):
+            return False, None
+        numbers = [self.program.evaluation.value(each) for each in value.node.elts]
+        ranks = [each.value for each in numbers if isinstance(each, Constant) and isinstance(each.value, int)]
+        return (True, frozenset(ranks)) if len(ranks) == len(numbers) else (False, None)
+
+
+def _callables_named_in(given: ast.expr) -> list[ast.expr]:
+    """The names, attributes and lambdas in what a call is given."""
+    kinds = ast.Name | ast.Attribute | ast.Lambda
+    return [each for each in ast.walk(given) if isinstance(each, kinds)]
+
+
+def _functions_of(definition: ast.AST | None) -> list[FunctionNode]:
+    """A function itself, or the methods of a class."""
+    parts = definition.body if isinstance(definition, ast.ClassDef) else [definition]
+    return [each for each in parts if isinstance(each, FunctionNode)]
+
+
+def _is_under_no_sync(node: ast.AST) -> bool:
+    """Whether a place stands under `no_sync()`, where gradients stay on their rank."""
+    return any(
+        "no_sync" in ast.unparse(item.context_expr)
+        for outer in ancestors(node)
+        if isinstance(outer, ast.With)
+        for item in outer.items
+    )
+
+
+def _is_method_of_text(call: ast.Call) -> bool:
+    """Whether what is called is a method of a written text: `"{}".format(...)`."""
+    return isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant | ast.JoinedStr)
+
+
+def _is_context_manager(function: FunctionNode) -> bool:
+    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+    return any(last_name(each) == "contextmanager" for each in decorators)
+
+
+# Which calls of a program may lead to a collective, so that all others need not be followed.
+#
+# Two steps, both wide rather than narrow. A call is a collective by what it is, wherever it is called from.
+# A call leads to one by its name alone, if a function of the program that is called by this name has a call
+# of either kind. Most functions of a program are of neither.
+
+
+class CollectivePaths:
+    """The calls of one program that may lead to a collective, and the functions and modules they stand in."""
+
+    def __init__(
+        self, program: Program, makes_ranks_wait: Callable[[ast.Call], bool], passes: Iterable[ast.Call]
+    ) -> None:
+        """Look for them; `makes_ranks_wait` says of a call with a collective's name whether it is one, and
+        `passes` are the forward passes that are."""
+        self.program = program
+        self.calls: set[ast.Call] = set()
+        self.functions: set[ast.AST] = set()
+        self._named: set[str] = set()
+        imported = (each.module for file in program.files for each in file.imports if each.module)
+        pending = [call for call in self._called(collective_last_names(imported)) if makes_ranks_wait(call)]
+        pending += passes
+        while pending:
+            call = pending.pop()
+            if call not in self.calls:
+                self.calls.add(call)
+                pending += self._callers(call)
+        self._of: dict[ast.stmt, list[ast.Call]] = {}
+        for call in self.calls:
+            if not isinstance(scope_of(call).node, ast.Lambda):
+                self._of.setdefault(statement_of(call), []).append(call)
+                scope = scope_of(call).function
+                self.functions.add(file_of(call).tree if scope is None else scope.node)
+        for calls in self._of.values():
+            calls.sort(key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
+        self._holding = with_enclosing_statements(self._of)
+
+    def of(self, statement: ast.stmt) -> Sequence[ast.Call]:
+        """Those of a statement, as they run: without its inner blocks."""
+        return self._of.get(statement, ())
+
+    def holds(self, statement: ast.stmt) -> bool:
+        """Whether such a call stands in a statement or in its inner blocks."""
+        return statement in self._holding
+
+    def _called(self, lasts: set[str]) -> Iterator[ast.Call]:
+        """The calls of what has one of these last names, or another name for that."""
+        for last in sorted(self.program.known_as(lasts)):
+            for file in self.program.mentioning(last):
+                yield from file.calls_of.get(last, ())
+
+    def _callers(self, call: ast.Call) -> Iterator[ast.Call]:
+        """The calls of the function in which a call stands, by its name."""
+        name = _enclosing_function_name(call)
+        if name is not None and name not in self._named:
+            self._named.add(name)
+            yield from self._called({name})
+
+
+def may_be_collective(program: Program, call: ast.Call) -> bool:
+    """Whether what is called is a collective, or one among others."""
+    called = alternatives(program.value(call.func))
+    return any(isinstance(each, External) and each.name in COLLECTIVES for each in called)
+
+
+def _enclosing_function_name(call: ast.Call) -> str | None:
+    """The name by which the function in which a call stands is called."""
+    scope = scope_of(call).function
+    if scope is None or isinstance(scope.node, ast.Lambda):
+        return None
+    function = scope.node
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    holder = scope.parent.node if scope.parent is not None else None
+    if function.name == "__init__" and isinstance(holder, ast.ClassDef):
+        return holder.name
+    return function.name
+
+
+# Whether a call of a collective communicates at all, by its arguments and by the model that it is for.
+
+
+_STATE_DICT_OPTIONS = "torch.distributed.checkpoint.state_dict.StateDictOptions"
+
+
+def communicates(program: Program, call: ast.Call, collective: Collective) -> bool:
+    """Whether a call surely needs the others: nothing tells it to do without them (`no_dist=True`)."""
+    given = {each.arg: program.value(each.value) for each in call.keywords if each.arg}
+    if collective.asked_by is not None and given.get(collective.asked_by) != Constant(True):
+        return False
+    if collective.name.startswith("torch.distributed.checkpoint.state_dict.") and not _gathers_shards(
+        program, call
+    ):
+        return False
+    return all(
+        given.get(name, Constant(needs)) == Constant(needs) for name, needs in COMMUNICATES_BY_DEFAULT.items()
+    )
+
+
+def _gathers_shards(program: Program, call: ast.Call) -> bool:
+    """Whether get_model_state_dict and its like collect shards.
+
+    Of FSDP 1 they always do; of FSDP 2 where the full state is asked for; of a replicated model never.
+    Source: torch/distributed/checkpoint/state_dict.py of torch 2.13.
+    """
+    if any(program.calls("torch.distributed.fsdp.FullyShardedDataParallel")):
+        return True
+    options = argument_of(call, "options")
+    value = None if options is None else program.value(options)
+    if not isinstance(value, Instance) or value.name != _STATE_DICT_OPTIONS:
+        return False
+    full = argument_of(value.call, "full_state_dict", 0)
+    return (
+        full is not None
+        and program.value(full) == Constant(True)
+        and any(program.calls("torch.distributed.fsdp.fully_shard"))
+    )
+
+
+_Table = dict[str, int | None]
+
+_TORCH: _Table = {
+    "barrier": 0,
+    "monitored_barrier": 0,
+    "all_reduce": 2,
+    "all_reduce_coalesced": 2,
+    "reduce": 3,
+    "broadcast": 2,
+    "broadcast_object_list": 2,
+    "all_gather": 2,
+    "all_gather_into_tensor": 2,
+    "all_gather_single": 2,
+    "_all_gather_base": 2,
+    "all_gather_object": 2,
+    "all_gather_coalesced": 2,
+    "gather": 3,
+    "gather_object": 3,
+    "scatter": 3,
+    "scatter_object_list": 3,
+    "reduce_scatter": 3,
+    "reduce_scatter_tensor": 3,
+    "reduce_scatter_single": 3,
+    "_reduce_scatter_base": 3,
+    "all_to_all": 2,
+    "all_to_all_single": 4,
+}
+"""The collectives of torch.distributed, also DeepSpeed's and SMDDP's, and where their group stands.
+
+Read in torch 2.13, distributed/distributed_c10d.py; the order of the arguments is the same in deepspeed
+0.19.8, comm/comm.py. async_op changes when one waits, not who must call. Not here, though they end or make
+groups: destroy_process_group, which waits for nobody, and init_process_group, without which there is no rank.
+"""
+
+_WITH_GRADIENT: _Table = {
+    "all_reduce": 2,
+    "broadcast": 2,
+    "gather": 2,
+    "scatter": 2,
+    "reduce": 3,
+    "reduce_scatter": 3,
+    "all_gather": 1,
+    "_all_gather_base": 2,
+    "all_to_all": 2,
+    "all_to_all_single": 4,
+}
+"""Those through which gradients flow, with other arguments; torch 2.13, distributed/nn/functional.py."""
+
+_FUNCTIONAL: _Table = {
+    "all_reduce": 2,
+    "broadcast": 2,
+    "all_gather_single": 2,
+    "all_gather_tensor": 2,
+    "all_gather_tensor_autograd": 2,
+    "reduce_scatter_single": 3,
+    "reduce_scatter_tensor": 3,
+    "reduce_scatter_tensor_autograd": 3,
+    "all_to_all_single": 3,
+    "all_to_all_single_autograd": 3,
+    "all_reduce_coalesced": 2,
+    "all_gather_into_tensor_coalesced": 1,
+    "reduce_scatter_tensor_coalesced": 3,
+}
+"""The functional ones; torch 2.13, distributed/_functional_collectives.py."""
+
+_MPI = (
+    "Barrier",
+    "Bcast",
+    "Gather",
+    "Gatherv",
+    "Scatter",
+    "Scatterv",
+    "Allgather",
+    "Allgatherv",
+    "Alltoall",
+    "Alltoallv",
+    "Alltoallw",
+    "Reduce",
+    "Allreduce",
+    "Reduce_scatter",
+    "Reduce_scatter_block",
+    "Scan",
+    "Exscan",
+)
+_MPI_OBJECTS = (
+    "barrier",
+    "bcast",
+    "gather",
+    "scatter",
+    "allgather",
+    "alltoall",
+    "reduce",
+    "allreduce",
+    "scan",
+    "exscan",
+)
+
+
+def _by_keyword(*names: str) -> _Table:
+    """What has no group, or one by keyword alone."""
+    return dict.fromkeys(names)
+
+
+_STRATEGY = {"reduce": 1, "all_gather": 1, **_by_keyword("barrier", "broadcast", "reduce_boolean_decision")}
+
+COMMUNICATION: dict[str, _Table] = {
+    # torch 2.13: distributed_c10d.py; nn/parallel/distributed.py, whose constructor compares the shapes of
+    # the parameters; optim/zero_redundancy_optimizer.py, whose step broadcasts every rank's part;
+    # fsdp/fully_sharded_data_parallel.py.
+    "torch.distributed": {
+        **_TORCH,
+        **_by_keyword("new_group", "new_subgroups_by_enumeration"),
+        "new_subgroups": 1,
+        "split_group": 0,
+    },
+    "torch.nn.parallel": {"DistributedDataParallel": 6},
+    "torch.distributed.optim.ZeroRedundancyOptimizer": _by_keyword("step"),
+    "torch.distributed.fsdp.FullyShardedDataParallel": _by_keyword("summon_full_params", "clip_grad_norm_"),
+    "torch.distributed.nn.functional": _WITH_GRADIENT,
+    "torch.distributed.nn": _WITH_GRADIENT,
+    "torch.distributed._functional_collectives": _FUNCTIONAL,
+    # deepspeed 0.19.8: comm/comm.py; runtime/engine.py; runtime/pipe/engine.py.
+    "deepspeed.comm": {
+        **_TORCH,
+        "reduce_scatter_fn": 3,
+        "allgather_fn": 2,
+        "inference_all_reduce": 2,
+        **_by_keyword("new_group"),
+    },
+    "deepspeed.DeepSpeedEngine": _by_keyword("backward", "step", "train_batch", "eval_batch"),
+    "smdistributed.dataparallel.torch.distributed": _TORCH,
+    # horovod 0.28.1: torch/mpi_ops.py, torch/functions.py. `synchronize` waits for what was called
+    # before, and `join` is what each rank calls when its data end.
+    "horovod.torch": {
+        "allreduce": 7,
+        "allreduce_": 6,
+        "allreduce_async": 6,
+        "allreduce_async_": 6,
+        "grouped_allreduce": 7,
+        "grouped_allreduce_": 6,
+        "grouped_allreduce_async": 6,
+        "grouped_allreduce_async_": 6,
+        "sparse_allreduce_async": 3,
+        "allgather": 2,
+        "allgather_async": 2,
+        "grouped_allgather": 2,
+        "grouped_allgather_async": 2,
+        "broadcast": 3,
+        "broadcast_": 3,
+        "broadcast_async": 3,
+        "broadcast_async_": 3,
+        "alltoall": 3,
+        "alltoall_async": 3,
+        "reducescatter": 4,
+        "reducescatter_async": 3,
+        "grouped_reducescatter": 4,
+        "grouped_reducescatter_async": 3,
+        "barrier": 0,
+        "broadcast_object": 3,
+        **_by_keyword("allgather_object", "broadcast_parameters", "broadcast_optimizer_state"),
+    },
+    # torch_xla 2.9: core/xla_model.py. mark_step runs what was called before.
+    "torch_xla.xla_model": {
+        "rendezvous": 2,
+        "xla_rendezvous": 1,
+        "all_reduce": 3,
+        "all_gather": 2,
+        "all_gather_bucketized": 2,
+        "all_to_all": 4,
+        "reduce_scatter": 5,
+        "reduce_scatter_bucketized": 5,
+        "collective_broadcast": 2,
+        "all_reduce_bucketized_gradients": 2,
+        "reduce_gradients": 1,
+        "optimizer_step": 3,
+        **_by_keyword("mesh_reduce", "do_on_ordinals", "broadcast_master_param"),
+    },
+    # Excerpts of the library's documentation in the SageMaker Python SDK; its sources are not public.
+    "smdistributed.modelparallel.torch": {
+        "barrier": 0,
+        "allgather": 1,
+        "broadcast": 1,
+        **_by_keyword("dp_barrier", "pp_barrier", "tp_barrier", "rdp_barrier", "mp_barrier"),
+    },
+    # mpi4py 4.1.2: MPI.pyi, Comm and Intracomm. Those with an I wait later, but every rank calls them.
+    "mpi4py.MPI.COMM_WORLD": _by_keyword(
+        *_MPI, *(f"I{each.lower()}" for each in _MPI), *_MPI_OBJECTS, "Split", "Split_type", "Dup", "Create"
+    ),
+    # accelerate 1.15: accelerator.py, state.py, utils/operations.py, utils/random.py.
+    "accelerate.Accelerator": _by_keyword(
+        "wait_for_everyone",
+        "gather",
+        "gather_for_metrics",
+        "reduce",
+        "pad_across_processes",
+        "check_trigger",
+        "main_process_first",
+        "local_main_process_first",
+    ),
+    "accelerate.PartialState": _by_keyword(
+        "wait_for_everyone", "main_process_first", "local_main_process_first"
+    ),
+    "accelerate.utils": _by_keyword(
+        "wait_for_everyone",
+        "gather",
+        "gather_object",
+        "broadcast",
+        "broadcast_object_list",
+        "reduce",
+        "pad_across_processes",
+    ),
+    # lightning 2.6: fabric/fabric.py, pytorch/strategies/strategy.py, pytorch/core/module.py.
+    "lightning.fabric.Fabric": {
+        "all_gather": 1,
+        "all_reduce": 1,
+        **_by_keyword("barrier", "broadcast", "rank_zero_first"),
+    },
+    "lightning.pytorch.LightningModule": {"all_gather": 1},
+    "lightning.pytorch.Trainer.strategy": _STRATEGY,
+    "lightning.pytorch.LightningModule.trainer.strategy": _STRATEGY,
+    # transformers 5.23: training_args.py.
+    "transformers.TrainingArguments": _by_keyword("main_process_first"),
+    # pytorch-ignite 0.5.5: distributed/utils.py.
+    "ignite.distributed": {
+        "all_reduce": 2,
+        "all_gather": 1,
+        "all_gather_tensors_with_shapes": 2,
+        **_by_keyword("barrier", "broadcast", "new_group", "one_rank_first"),
+    },
+}
+"""What else communicates, by the library or the class that has it."""
+
+ON_REQUEST: dict[str, dict[str, str]] = {
+    # lightning 2.6: pytorch/trainer/connectors/logger_connector/result.py.
+    "lightning.pytorch.LightningModule": {"log": "sync_dist", "log_dict": "sync_dist"},
+}
+"""What communicates where a keyword asks for it."""
+
+CHECKPOINTING: dict[str, _Table] = {
+    # torch 2.13: distributed/checkpoint/; its process_group is a keyword but in the two old ones.
+    "torch.distributed.checkpoint": {
+        **_by_keyword("save", "async_save", "load"),
+        "save_state_dict": 2,
+        "load_state_dict": 2,
+    },
+    "torch.distributed.checkpoint.state_dict": _by_keyword(
+        "get_state_dict", "get_model_state_dict", "get_optimizer_state_dict"
+    ),
+    # shard_full_optim_state_dict and flatten_sharded_optim_state_dict work without the others.
+    "torch.distributed.fsdp.FullyShardedDataParallel": _by_keyword(
+        "state_dict",
+        "optim_state_dict",
+        "full_optim_state_dict",
+        "sharded_optim_state_dict",
+        "scatter_full_optim_state_dict",
+    ),
+    "torch.distributed.optim.ZeroRedundancyOptimizer": _by_keyword("consolidate_state_dict"),
+    "deepspeed.DeepSpeedEngine": _by_keyword(
+        "save_checkpoint", "save_16bit_model", "save_fp16_model", "load_checkpoint"
+    ),
+    # A local_state_dict is this rank's own.
+    "smdistributed.modelparallel.torch.DistributedModel": _by_keyword("state_dict"),
+    "smdistributed.modelparallel.torch.DistributedOptimizer": _by_keyword("state_dict"),
+    "smdistributed.modelparallel.torch": _by_keyword("save_checkpoint"),
+    # In older sources all ranks meet at its end; in 2.9 no longer.
+    "torch_xla.xla_model": _by_keyword("save"),
+    # lightning 2.6: a barrier stands at the end of all of them.
+    "lightning.pytorch.Trainer": _by_keyword("save_checkpoint"),
+    "lightning.pytorch.LightningModule.trainer": _by_keyword("save_checkpoint"),
+    "lightning.fabric.Fabric": _by_keyword("save", "load"),
+    # slipway/saving/manager.py: every rank adds what is its own, and a rank that does not come is named.
+    "slipway.CheckpointManager": _by_keyword("save", "resume"),
+}
+"""What collects or writes a checkpoint."""
+
+
+WORLD_GROUPS = frozenset(
+    {
+        "torch.distributed.group.WORLD",
+        "torch.distributed.GroupMember.WORLD",
+        "horovod.torch.global_process_set",
+        "smdistributed.modelparallel.torch.WORLD",
+        "smdistributed.modelparallel.torch.CommGroup.WORLD",
+    }
+)
+"""The names of the group of all ranks."""
+
+NEW_GROUPS = frozenset({"torch.distributed.new_group", "deepspeed.comm.new_group"})
+"""What makes a group of the ranks that are its first argument."""
+
+GROUP_KEYWORDS = frozenset(
+    {
+        "group",
+        "process_group",
+        "pg",
+        "parent_pg",
+        "groups",
+        "replicas",
+        "ordinals",
+        "process_set",
+        "device_mesh",
+        "mesh",
+        "sync_dist_group",
+    }
+)
+"""The keywords by which a collective is given its group."""
+
+COMMUNICATES_BY_DEFAULT = {
+    "no_dist": False,
+    "use_collectives": True,
+    "use_local_synchronization": False,
+    "init_sync": True,
+    "rank_zero_only": False,
+}
+"""Keywords with which a call may do without the others: what it communicates with, also by default.
+
+DCP's no_dist and use_collectives; new_group's use_local_synchronization, with which the members alone call
+it; DDP's init_sync; rank_zero_only of Lightning's log.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A call that every rank of a group must make.
+
+    `does` is its short name. `group` is the position of the group among its arguments, None where it is
+    given by keyword only. `gathers_state` says that it collects or writes a checkpoint. `asked_by` is the
+    keyword that must be True for it to communicate at all.
+    """
+
+    name: str
+    does: str
+    group: int | None = None
+    gathers_state: bool = False
+    asked_by: str | None = None
+
+
+COLLECTIVES: dict[str, Collective] = {
+    f"{library}.{name}": Collective(f"{library}.{name}", name, group, table is CHECKPOINTING)
+    for table in (COMMUNICATION, CHECKPOINTING)
+    for library, names in table.items()
+    for name, group in names.items()
+} | {
+    f"{library}.{name}": Collective(f"{library}.{name}", name, asked_by=keyword)
+    for library, names in ON_REQUEST.items()
+    for name, keyword in names.items()
+}
+"""All of them, by their one dotted name.
+
+Not here, as they wait for nobody where the model is merely replicated: Accelerate's get_state_dict,
+save_state, clip_grad_norm_ and unwrap_model; and DTensor's full_tensor, which does not communicate where the
+tensor is replicated.
+"""
+
+BACKWARD = Collective("torch.Tensor.backward", "backward")
+"""The backward pass of a loss that comes from a model of REDUCING."""
+
+REDUCING_WRAPPERS = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "smdistributed.modelparallel.torch.DistributedModel",
+    }
+)
+"""The wrappers whose gradients are reduced in every backward pass, by all ranks."""
+
+
+def collective_last_names(modules: Iterable[str]) -> set[str]:
+    """The last names by which a call may be a collective, in a program that imports these modules."""
+    libraries = {canonical_name(each).partition(".")[0] for each in modules}
+    if "torch" in libraries:
+        libraries.add("smdistributed")  # torch.sagemaker is its later name.
+    return {name for library, names in _LAST_NAMES.items() if library in libraries for name in names}
+
+
+_LAST_NAMES: dict[str, set[str]] = {}
+for _collective_name in (*COLLECTIVES, BACKWARD.name):
+    _LAST_NAMES.setdefault(_collective_name.partition(".")[0], set()).add(_collective_name.rpartition(".")[2])
+
+
+# Forward passes in which the ranks wait for each other: those of a sharded model.
+#
+# FSDP gathers its shards in every forward pass, in evaluation too. A pass of DDP is none: it broadcasts the
+# model's buffers, in evaluation as in training, but not after a pass without gradients or under no_sync. So
+# where rank 0 alone evaluates between two epochs, the one broadcast of its first batch meets that of the
+# other ranks' next training pass, and nobody waits in vain.
+#
+# Source: torch 2.13, distributed/fsdp/_runtime_utils.py and distributed/fsdp/_fully_shard;
+# nn/parallel/distributed.py (`_pre_forward`, `_post_forward`, `will_sync_module_buffers`).
+
+
+SHARDED_FORWARD = Collective("torch.distributed.fsdp.FullyShardedDataParallel.forward", "forward")
+"""The forward pass of a sharded model."""
+
+_FULL_SHARD = "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD"
+_GROUP_ARGUMENTS = ("process_group", "device_mesh", "mesh")
+
+
+class ShardedForwards:
+    """The forward passes of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+
+    @cached_property
+    def calls(self) -> dict[ast.Call, Collective]:
+        """The forward passes that surely communicate, over all ranks."""
+        if not any(self.program.calls(FSDP, FULLY_SHARD)):
+            return {}
+        return {
+            call: SHARDED_FORWARD
+            for file in self.program.files
+            for name, calls in file.calls_of.items()
+            if name in self._holding
+            for call in calls
+            if self._is_sharded(call.func)
+        }
+
+    @cached_property
+    def _holding(self) -> set[str]:
+        """The last names that may hold an object: most of what is called is a function or a method, and known
+        to be no model without being looked at."""
+        held: set[str] = set()
+        for file in self.program.files:
+            held.update(file.set_attributes)
+            for scope in file.scopes.values():
+                held.update(
+                    name for name, bindings in scope.bindings.items() if any(map(_may_hold_object, bindings))
+                )
+        return held
+
+    @cached_property
+    def _sharded(self) -> set[ast.expr]:
+        """What made the models that `fully_shard` shards in place, on every way through the program."""
+        found: set[ast.expr] = set()
+        for call, _ in self.program.calls(FULLY_SHARD):
+            model = argument_of(call, "module", 0)
+            held = any(isinstance(each, ast.If | ast.IfExp | ast.Try) for each in ancestors(call))
+            if model is not None and not held and _is_for_all_ranks(call):
+                found |= {each for each in origins(self.program, model) if isinstance(each, ast.Call)}
+        return found
+
+    def _is_sharded(self, model: ast.expr) -> bool:
+        made = self.program.value(model)
+        if isinstance(made, Instance) and made.name == FSDP and made.item is None:
+            strategy = argument_of(made.call, "sharding_strategy")
+            full = strategy is None or self.program.value(strategy) == External(_FULL_SHARD)
+            return full and _is_for_all_ranks(made.call)
+        if isinstance(made, Instance) and made.name == FULLY_SHARD:
+            return _is_for_all_ranks(made.call)
+        if not self._sharded or not isinstance(made, Made | Instance):
+            return False
+        return all(each in self._sharded for each in origins(self.program, model))
+
+
+def _may_hold_object(binding: Binding) -> bool:
+    """Whether a binding may give its name an object: an import of one, too, and a property."""
+    if binding.kind is not BindingKind.DEFINED:
+        return True
+    return isinstance(binding.node, ast.FunctionDef) and bool(binding.node.decorator_list)
+
+
+def _is_for_all_ranks(wrapper: ast.Call) -> bool:
+    """Whether a wrapper is for all ranks, as far as its arguments tell."""
+    return (
+        not has_star_arguments(wrapper)
+        and len(wrapper.args) == 1
+        and not any(argument_of(wrapper, name) for name in _GROUP_ARGUMENTS)
+    )

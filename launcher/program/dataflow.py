@@ -1,0 +1,622 @@
+"""Where values of a program come from, and where they go.
+
+The arguments of a call, what made an object, its plain type, what goes into os.environ, and what is
+averaged. A `Value` is what an expression surely is. Where a model is wrapped under `if distributed:`, rules
+ask here what it may be (`origins`, `calls_that_may_make`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from launcher.program.index import (
+    SCOPE,
+    Binding,
+    BindingKind,
+    FileIndex,
+    FunctionNode,
+    ancestors,
+    class_of,
+    default_of,
+    file_of,
+    function_of_parameter,
+    last_name,
+    parent_of,
+    positional_of,
+)
+from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives
+
+if TYPE_CHECKING:
+    from launcher.program.program import Program
+
+
+def has_star_arguments(call: ast.Call) -> bool:
+    """Whether `*` or `**` may give a call arguments that nobody sees."""
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(
+        each.arg is None for each in call.keywords
+    )
+
+
+def argument_of(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """What a call gives a parameter; None where it does not, or where `*` hides which argument is which."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if position is None or any(isinstance(each, ast.Starred) for each in call.args[: position + 1]):
+        return None
+    return call.args[position] if position < len(call.args) else None
+
+
+def constant_argument(program: Program, node: ast.expr | None) -> Constant | None:
+    """The literal that an expression surely is."""
+    value = None if node is None else program.value(node)
+    return value if isinstance(value, Constant) else None
+
+
+def calls_that_made(value: Value, *names: str) -> frozenset[ast.Call] | None:
+    """The calls of these names that gave a value; None where it may come from anything else."""
+    found = set[ast.Call]()
+    for each in alternatives(value):
+        # What an annotation says stands in no file: it is not known how such an object was made.
+        if not isinstance(each, Instance) or each.name not in names or SCOPE not in each.call.__dict__:
+            return None
+        found.add(each.call)
+    return frozenset(found)
+
+
+_DEEPEST_ORIGIN = 12
+"""So many names behind each other; what lies deeper is unknown."""
+
+
+def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
+    """The expressions, no names any more, that may have made this one; None for what is unknown."""
+    return tuple(dict.fromkeys(_origins(program, node, frozenset(), _DEEPEST_ORIGIN)))
+
+
+def _origins(
+    program: Program, node: ast.expr, seen: frozenset[ast.AST], depth: int
+) -> Iterator[ast.expr | None]:
+    if isinstance(node, ast.IfExp):
+        yield from _origins(program, node.body, seen, depth)
+        yield from _origins(program, node.orelse, seen, depth)
+    elif isinstance(node, ast.NamedExpr):
+        yield from _origins(program, node.value, seen, depth)
+    elif isinstance(node, ast.Name | ast.Attribute):
+        bindings = program.evaluation.sources(node) if depth else []
+        if not bindings:
+            yield node if isinstance(node, ast.Attribute) else None
+        for binding in bindings:
+            if binding.node not in seen:
+                yield from _origins_of_binding(program, binding, seen | {binding.node}, depth - 1)
+    else:
+        yield node
+
+
+def _origins_of_binding(
+    program: Program, binding: Binding, seen: frozenset[ast.AST], depth: int
+) -> Iterator[ast.expr | None]:
+    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
+        for given in _given_by_every_call(program, binding.node):
+            if given is None:
+                yield None
+            else:
+                yield from _origins(program, given, seen, depth)
+    elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
+        if binding.item is None:
+            yield from _origins(program, binding.value, seen, depth)
+        elif isinstance(binding.value, ast.Tuple | ast.List) and binding.item < len(binding.value.elts):
+            yield from _origins(program, binding.value.elts[binding.item], seen, depth)
+        else:
+            yield None
+    else:
+        yield None
+
+
+def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
+    """What every call gives a parameter."""
+    function = function_of_parameter(parameter)
+    sites = None if function is None else program.evaluation.callers.of(function)
+    if not sites:
+        yield None
+        return
+    for site in sites:
+        given = None if site.arguments is None else site.arguments.get(parameter.arg)
+        if given is None and isinstance(function, FunctionNode) and site.arguments is not None:
+            given = default_of(function, parameter.arg)
+        yield given
+
+
+def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[ast.Call]:
+    """The calls of these functions or classes of libraries that may have made what an expression is."""
+    found: list[ast.Call] = []
+    for origin in origins(program, node):
+        if isinstance(origin, ast.Call) and program.qualified(origin.func) in names:
+            found.append(origin)
+    value = program.value(node)
+    if not found and isinstance(value, Instance) and value.name in names and value.item is None:
+        found.append(value.call)
+    return found
+
+
+# Which plain Python type an expression surely has: what may go into os.environ, and what may not.
+
+
+_DEEPEST_TYPE = 8
+"""So many names behind each other; what lies deeper is unknown."""
+
+_BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
+_NUMBERS = (
+    "torch.cuda.device_count",
+    "torch.cuda.current_device",
+    "torch.distributed.get_rank",
+    "torch.distributed.get_world_size",
+    "torch.distributed.get_node_local_rank",
+    "torch_xla.xla_model.xrt_world_size",
+    "torch_xla.xla_model.get_ordinal",
+    "torch_xla.xla_model.get_local_ordinal",
+    "torch_xla.runtime.world_size",
+    "torch_xla.runtime.global_ordinal",
+    "horovod.torch.rank",
+    "horovod.torch.local_rank",
+    "horovod.torch.size",
+    "os.cpu_count",
+    "os.getpid",
+    "multiprocessing.cpu_count",
+    "random.randint",
+    "mpi4py.MPI.COMM_WORLD.Get_rank",
+    "mpi4py.MPI.COMM_WORLD.Get_size",
+)
+_TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(_NUMBERS, "int")}
+_NUMERIC = frozenset({"int", "float", "bool"})
+_PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
+
+
+def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) -> str | None:
+    """Such as `int` or `str`; None where it is unknown, or one of several."""
+    if isinstance(node, ast.Constant):
+        return type(node.value).__name__
+    if isinstance(node, ast.JoinedStr):
+        return "str"
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return "bool"
+    if isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set):
+        return type(node).__name__.lower()
+    if depth == 0:
+        return None
+    if isinstance(node, ast.Call):
+        return _TYPE_OF_CALL.get(program.qualified(node.func) or "")
+    if isinstance(node, ast.BinOp):
+        sides = {plain_type_of(program, node.left, depth - 1), plain_type_of(program, node.right, depth - 1)}
+        if not sides <= _NUMERIC:
+            return None
+        return "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
+    if isinstance(node, ast.IfExp):
+        return _common_type(plain_type_of(program, each, depth - 1) for each in (node.body, node.orelse))
+    if isinstance(node, ast.Name):
+        bindings = program.evaluation.sources(node)
+        return _common_type(_type_of_binding(program, each, depth - 1) for each in bindings)
+    if isinstance(node, ast.Attribute):
+        return _type_of_parsed_option(program, node)
+    return None
+
+
+def _common_type(types: Iterable[str | None]) -> str | None:
+    found = set(types)
+    return found.pop() if len(found) == 1 else None
+
+
+def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | None:
+    if binding.kind is BindingKind.ASSIGNED and binding.value is not None and binding.item is None:
+        return plain_type_of(program, binding.value, depth)
+    if binding.kind is BindingKind.LOOPED and isinstance(binding.value, ast.Call) and binding.item is None:
+        ranged = program.qualified(binding.value.func) == "range"
+        target = getattr(binding.node, "target", None)
+        return "int" if ranged and isinstance(target, ast.Name) else None
+    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
+        return _type_of_parameter(program, binding.node, depth)
+    return None
+
+
+def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str | None:
+    """What every call gives a parameter."""
+    function = function_of_parameter(parameter)
+    sites = None if function is None else program.evaluation.callers.of(function)
+    if not sites:
+        return None
+    types = set[str | None]()
+    for site in sites:
+        given = None if site.arguments is None else site.arguments.get(parameter.arg)
+        if parameter.arg in site.values:
+            types.add("int")  # The number that spawn gives.
+        else:
+            types.add(None if given is None else plain_type_of(program, given, depth))
+    return _common_type(types)
+
+
+def _type_of_parsed_option(program: Program, node: ast.Attribute) -> str | None:
+    """`args.n_gpus`, by what the parser makes of the option; nothing where the program sets it itself."""
+    owner = program.value(node.value)
+    if not isinstance(owner, Instance) or owner.name not in _PARSED:
+        return None
+    if any(node.attr in file.set_attributes for file in program.files):
+        return None
+    types = set[str | None]()
+    for file in program.files:
+        for call in file.calls_of.get("add_argument", ()):
+            if node.attr in _destinations(program, call):
+                types.add(_type_of_option(program, call))
+    return _common_type(types)
+
+
+def _destinations(program: Program, call: ast.Call) -> set[str]:
+    for keyword in call.keywords:
+        if keyword.arg == "dest":
+            value = program.value(keyword.value)
+            return {value.value} if isinstance(value, Constant) and isinstance(value.value, str) else set()
+    words = [
+        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    long = [word for word in words if word.startswith("--")] or words
+    return {long[0].lstrip("-").replace("-", "_")} if long else set()
+
+
+def _type_of_option(program: Program, call: ast.Call) -> str | None:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if "nargs" in given or None in given:
+        return None
+    action = given.get("action")
+    if action is not None:
+        flag = isinstance(action, ast.Constant) and action.value in ("store_true", "store_false")
+        return "bool" if flag else None
+    made = given.get("type")
+    if made is None or "default" not in given:
+        return None  # Without a default it may be None; without a type it is a string, or the default.
+    kind = last_name(made) if isinstance(made, ast.Name) else None
+    if kind not in _BUILTINS or program.qualified(made) != kind:
+        return None
+    default = given["default"]
+    # A default that is written as a string goes through the type as well.
+    if isinstance(default, ast.Constant) and default.value is None:
+        return None
+    return _BUILTINS[kind]
+
+
+# Which environment variables a program sets, to what, and whether it surely does.
+
+
+_ENVIRON = External("os.environ")
+_SETTING_METHODS = frozenset({"setdefault", "update", "__setitem__"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangedVariable:
+    """One variable that is set: by the expression `value`, at `node`.
+
+    `only_unset` says that a value which the launcher gave stays. With `as_text` the program itself makes a
+    string of the value.
+    """
+
+    name: str
+    value: ast.expr
+    node: ast.AST
+    only_unset: bool = False
+    as_text: bool = False
+
+
+def changed_variables(program: Program) -> Iterator[ChangedVariable]:
+    """Every variable that the program puts into os.environ, in the order of its files.
+
+    By assignment, `update`, `setdefault`, `|=`, `os.putenv`, and in a loop over a dictionary that is written
+    out. What has no constant name is left out.
+    """
+    names = program.known_as({"environ"})
+    for file in program.files:
+        uses = [use for name in sorted(names) for use in _reads_of(file, name)]
+        for use in sorted(uses, key=lambda each: (each.lineno, each.col_offset)):
+            if program.value(use) == _ENVIRON:
+                yield from _changes_at(program, use)
+        for statement in file.statements.get(ast.AugAssign, ()):
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.BitOr):
+                target = statement.target
+                if last_name(target) in names and _is_environ(program, target):
+                    yield from _changes_of_mapping(program, statement.value, statement)
+        for call in file.calls_of.get("putenv", ()):
+            if len(call.args) == 2 and program.qualified(call.func) == "os.putenv":
+                yield from _change_of_key(program, call.args[0], call.args[1], call)
+
+
+def mentions_environment(program: Program, test: ast.expr) -> bool:
+    """Whether a test asks for environment variables, so that it tells who started the program."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            if program.value(node) in (_ENVIRON, External("os.getenv")):
+                return True
+            if last_name(node) in ("is_torchelastic_launched", "is_torchrun"):
+                return True
+    return False
+
+
+def _reads_of(file: FileIndex, name: str) -> Iterator[ast.Name | ast.Attribute]:
+    yield from file.names.get(name, ())
+    yield from file.attributes.get(name, ())
+
+
+def _is_environ(program: Program, target: ast.expr) -> bool:
+    """Of what is set: `os.environ` of the module os, or a name that was imported."""
+    if isinstance(target, ast.Attribute):
+        return program.value(target.value) == External("os")
+    return (
+        isinstance(target, ast.Name)
+        and program.evaluation.value(ast.copy_location(_read_again(target), target)) == _ENVIRON
+    )
+
+
+def _read_again(target: ast.Name) -> ast.Name:
+    name = ast.Name(target.id, ast.Load())
+    name.__dict__.update({key: target.__dict__[key] for key in ("parent", "scope")})
+    return name
+
+
+def _changes_at(program: Program, use: ast.expr) -> Iterator[ChangedVariable]:
+    parent = parent_of(use)
+    if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
+        statement = parent_of(parent)
+        if isinstance(statement, ast.Assign):
+            yield from _change_of_key(program, parent.slice, statement.value, statement)
+    elif isinstance(parent, ast.Attribute) and parent.attr in _SETTING_METHODS:
+        call = parent_of(parent)
+        if not isinstance(call, ast.Call) or call.func is not parent:
+            return
+        if parent.attr == "update":
+            for keyword in call.keywords:
+                if keyword.arg is not None:
+                    yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
+            for given in call.args:
+                yield from _changes_of_mapping(program, given, call)
+        elif len(call.args) == 2:
+            only_unset = parent.attr == "setdefault"
+            yield from _change_of_key(program, call.args[0], call.args[1], call, only_unset)
+
+
+def _change_of_key(
+    program: Program, key: ast.expr, value: ast.expr, node: ast.AST, only_unset: bool = False
+) -> Iterator[ChangedVariable]:
+    name = program.value(key)
+    if isinstance(name, Constant) and isinstance(name.value, str):
+        yield _changed_variable(program, name.value, value, node, only_unset)
+    elif isinstance(key, ast.Name):
+        yield from _changes_in_loop(program, key, value, node, only_unset)
+
+
+def _changes_in_loop(
+    program: Program, key: ast.Name, value: ast.expr, node: ast.AST, only_unset: bool
+) -> Iterator[ChangedVariable]:
+    """`for name, value in {...}.items(): os.environ[name] = value`."""
+    as_text = isinstance(value, ast.Call) and program.qualified(value.func) == "str" and len(value.args) == 1
+    given = value.args[0] if as_text and isinstance(value, ast.Call) else value
+    for loop in ancestors(node):
+        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
+            continue
+        targets = [each.id if isinstance(each, ast.Name) else None for each in loop.target.elts]
+        if targets[:1] != [key.id] or len(targets) != 2:
+            continue
+        if not isinstance(given, ast.Name) or given.id != targets[1]:
+            return
+        items = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+        if isinstance(items, ast.Attribute) and items.attr == "items":
+            for each in _changes_of_mapping(program, items.value, node):
+                unset = only_unset or each.only_unset or _is_tested_before(program, node)
+                yield ChangedVariable(each.name, each.value, node, unset, as_text)
+        return
+
+
+def _changes_of_mapping(program: Program, given: ast.expr, node: ast.AST) -> Iterator[ChangedVariable]:
+    """The variables of a dictionary that is written out here, or where its name is bound."""
+    if isinstance(given, ast.Name):
+        bindings = program.evaluation.sources(given)
+        if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGNED or bindings[0].value is None:
+            return
+        if isinstance(bindings[0].value, ast.Name):
+            return
+        given = bindings[0].value
+    if isinstance(given, ast.Dict):
+        for key, value in zip(given.keys, given.values, strict=True):
+            name = None if key is None else program.value(key)
+            if isinstance(name, Constant) and isinstance(name.value, str):
+                yield _changed_variable(program, name.value, value, value)
+    elif isinstance(given, ast.Call) and program.qualified(given.func) == "dict" and not given.args:
+        for keyword in given.keywords:
+            if keyword.arg is not None:
+                yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
+
+
+def _changed_variable(
+    program: Program, name: str, value: ast.expr, node: ast.AST, only_unset: bool = False
+) -> ChangedVariable:
+    return ChangedVariable(name, value, node, only_unset or _is_tested_before(program, node))
+
+
+def _is_tested_before(program: Program, node: ast.AST) -> bool:
+    """Whether a test around it asks for the environment: `if "MASTER_ADDR" not in os.environ`."""
+    return any(
+        isinstance(each, ast.If) and mentions_environment(program, each.test) for each in ancestors(node)
+    )
+
+
+# Whether a program averages its models or gradients by itself, as local SGD does: by the names of what it
+# calls, then by what that is given and does. A reduction of figures is none.
+
+
+_AVERAGING_WORDS = ("average", "reduce", "local_sgd", "localsgd")
+"""In the names of what averages, and of much else."""
+
+_MODEL_ATTRIBUTES = frozenset({"grad", "parameters", "named_parameters", "state_dict", "param_groups"})
+"""The attributes by which models and optimizers are asked for what is averaged."""
+
+_NUMBER_ENDINGS = ("norm", "norm_", "item", "float", "len", "numel")
+"""The ends of the names of what gives a number, whatever it is given: `get_total_grad_norm(parameters)`."""
+
+_OPTIMIZER_OPTIONS = frozenset({"lr", "initial_lr", "lr_scale", "momentum", "betas", "eps", "weight_decay"})
+"""What a group of an optimizer's parameters holds beside them: `optimizer.param_groups[0]["lr"]`."""
+
+_CALLS_ITS_ARGUMENT = tuple(map(External, ("map", "filter", "sorted", "max", "min", "functools.reduce")))
+"""What calls a function with nothing but what stands beside it."""
+
+_PLAIN_LIBRARIES = (
+    "torch.",
+    "horovod.",
+    "accelerate.",
+    "lightning.",
+    "torchmetrics.",
+    "functools.",
+    "itertools.",
+    "numpy.",
+    "einops.",
+    "tensorflow.",
+)
+"""Libraries whose functions average nothing but what they are given."""
+
+
+def averages_models(program: Program) -> bool:
+    """Whether a program may average models or gradients between its ranks."""
+    given = _AveragedArguments(program)
+    return any(
+        _may_average(program, call, given)
+        for file in program.files
+        for name, calls in file.calls_of.items()
+        if any(word in name.lower() for word in _AVERAGING_WORDS)
+        for call in calls
+    )
+
+
+def _may_average(program: Program, call: ast.Call, given: _AveragedArguments) -> bool:
+    called = program.value(call.func)
+    if isinstance(called, External) and called.name.startswith("torch.optim."):
+        return False  # ReduceLROnPlateau, AveragedModel: what each rank does by itself.
+    if given.may_be_of_the_model(_all_arguments(call)):
+        return True
+    if isinstance(called, Defined):
+        return any(map(_asks_the_model, ast.walk(called.node)))
+    return not (isinstance(called, External | Instance) and called.name.startswith(_PLAIN_LIBRARIES))
+
+
+def _asks_the_model(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in _MODEL_ATTRIBUTES
+
+
+class _AveragedArguments:
+    """What calls are given: the parameters or gradients of a model, or something else."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._others = set[ast.AST]()
+        """What was looked at, to its sources, without finding anything of a model."""
+
+    def may_be_of_the_model(self, given: Iterable[ast.expr]) -> bool:
+        """Whether parameters or gradients may be in one of these; also where nobody can say what is."""
+        seen = set[ast.AST]()
+        pending: list[ast.expr | None] = [*given]
+        while pending:
+            node = pending.pop()
+            if node is None or _asks_the_model(node):
+                return True
+            if node not in seen and node not in self._others:
+                seen.add(node)
+                pending += self._made_of(node)
+        self._others |= seen
+        return False
+
+    def _made_of(self, node: ast.expr) -> Iterator[ast.expr | None]:
+        """What a value is made of; None for what nobody knows. Not the function or object that makes it."""
+        if isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) in _OPTIMIZER_OPTIONS:
+            return
+        if isinstance(node, ast.Call):
+            if (last_name(node.func) or "").endswith(_NUMBER_ENDINGS):
+                return
+            called = self.program.value(node.func)
+            if isinstance(called, Defined):
+                yield from _returned_expressions(called.node)
+            if isinstance(node.func, ast.Attribute):
+                yield from (node.func,) if _asks_the_model(node.func) else (node.func.value,)
+            yield from _all_arguments(node)
+            return
+        if isinstance(node, ast.Name | ast.Attribute):
+            for binding in self.program.evaluation.sources(node):
+                if binding.kind is BindingKind.PARAMETER:
+                    yield from self._given_as(binding.node)
+                elif binding.value is not None:
+                    yield binding.value
+        for each in ast.iter_child_nodes(node):
+            if isinstance(each, ast.expr):
+                yield each
+            elif isinstance(each, ast.comprehension):
+                yield each.iter
+
+    def _given_as(self, parameter: ast.AST) -> Iterator[ast.expr | None]:
+        """What a parameter is given; None where its function is called from where nobody sees."""
+        function = function_of_parameter(parameter)
+        if function is None or not isinstance(parameter, ast.arg):
+            yield None
+            return
+        if class_of(function) is not None and positional_of(function)[:1] == [parameter]:
+            return  # The object itself, of whose attributes those are looked at that are used.
+        sites = self.program.evaluation.callers.of(function)
+        if sites is None:
+            yield from self._given_by_name(function)
+            return
+        for site in sites:
+            if parameter.arg in site.values:
+                continue
+            given = None if site.arguments is None else site.arguments.get(parameter.arg)
+            given = given or default_of(function, parameter.arg)
+            # What goes into `**options`, or comes from `*given`, may be any argument of the call.
+            yield from (given,) if given is not None else _all_arguments(site.call)
+
+    def _given_by_name(self, function: FunctionNode) -> Iterator[ast.expr | None]:
+        """What all calls of this name are given, whatever they call."""
+        if isinstance(function, ast.Lambda):
+            yield from self._given_where_used(function)
+            return
+        owner = class_of(function)
+        name = owner.name if owner is not None and function.name == "__init__" else function.name
+        is_method = owner is not None and name == function.name
+        for file in self.program.mentioning(name):
+            named = () if is_method else file.names.get(name, ())
+            for use in (*named, *file.attributes.get(name, ())):
+                if isinstance(use, ast.Attribute) or not self._is_a_variable(use):
+                    yield from self._given_where_used(use)
+
+    def _is_a_variable(self, name: ast.Name) -> bool:
+        """Whether a name that a function has, too, is that of something else."""
+        sources = self.program.evaluation.sources(name)
+        defining = (BindingKind.DEFINED, BindingKind.IMPORTED)
+        return bool(sources) and not any(each.kind in defining for each in sources)
+
+    def _given_where_used(self, use: ast.expr) -> Iterator[ast.expr | None]:
+        """What a function is given where it is called, or handed on beside it: `map(f, values)`."""
+        uses: list[ast.expr] = [use]
+        holder = parent_of(use)
+        if isinstance(holder, ast.Assign) and isinstance(holder.targets[0], ast.Name):
+            sources = self.program.evaluation.sources
+            named = file_of(holder).names.get(holder.targets[0].id, ())
+            uses = [each for each in named if any(one.node is holder for one in sources(each))]
+        for each in uses:
+            user = parent_of(each)
+            called = self.program.value(user.func) if isinstance(user, ast.Call) else None
+            if isinstance(user, ast.Call) and (user.func is each or called in _CALLS_ITS_ARGUMENT):
+                yield from _all_arguments(user)
+            else:
+                yield None
+
+
+def _all_arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _returned_expressions(function: ast.AST) -> list[ast.expr]:
+    """What the `return` statements of a function give."""
+    found = file_of(function).returns_of.get(function, ())
+    return [each.value for each in found if each.value is not None]

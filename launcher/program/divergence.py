@@ -1,0 +1,472 @@
+"""Where the ranks of a program diverge: a collective that some run and others do not.
+
+Per function a summary says what every rank that enters must run and what it may. A function is followed
+statement by statement. At a test that differs between ranks both arms are compared. Where only one arm
+leaves (return, break, continue), the rest of the function or loop belongs to the other. An arm that ends by
+an exception or by sys.exit with an error ends the run, and parts nobody. What an arm calls and nobody can
+resolve may run anything.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
+from launcher.program.guards import Guard, Truth, is_in_body, negate
+from launcher.program.index import FunctionNode, ancestors, file_of, last_name, parent_of
+from launcher.program.values import Defined, RankKind
+
+if TYPE_CHECKING:
+    from launcher.program.evaluate import Environment
+    from launcher.program.program import Program
+
+_DEEPEST_FUNCTION = 12
+"""So many functions within functions are followed."""
+
+
+_CACHE_DECORATORS = frozenset({"functools.cache", "functools.lru_cache"})
+
+
+class FunctionSummaries:
+    """The functions of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is followed before somebody asks."""
+        self.program = program
+        self.running = CollectiveCalls(program)
+        self._known: dict[object, FunctionSummary] = {}
+        self._depth = 0
+
+    def of(
+        self, function: FunctionNode | ast.Module, environment: Environment | None = None
+    ) -> FunctionSummary:
+        """The summary of a function or of a module's own code."""
+        key = (function, frozenset((environment or {}).items()))
+        if key in self._known:
+            return self._known[key]
+        if self._depth >= _DEEPEST_FUNCTION:
+            return FunctionSummary()
+        self._known[key] = FunctionSummary()  # Of a function that calls itself.
+        self._depth += 1
+        try:
+            found = self._known[key] = self._summarised(function, environment)
+        finally:
+            self._depth -= 1
+        return found
+
+    def _summarised(
+        self, function: FunctionNode | ast.Module, environment: Environment | None
+    ) -> FunctionSummary:
+        if isinstance(function, ast.Lambda):
+            return FunctionSummary()
+        follow = FunctionWalk(self, environment)
+        block = follow.block(function.body, 0)
+        guard = None if isinstance(function, ast.Module) else self.program.guards.of_decorators(function)
+        if guard is not None:
+            parted = [Divergence(run, guard) for run in block.must if run.concerns(guard)]
+            return FunctionSummary((), (), (*parted, *_without_counterparts(follow.parted, block.may)))
+        if not isinstance(function, ast.Module) and self._answers_from_memory(function):
+            return FunctionSummary(
+                (), tuple(block.may), tuple(_without_counterparts(follow.parted, block.may))
+            )
+        return FunctionSummary(
+            tuple(block.must), tuple(block.may), tuple(_without_counterparts(follow.parted, block.may))
+        )
+
+    def _answers_from_memory(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether a call of a function need not run it, as one with the same arguments has before."""
+        made = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
+        return any(self.program.qualified(each) in _CACHE_DECORATORS for each in made)
+
+    def _is_called_back(self, function: FunctionNode | ast.Module) -> bool:
+        """Whether some ranks alone hand a function to a library, so that the others answer it elsewhere.
+
+        `if rank == 0: optimizer.step(closure)`, while the others wait in a loop for what closure sends.
+        """
+        if isinstance(function, ast.Module | ast.Lambda):
+            return False
+        for use in file_of(function).names.get(function.name, ()):
+            call = parent_of(use)
+            if isinstance(call, ast.Call) and use in call.args and self.program.guards.around(call):
+                called, value = self.program.value(call.func), self.program.value(use)
+                mine = isinstance(value, Defined) and value.node is function
+                if mine and not isinstance(called, Defined):
+                    return True
+        return False
+
+    def parted(self) -> list[Divergence]:
+        """Where the ranks of the program part, in the order of its files, each place once."""
+        found: dict[tuple[ast.AST, ast.AST | None], Divergence] = {}
+        for file in self.program.files:
+            for function in (file.tree, *file.functions):
+                if self.running.matters(function) and not self._is_called_back(function):
+                    for each in self.of(function).parted:
+                        found.setdefault((each.run.node, each.leaves), each)
+        return list(found.values())
+
+
+def _without_counterparts(parted: Sequence[Divergence], may: Sequence[CollectiveRun]) -> list[Divergence]:
+    """Where ranks part and no other part of the function makes up for it: first the others wait, then rank 0
+    releases them.
+
+    Where nobody knows which ranks part, the same collective under an unknown test may be the other half.
+    """
+    known = {each.run.node for each in parted}
+    unknown = {run.does for run in may if run.node not in known}
+    left = [each for each in parted if each.guard.members is not None or each.run.does not in unknown]
+    for waiting_first in (True, False):
+        for each in parted:
+            if each not in left or each.leaves is not None or (waiting_first and not each.guard.outside):
+                continue
+            behind = [other for other in left if other.run.node.lineno > each.run.node.lineno]
+            answer = next((other for other in behind if _is_counterpart(other, each)), None)
+            if answer is not None:
+                left.remove(each)
+                left.remove(answer)
+    return left
+
+
+def _is_counterpart(one: Divergence, other: Divergence) -> bool:
+    return one.leaves is None and one.run.does == other.run.does and one.guard.complements(other.guard)
+
+
+def collectives_run_by(statements: Iterable[ast.stmt], summaries: FunctionSummaries) -> list[CollectiveRun]:
+    """What ranks that come to these statements wait in, whatever stands around them."""
+    return FunctionWalk(summaries, None).block(list(statements), 0).certain
+
+
+def may_run_collectives(statements: Iterable[ast.stmt], summaries: FunctionSummaries) -> bool:
+    """Whether ranks that come to these statements may run a collective in them."""
+    return bool(FunctionWalk(summaries, None).block(list(statements), 0).everything)
+
+
+_DEEPEST_BLOCK = 60
+"""So many blocks within blocks; Python itself allows 100."""
+
+
+class FunctionWalk:
+    """One function, followed with one set of arguments; `parted` is where its ranks part."""
+
+    def __init__(self, summaries: FunctionSummaries, environment: Environment | None) -> None:
+        """Nothing is followed yet."""
+        self.summaries = summaries
+        self.guards = summaries.program.guards
+        self.environment = environment
+        self.parted: list[Divergence] = []
+        self._among: list[Guard] = []
+
+    def block(self, statements: Sequence[ast.stmt], depth: int) -> Block:
+        """What these statements run, one after the other."""
+        found = Block()
+        if depth > _DEEPEST_BLOCK:
+            return found
+        says_something = self.summaries.running.says_something
+        for number, statement in enumerate(statements):
+            if not says_something(statement):
+                continue
+            if isinstance(statement, ast.If):
+                if self._branch(statement, statements[number + 1 :], found, depth):
+                    return found
+                continue
+            self._add(found, self._statement(statement, depth))
+            if found.ends is not None:
+                break
+        return found
+
+    def _add(self, found: Block, inner: Block) -> None:
+        """Append what runs next; those who left before do not run it."""
+        for leaving in found.leaving:
+            self._missed(leaving, inner)
+        found.must += inner.must
+        found.may += inner.may
+        found.leaving += inner.leaving
+        found.ends, found.ends_the_run = inner.ends, inner.ends_the_run
+
+    def _missed(self, leaving: Departure, inner: Block) -> None:
+        for run in inner.certain:
+            if run.does not in leaving.ran and run.concerns(leaving.staying):
+                self.parted.append(Divergence(run, leaving.staying, leaving.statement))
+                break
+
+    def _branch(self, statement: ast.If, rest: Sequence[ast.stmt], found: Block, depth: int) -> bool:
+        """Append an `if`; True where the rest of the block went with it."""
+        self._add(found, self._header(statement))
+        truth = self._here(self.guards.truth(statement.test, self.environment))
+        if isinstance(truth, bool):
+            self._add(found, self.block(statement.body if truth else statement.orelse, depth + 1))
+            return found.ends is not None
+        body, other = self._arms(statement, truth, depth)
+        if body.ends_the_run or other.ends_the_run:
+            if body.ends_the_run and other.ends_the_run:
+                self._add(found, body)
+                return True
+            self._add(found, other if body.ends_the_run else body)
+            return found.ends is not None
+        one_ends = (body.ends is None) is not (other.ends is None)
+        behind = self.block(rest, depth + 1) if one_ends else Block()
+        if isinstance(truth, Guard):
+            self._compare(statement, (body, other), behind, truth, found)
+            self._add(found, behind)
+        else:
+            # Where one arm ends, some runs end here, all ranks alike; what follows may run.
+            self._add(found, merge_arms(body, other))
+            self._add(found, Block([], behind.everything, behind.leaving, behind.ends))
+        if one_ends:
+            return True
+        if body.ends is not None and other.ends is not None:
+            found.ends = body.ends
+            return True
+        return False
+
+    def _here(self, truth: Truth) -> Truth:
+        """What a test is on the ranks that come here: `rank > 0` is true in the `else` of `rank == 0`."""
+        if not isinstance(truth, Guard) or truth.members is None:
+            return truth
+        if truth.exact and any(each.same_ranks(truth) for each in self._among):
+            return True
+        return False if any(each.complements(truth) for each in self._among) else truth
+
+    def _arms(self, statement: ast.If, truth: Truth, depth: int) -> tuple[Block, Block]:
+        """The two arms of an `if`, each followed with the ranks that come to it."""
+        known = isinstance(truth, Guard) and truth.kind in (RankKind.GLOBAL, RankKind.LOCAL, RankKind.NODE)
+        found = []
+        for statements, guard in (
+            (statement.body, truth),
+            (statement.orelse, negate(truth)),
+        ):
+            before = len(self._among)
+            if known and isinstance(guard, Guard):
+                self._among.append(guard)
+            found.append(self.block(statements, depth + 1))
+            del self._among[before:]
+        return found[0], found[1]
+
+    def _compare(
+        self, statement: ast.If, both: tuple[Block, Block], behind: Block, guard: Guard, found: Block
+    ) -> None:
+        """Append the two arms of a guard: what both run, and say what one runs alone.
+
+        Where one arm leaves, what is behind the `if` belongs to the other.
+        """
+        body, other = both
+        arms = [(body, other, guard, statement.orelse)]
+        if guard.exact:
+            arms.append((other, body, guard.opposite(), statement.body))
+        running = self.summaries.running
+        for one, another, staying, statements in arms:
+            answering = [*another.everything, *(behind.everything if one.ends is not None else ())]
+            there = {run.does for run in answering}
+            alone = [run for run in one.certain if run.does not in there and run.concerns(staying)]
+            if alone and not running.calls_the_unknown(statements, self.environment):
+                self.parted += [Divergence(run, staying) for run in alone]
+        in_other = {run.does for run in other.must}
+        must = [run for run in body.must if run.does in in_other]
+        inner = Block(must, [run for run in (*body.everything, *other.everything) if run not in must])
+        inner.leaving = [*body.leaving, *other.leaving]
+        for leaves, stays, staying, statements in (
+            (body, other, guard.opposite(), statement.body),
+            (other, body, guard, statement.orelse),
+        ):
+            one_leaves = leaves.ends is not None and stays.ends is None
+            if (
+                leaves.ends is not None
+                and one_leaves
+                and not running.calls_the_unknown(statements, self.environment)
+            ):
+                ran = frozenset(run.does for run in leaves.everything)
+                inner.leaving.append(Departure(leaves.ends, staying, ran))
+        self._add(found, inner)
+
+    def _statement(self, statement: ast.stmt, depth: int) -> Block:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return Block()
+        found = self._header(statement)
+        if isinstance(statement, ast.Return | ast.Break | ast.Continue):
+            found.ends = statement
+        elif isinstance(statement, ast.Raise):
+            found.ends, found.ends_the_run = statement, True
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            exits = self.summaries.running.exits(statement.value)
+            if exits is not None:
+                found.ends, found.ends_the_run = statement, exits
+        elif isinstance(statement, ast.For | ast.AsyncFor | ast.While):
+            self._add(found, self._loop(statement, depth))
+        elif isinstance(statement, ast.With | ast.AsyncWith):
+            before = len(self.parted)
+            body = self.block(statement.body, depth + 1)
+            contexts = {last_name(each.func) for each in _context_calls(statement)}
+            if contexts & {"assertRaises", "assertRaisesRegex", "raises"}:  # A test expects the timeout.
+                del self.parted[before:]
+                body = Block([], [run.indirectly() for run in body.everything])
+            elif contexts & {"Join", "join"}:  # Ranks without data answer the collectives of the others.
+                body = Block([], [run.indirectly() for run in body.everything], [], body.ends)
+            self._add(found, body)
+        elif isinstance(statement, ast.Try | ast.TryStar):
+            self._add(found, self._tried(statement, depth))
+        elif isinstance(statement, ast.Match):
+            arms = [self.block(case.body, depth + 1) for case in statement.cases]
+            self._add(found, Block([], [run for arm in arms for run in arm.everything]))
+        return found
+
+    def _loop(self, statement: ast.For | ast.AsyncFor | ast.While, depth: int) -> Block:
+        body = self.block(statement.body, depth + 1)
+        for leaving in body.leaving:
+            if isinstance(leaving.statement, ast.Break):  # The others go on to the next round.
+                self._missed(
+                    Departure(leaving.statement, leaving.staying, frozenset()), _next_round(body, leaving)
+                )
+        body.leaving = [each for each in body.leaving if isinstance(each.statement, ast.Return | ast.Expr)]
+        # A loop is taken to run once at least; what stands behind a `break` for all is not run again.
+        body.ends, body.ends_the_run = None, False
+        self._add(body, self.block(statement.orelse, depth + 1))
+        return body
+
+    def _tried(self, statement: ast.Try | ast.TryStar, depth: int) -> Block:
+        found = self.block(statement.body, depth + 1)
+        ends, raises = found.ends, found.ends_the_run
+        if raises and statement.handlers:
+            found.ends, found.ends_the_run = None, False
+            ends = None
+        for handler in statement.handlers:
+            caught = self.block(handler.body, depth + 1)
+            found.may += [run.indirectly() for run in caught.everything]
+            if caught.ends is None:
+                found.ends, found.ends_the_run = None, False
+        if ends is None:
+            self._add(found, self.block(statement.orelse, depth + 1))
+        last = self.block(statement.finalbody, depth + 1)
+        found.must += last.must
+        found.may += last.may
+        return found
+
+    def _header(self, statement: ast.stmt) -> Block:
+        """What the statement itself runs, without the blocks that it holds."""
+        found = Block()
+        for call in self.summaries.running.calls_of(statement):
+            must, may = self._call(call)
+            under = self._within(call, statement)
+            if under is None:
+                found.must += must
+                found.may += may
+            elif isinstance(under, Guard):
+                self.parted += [Divergence(run, under) for run in must if run.concerns(under)]
+                found.may += [run.indirectly() for run in (*must, *may)]
+            else:
+                found.may += [run.indirectly() for run in (*must, *may)]
+        return found
+
+    def _within(self, call: ast.Call, statement: ast.stmt) -> Guard | bool | None:
+        """The guard of the part of an expression in which a call stands; True for another condition."""
+        inner: ast.AST = call
+        under: Guard | bool | None = None
+        for outer in ancestors(call):
+            if outer is statement:
+                break
+            if isinstance(outer, ast.IfExp) and inner is not outer.test:
+                truth = self.guards.truth(outer.test, self.environment)
+                if isinstance(truth, Guard):
+                    return truth if is_in_body(outer, inner) else truth.opposite()
+                under = True
+            elif isinstance(outer, ast.BoolOp) and inner is not outer.values[0]:
+                first = self.guards.truth(outer.values[0], self.environment)
+                if isinstance(first, Guard):
+                    return first if isinstance(outer.op, ast.And) else first.opposite()
+                under = True
+            inner = outer
+        return under
+
+    def _call(self, call: ast.Call) -> tuple[list[CollectiveRun], list[CollectiveRun]]:
+        """What a call must run, and what it may."""
+        running = self.summaries.running
+        run = running.collective(call, self.environment)
+        if run is not None:
+            return [run], []
+        called = running.function(call, self.environment)
+        if called is None:
+            return [], []
+        function, environment = called
+        if not running.matters(function):
+            return [], []
+        inner = self.summaries.of(function, environment)
+        parted = [each.run for each in inner.parted]
+        return (
+            [each.called_by(call) for each in inner.must],
+            [each.called_by(call) for each in (*inner.may, *parted)],
+        )
+
+
+def _context_calls(statement: ast.With | ast.AsyncWith) -> list[ast.Call]:
+    """The calls that make the contexts of a `with`."""
+    contexts = (item.context_expr for item in statement.items)
+    return [each for each in contexts if isinstance(each, ast.Call)]
+
+
+def _next_round(body: Block, leaving: Departure) -> Block:
+    """What the ranks that stay in a loop run in the next round."""
+    return Block(list(body.must), [run for run in body.may if run.direct])
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A collective that some ranks run and others do not.
+
+    `guard` is of those that run it. `leaves` is the statement by which the others go, where they do.
+    """
+
+    run: CollectiveRun
+    guard: Guard
+    leaves: ast.stmt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Ranks that leave a block before its end: by which statement, which stay, and what they ran before."""
+
+    statement: ast.stmt
+    staying: Guard
+    ran: frozenset[str]
+
+
+@dataclass(slots=True)
+class Block:
+    """What a block runs: `must` on every rank that comes to it, `may` besides.
+
+    `ends` is the statement by which every rank leaves it, where there is one; `leaving` are those by which
+    some do. `ends_the_run` says that it raises, or exits with an error.
+    """
+
+    must: list[CollectiveRun] = field(default_factory=list)
+    may: list[CollectiveRun] = field(default_factory=list)
+    leaving: list[Departure] = field(default_factory=list)
+    ends: ast.stmt | None = None
+    ends_the_run: bool = False
+
+    @property
+    def everything(self) -> list[CollectiveRun]:
+        """What it must run and what it may."""
+        return [*self.must, *self.may]
+
+    @property
+    def certain(self) -> list[CollectiveRun]:
+        """What ranks wait in once they come to it: what must run, and collectives that stand here."""
+        return [*self.must, *(run for run in self.may if run.direct)]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSummary:
+    """What a function runs, with these arguments; `parted` is where its ranks part."""
+
+    must: tuple[CollectiveRun, ...] = ()
+    may: tuple[CollectiveRun, ...] = ()
+    parted: tuple[Divergence, ...] = ()
+
+
+def merge_arms(body: Block, other: Block) -> Block:
+    """The arms of a test of which nobody knows what it is: what both must run, must run."""
+    in_other = {run.does for run in other.must}
+    both = [run for run in body.must if run.does in in_other]
+    rest = [run for run in (*body.everything, *other.everything) if run not in both]
+    return Block(both, rest, [*body.leaving, *other.leaving])

@@ -1,0 +1,642 @@
+"""The evaluation of expressions: through imports, assignments, attributes, calls, results and parameters.
+
+The order of statements counts within a function (a later assignment replaces an earlier one where it surely
+runs); between functions all assignments count. Parameters have what every call gives them; an environment
+of known arguments, where one is given, goes before.
+
+`Evaluation` is one recursion in parts: an attribute may be of an object (`AttributeEvaluator`), a call may
+give a rank, an object of a library or the result of a function of the program (`CallEvaluator`).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launcher.program.bindings import CallGraph, ParameterEvaluator, bind_arguments, reaching_definitions
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    FunctionNode,
+    Scope,
+    ancestors,
+    default_of,
+    dotted_name,
+    file_of,
+    function_of_parameter,
+    is_static,
+    last_name,
+    parameters_of,
+    positional_of,
+    scope_of,
+)
+from launcher.program.values import (
+    GROUP_RANK_CALLS,
+    KNOWN_BY_TABLES,
+    LOCAL_RANK_OPTIONS,
+    RANK_VARIABLES,
+    RESULT_CLASSES,
+    UNKNOWN,
+    Constant,
+    Defined,
+    Either,
+    External,
+    Instance,
+    Made,
+    ModuleOf,
+    Nothing,
+    RankKind,
+    RankValue,
+    Several,
+    Value,
+    WorldSize,
+    alternatives,
+    canonical_name,
+    joined,
+    rank_named,
+)
+
+if TYPE_CHECKING:
+    from launcher.program.index import FileIndex
+    from launcher.program.program import Program
+
+Environment = Mapping[ast.AST, Value]
+"""What parameters are in one call, by the nodes of the parameters."""
+
+_DEEPEST_EXPRESSION = 40
+"""So many steps from an expression to its source; what lies deeper is unknown."""
+
+_MOST_STEPS = 1000
+"""So many expressions are looked at for one; what needs more is unknown. A sound program needs a tenth."""
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+class Evaluation:
+    """The expressions of one program; everything is found out once."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is evaluated before somebody asks."""
+        self.program = program
+        self.callers = CallGraph(program, self)
+        self.attributes = AttributeEvaluator(self)
+        self.calls = CallEvaluator(self)
+        self.parameters = ParameterEvaluator(self)
+        self._known: dict[ast.AST, Value] = {}
+        self._libraries: dict[Binding, Value] = {}
+        self.open: set[ast.AST] = set()
+        """What is being found out: it depends on itself where somebody asks again."""
+        self._depth = 0
+        self._steps = 0
+        self._kinds: dict[type[ast.expr], Callable[[ast.expr, Environment | None], Value]] = {
+            ast.Constant: self._constant,  # type: ignore[dict-item]
+            ast.Name: self._name,  # type: ignore[dict-item]
+            ast.Attribute: self.attributes.value,  # type: ignore[dict-item]
+            ast.Call: self.calls.value,  # type: ignore[dict-item]
+            ast.Subscript: self._subscript,  # type: ignore[dict-item]
+            ast.IfExp: self._conditional,  # type: ignore[dict-item]
+            ast.BoolOp: self._either_of,  # type: ignore[dict-item]
+            ast.BinOp: self._calculated,  # type: ignore[dict-item]
+            ast.UnaryOp: self._unary,  # type: ignore[dict-item]
+            ast.NamedExpr: self._walrus,  # type: ignore[dict-item]
+        }
+
+    def value(self, node: ast.expr, environment: Environment | None = None) -> Value:
+        """What an expression is, in a call with these arguments, or in every call."""
+        if environment and _is_in_function_of(environment, node):
+            return self._evaluated(node, environment)
+        found = self._known.get(node)
+        if found is None:
+            if node in self.open:
+                return Nothing.ITSELF
+            self.open.add(node)
+            try:
+                found = self._evaluated(node, None)
+            finally:
+                self.open.discard(node)
+            if found is not Nothing.ITSELF:
+                self._known[node] = found
+        return found
+
+    def _evaluated(self, node: ast.expr, environment: Environment | None) -> Value:
+        if self._depth == 0:
+            self._steps = 0
+        self._steps += 1
+        if self._depth >= _DEEPEST_EXPRESSION or self._steps > _MOST_STEPS:
+            return UNKNOWN
+        self._depth += 1
+        try:
+            if isinstance(node, ast.Tuple | ast.List):
+                return Several(node)
+            if isinstance(node, ast.Lambda):
+                return Defined(node)
+            evaluate = self._kinds.get(type(node))
+            return UNKNOWN if evaluate is None else evaluate(node, environment)
+        finally:
+            self._depth -= 1
+
+    def sources(self, node: ast.expr) -> list[Binding]:
+        """Where a name or attribute that is used here may have got its value; empty where that is unknown."""
+        if isinstance(node, ast.Name):
+            holder = scope_of(node).holder_of(node.id)
+            return [] if holder is None else reaching_definitions(holder, node)
+        if isinstance(node, ast.Attribute):
+            owner = self.value(node.value)
+            if isinstance(owner, Made):
+                return self.attributes.of_class(owner.definition, node.attr)
+            if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
+                return self.attributes.of_class_itself(owner.node, node.attr)
+            if isinstance(owner, ModuleOf):
+                return owner.file.module.bindings.get(node.attr, [])
+            return list(self.attributes.stores(node, owner))
+        return []
+
+    # Names
+
+    def _name(self, node: ast.Name, environment: Environment | None) -> Value:
+        holder = scope_of(node).holder_of(node.id)
+        if holder is None:
+            return self._free(node)
+        bindings = reaching_definitions(holder, node)
+        imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
+        if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
+            # The same again, or alternatives of a try statement: the first that there is.
+            bindings = imports[:1]
+        return self.any_of(bindings, environment)
+
+    def any_of(self, bindings: Sequence[Binding], environment: Environment | None) -> Value:
+        """What a name is that may have got its value from any of these.
+
+        A number that is changed is none, and a rank on the host to which something is added is another rank.
+        """
+        value = joined(self.bound(each, environment) for each in bindings)
+        if not any(each.kind is BindingKind.CHANGED for each in bindings):
+            return value
+        if isinstance(value, RankValue) and value.kind is RankKind.LOCAL:
+            return RankValue(RankKind.DERIVED, value.source)
+        return UNKNOWN if isinstance(value, Constant) else value
+
+    def _free(self, node: ast.Name) -> Value:
+        """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
+        file = file_of(node)
+        for star in file.stars:
+            module = self.program.module(star, file)
+            if module is not None and node.id in module.module.bindings:
+                return self.member(module.module, node.id)
+        if node.id in _BUILTINS:
+            return External(node.id)
+        foreign = [star for star in file.stars if self.program.module(star, file) is None]
+        if len(foreign) == 1 and not foreign[0].startswith("."):
+            return self._external(f"{foreign[0]}.{node.id}")
+        return UNKNOWN
+
+    def member(self, scope: Scope, name: str) -> Value:
+        """What a name of a module or class is, seen from outside."""
+        return self.any_of(scope.bindings.get(name, ()), None)
+
+    def bound(self, binding: Binding, environment: Environment | None) -> Value:
+        """What one binding gives its name."""
+        if binding.kind is BindingKind.IMPORTED:
+            return self._imported(binding)
+        if binding.kind is BindingKind.DEFINED:
+            node = binding.node
+            assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            return Defined(node)
+        if binding.kind is BindingKind.PARAMETER:
+            return self.parameters.value(binding.node, environment)
+        if binding.kind is BindingKind.CHANGED and binding.value is not None:
+            return _calculated_from(Nothing.ITSELF, self.value(binding.value, environment))
+        if binding.kind is BindingKind.ENTERED and binding.value is not None and binding.item is None:
+            entered = self.value(binding.value, environment)
+            return entered if isinstance(entered, Instance) else UNKNOWN
+        if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
+            whole = self.value(binding.value, environment)
+            return whole if binding.item is None else self._part(whole, binding.item, environment)
+        return UNKNOWN
+
+    def _part(self, whole: Value, item: int, environment: Environment | None) -> Value:
+        if isinstance(whole, Several) and item < len(whole.node.elts):
+            return self.value(whole.node.elts[item], environment)
+        if isinstance(whole, Instance) and whole.item is None:
+            return Instance(whole.name, whole.call, item)
+        if isinstance(whole, Either):  # Such as the results of a function with several returns.
+            return joined(self._part(each, item, environment) for each in whole.values)
+        return UNKNOWN
+
+    def _imported(self, binding: Binding) -> Value:
+        known = self._libraries.get(binding)
+        if known is None:
+            known = self._of_import(binding)
+            if isinstance(known, External):  # What is the program's own is known where it is bound.
+                self._libraries[binding] = known
+        return known
+
+    def _of_import(self, binding: Binding) -> Value:
+        name = binding.module or ""
+        if canonical_name(name) in KNOWN_BY_TABLES:
+            return self._external(name)
+        file = file_of(binding.node)
+        module = self.program.module(name, file)
+        package, _, last = name.rpartition(".")
+        if last and name.startswith(".") and not package.strip("."):
+            package = name[: len(name) - len(last)]
+        holder = self.program.module(package, file) if last else None
+        held = holder is not None and holder is not file and last in holder.module.bindings
+        if holder is not None and held and (module is None or isinstance(binding.node, ast.ImportFrom)):
+            return self.member(holder.module, last)
+        if module is not None:
+            return ModuleOf(module)
+        if holder is not None and holder is not file:
+            return self._through_star(holder, last)
+        return UNKNOWN if name.startswith(".") else self._external(name)
+
+    def _through_star(self, file: FileIndex, name: str) -> Value:
+        for star in file.stars:
+            module = self.program.module(star, file)
+            if module is not None and name in module.module.bindings:
+                return self.member(module.module, name)
+        return UNKNOWN
+
+    def _external(self, name: str) -> Value:
+        name = canonical_name(name)
+        return rank_named(name) if name.endswith("COMM_WORLD.rank") else External(name)  # type: ignore[return-value]
+
+    # Other expressions
+
+    def _constant(self, node: ast.Constant, environment: Environment | None) -> Value:
+        value = node.value
+        return Constant(value) if value is None or isinstance(value, bool | int | float | str) else UNKNOWN
+
+    def _subscript(self, node: ast.Subscript, environment: Environment | None) -> Value:
+        owner = self.value(node.value, environment)
+        if owner == External("os.environ"):
+            return self.calls.variable(node.slice, environment)
+        index = self.value(node.slice, environment)
+        if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
+            return self._part(owner, index.value, environment)
+        return UNKNOWN
+
+    def _conditional(self, node: ast.IfExp, environment: Environment | None) -> Value:
+        return joined((self.value(node.body, environment), self.value(node.orelse, environment)))
+
+    def _either_of(self, node: ast.BoolOp, environment: Environment | None) -> Value:
+        return joined(self.value(each, environment) for each in node.values)
+
+    def _calculated(self, node: ast.BinOp, environment: Environment | None) -> Value:
+        left, right = self.value(node.left, environment), self.value(node.right, environment)
+        return _calculated_from(left, right)
+
+    def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
+        value = self.value(node.operand, environment)
+        if (
+            isinstance(node.op, ast.USub)
+            and isinstance(value, Constant)
+            and isinstance(value.value, int | float)
+        ):
+            return Constant(-value.value)
+        return UNKNOWN
+
+    def _walrus(self, node: ast.NamedExpr, environment: Environment | None) -> Value:
+        return self.value(node.value, environment)
+
+
+def _is_in_function_of(environment: Environment, node: ast.expr) -> bool:
+    """Whether a node stands in the function whose parameters the environment holds."""
+    function = function_of_parameter(next(iter(environment)))
+    scope = scope_of(node).function
+    while scope is not None and scope.node is not function:
+        scope = None if scope.parent is None else scope.parent.function
+    return scope is not None
+
+
+def _calculated_from(left: Value, right: Value) -> Value:
+    """What is calculated from two values."""
+    ranks = [each for each in (left, right) if isinstance(each, RankValue)]
+    if ranks:
+        return RankValue(RankKind.DERIVED, ranks[0].source)
+    if Nothing.ITSELF in (left, right):
+        return Nothing.ITSELF
+    sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
+    if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
+        return sizes[0]
+    return UNKNOWN
+
+
+_IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
+"""Calls that give their first argument back, for our purposes."""
+
+_ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
+
+
+class CallEvaluator:
+    """The results of one program's calls."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        """Nothing is evaluated before somebody asks."""
+        self.evaluation = evaluation
+        self._results: dict[object, Value] = {}
+
+    def value(self, node: ast.Call, environment: Environment | None) -> Value:
+        """What a call gives."""
+        called = self.evaluation.value(node.func, environment)
+        return joined(self._called(each, node, environment) for each in alternatives(called))
+
+    def _called(self, called: Value, node: ast.Call, environment: Environment | None) -> Value:
+        if isinstance(called, External):
+            return self._library_call(called.name, node, environment)
+        if isinstance(called, Defined):
+            if isinstance(called.node, ast.ClassDef):
+                return Made(called.node)
+            return self.result(called.node, self.environment_of(called, node, environment))
+        return UNKNOWN
+
+    def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
+        if name in _ENVIRONMENT_READERS:
+            return self.variable(node.args[0] if node.args else None, environment)
+        if name in _IDENTITY_CALLS and node.args:
+            return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
+        if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
+            return self._got(node, environment)
+        found = rank_named(name)
+        if found is not None:
+            grouped = bool(node.args or node.keywords) and name in GROUP_RANK_CALLS
+            return RankValue(RankKind.COORDINATE, name) if grouped else found
+        return Instance(name, node)
+
+    def _got(self, node: ast.Call, environment: Environment | None) -> Value:
+        """`getattr(args, "rank", 0)`."""
+        name = node.args[1]
+        assert isinstance(name, ast.Constant)
+        attribute = ast.Attribute(node.args[0], str(name.value), ast.Load())
+        attribute.__dict__.update({key: node.__dict__.get(key) for key in ("parent", "scope")})
+        found = self.evaluation.attributes.value(attribute, environment)
+        if len(node.args) == 3:
+            return joined((found, self.evaluation.value(node.args[2], environment)))
+        return found
+
+    def variable(self, name: ast.expr | None, environment: Environment | None) -> Value:
+        """What an environment variable of this name holds."""
+        value = UNKNOWN if name is None else self.evaluation.value(name, environment)
+        return RANK_VARIABLES.get(str(value.value), UNKNOWN) if isinstance(value, Constant) else UNKNOWN
+
+    def environment_of(
+        self, called: Defined, node: ast.Call, environment: Environment | None
+    ) -> Environment | None:
+        """What the parameters of a called function are in this call."""
+        function = called.node
+        if isinstance(function, ast.ClassDef):
+            return None
+        arguments = bind_arguments(function, node, called.owner is not None)
+        if arguments is None:
+            return None
+        parameters = parameters_of(function)
+        found: dict[ast.AST, Value] = {}
+        for each in parameters:
+            given = arguments.get(each.arg)
+            if given is not None:
+                found[each] = self.evaluation.value(given, environment)
+            elif (default := default_of(function, each.arg)) is not None:
+                found[each] = self.evaluation.value(default)
+        if called.owner is not None and parameters and not is_static(function):
+            found[parameters[0]] = Made(called.owner)
+        return {each: value for each, value in found.items() if value is not UNKNOWN}
+
+    def result(self, function: FunctionNode, environment: Environment | None) -> Value:
+        """What a function gives back."""
+        if isinstance(function, ast.Lambda):
+            return self.evaluation.value(function.body, environment)
+        key = (function, frozenset((environment or {}).items()))
+        if key in self._results:
+            return self._results[key]
+        if function in self.evaluation.open:
+            return Nothing.ITSELF
+        self.evaluation.open.add(function)
+        try:
+            returns = file_of(function).returns_of.get(function, [])
+            found = joined(
+                Constant(None) if each.value is None else self.evaluation.value(each.value, environment)
+                for each in returns
+            )
+        finally:
+            self.evaluation.open.discard(function)
+        if found is not Nothing.ITSELF:
+            self._results[key] = found
+        return found
+
+
+_RANK_PROPERTIES = frozenset(
+    {
+        "process_index",
+        "local_process_index",
+        "num_processes",
+        "global_rank",
+        "local_rank",
+        "node_rank",
+        "world_size",
+    }
+)
+"""The ranks and sizes that are read; the others are called."""
+
+
+class AttributeEvaluator:
+    """The attributes of one program."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        """Nothing is evaluated before somebody asks."""
+        self.evaluation = evaluation
+        self._stores: dict[tuple[str, str], list[Binding]] = {}
+
+    def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
+        """What an attribute is that is read here."""
+        owner = self.evaluation.value(node.value, environment)
+        return joined(self._of(each, node) for each in alternatives(owner))
+
+    def _of(self, owner: Value, node: ast.Attribute) -> Value:
+        name = node.attr
+        if isinstance(owner, External):
+            whole = canonical_name(f"{owner.name}.{name}")
+            known = (
+                rank_named(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
+            )
+            return known or External(whole)
+        if isinstance(owner, Instance):
+            made = RESULT_CLASSES.get((owner.name, owner.item), owner.name)
+            whole = canonical_name(f"{made}.{name}")
+            stored = self._stored(node, owner)
+            if stored is not UNKNOWN:
+                return stored
+            option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
+            return option if option is not UNKNOWN else self._rank_called(whole) or External(whole)
+        if isinstance(owner, ModuleOf):
+            if name in owner.file.module.bindings:
+                return self.evaluation.member(owner.file.module, name)
+            inner = self.evaluation.program.modules.get(
+                f"{self.evaluation.program.module_name(owner.file)}.{name}"
+            )
+            return ModuleOf(inner) if inner is not None else UNKNOWN
+        if isinstance(owner, Made):
+            return self._of_object(owner.definition, name, 0)
+        if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
+            return self._of_object(owner.node, name, 0, bound=False)
+        found = self._stored(node, owner)
+        return self._optional(node) if found is UNKNOWN else found
+
+    def _stored(self, node: ast.Attribute, owner: Value | None) -> Value:
+        """What the program sets an attribute to, that others may set as well: an option, a configuration.
+
+        A literal alone does not tell: `args.local_rank = 0`, in a run of one process, goes over an option.
+        """
+        found = self.evaluation.any_of(list(self.stores(node, owner)), None)
+        return UNKNOWN if isinstance(found, Constant) else found
+
+    def _rank_called(self, name: str) -> Value | None:
+        """A rank that is read as an attribute; what must be called is one of `_called`."""
+        found = rank_named(name)
+        return found if name.rpartition(".")[2] in _RANK_PROPERTIES else None
+
+    def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
+        """Where the program sets this attribute on a variable of the same name: `args.rank = ...`."""
+        if isinstance(owner, External | Made | Defined | ModuleOf):
+            return
+        last = last_name(node.value)
+        if last is None:
+            return
+        found = self._stores.get((last, node.attr))
+        if found is None:
+            found = self._stores[last, node.attr] = [
+                binding
+                for file in self.evaluation.program.mentioning(node.attr)
+                for binding in file.set_attributes.get(node.attr, ())
+                if binding.name.split(".")[-2] == last
+            ]
+        yield from (each for each in found if not _is_set_later(each.node, node))
+
+    def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
+        """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
+        found_here = self.of_class(definition, name)
+        if not found_here:
+            return self._inherited(definition, name, depth)
+        found = self.evaluation.any_of(found_here, None)
+        if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
+            if any(last_name(each) in ("property", "cached_property") for each in found.node.decorator_list):
+                return self.evaluation.calls.result(found.node, None)
+            return Defined(found.node, definition)
+        return found
+
+    def of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+        """Where a class gives its objects this attribute: in its body, or in a method on `self`.
+
+        Where it gives only literals, they may be mere defaults: then also where others set it on an object.
+        """
+        file = file_of(definition)
+        found = list(file.scopes[definition].bindings.get(name, []))
+        for binding in file.set_attributes.get(name, ()):
+            method = _method_of(binding.node, definition)
+            if (
+                method is not None
+                and isinstance(binding.node, ast.Attribute)
+                and _is_attribute_of_self(binding.node, method)
+            ):
+                found.append(binding)
+        if found and all(isinstance(each.value, ast.Constant) for each in found):
+            found += self._set_from_outside(definition, name)
+        return found
+
+    def of_class_itself(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+        """Where a class that is used without an object, as configurations are, gets this attribute."""
+        found = list(file_of(definition).scopes[definition].bindings.get(name, []))
+        return [*found, *self._set_from_outside(definition, name)] if found else []
+
+    def _set_from_outside(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
+        """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
+        for file in self.evaluation.program.mentioning(name):
+            for binding in file.set_attributes.get(name, ()):
+                node = binding.node
+                if isinstance(node, ast.Attribute) and binding.name.split(".")[-2] not in ("self", "cls"):
+                    owners = alternatives(self.evaluation.value(node.value))
+                    if Made(definition) in owners or Defined(definition) in owners:
+                        yield binding
+
+    def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
+        for base in definition.bases:
+            parent = self.evaluation.value(base)
+            if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef) and depth < 10:
+                found = self._of_object(parent.node, name, depth + 1)
+                if found is not UNKNOWN:
+                    return found
+            if isinstance(parent, External):
+                whole = canonical_name(f"{parent.name}.{name}")
+                return self._rank_called(whole) or External(whole)
+        return UNKNOWN
+
+    def _optional(self, node: ast.Attribute) -> Value:
+        """`args.local_rank` where a launcher hands `--local_rank` to the script's parser."""
+        if node.attr == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
+            return RankValue(RankKind.LOCAL, "--local_rank")
+        written = dotted_name(node)
+        if written is not None and written in self.evaluation.callers.declared_ranks:
+            return RankValue(RankKind.GLOBAL, "rank of init_process_group")
+        return UNKNOWN
+
+    @cached_property
+    def _is_set_otherwise(self) -> bool:
+        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
+        return any(
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
+            for file in self.evaluation.program.mentioning("local_rank")
+            for binding in file.set_attributes.get("local_rank", ())
+        )
+
+    def _keeps_local(self, binding: Binding) -> bool:
+        """Whether what an attribute is set to is the rank on the host, or a literal."""
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
+            return True  # `self.local_rank = args.local_rank`.
+        value = self.evaluation.bound(binding, None)
+        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
+
+    @cached_property
+    def takes_local_rank(self) -> bool:
+        """Whether a parser of the program has the option that launchers hand over."""
+        return any(
+            isinstance(argument, ast.Constant) and argument.value in LOCAL_RANK_OPTIONS
+            for file in self.evaluation.program.mentioning("add_argument")
+            for call in file.calls_of.get("add_argument", ())
+            for argument in call.args
+        )
+
+
+def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
+    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
+
+    In the function that makes the variable whose attribute it is, with no loop around both.
+    """
+    scope = scope_of(use)
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
+    made = scope.bindings.get(use.value.id, ())
+    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
+        return False
+    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
+    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
+        return False
+    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
+    return loops.isdisjoint(ancestors(store))
+
+
+def _method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
+    """The method of a class in whose own code a node stands."""
+    scope = scope_of(node).function
+    if scope is None or scope.parent is None or scope.parent.node is not definition:
+        return None
+    return scope.node if isinstance(scope.node, FunctionNode) else None
+
+
+def _is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
+    """Whether an attribute is one of the method's own object."""
+    positional = positional_of(method)
+    return (
+        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
+    )

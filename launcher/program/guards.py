@@ -1,0 +1,618 @@
+"""Which tests are true on some ranks and false on others, in a distributed run.
+
+Such a run has two ranks at least. `rank == 0`, `rank in (-1, 0)`, `is_main()`, `saver is not None` where
+rank 0 alone has a saver: these are guards. Not guards are what all ranks answer alike: `rank != -1`,
+`world_size > 1`, `is_initialized()`, `local_rank is None`.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    function_of_parameter,
+    last_name,
+)
+from launcher.program.values import (
+    LAST_RANK,
+    MAIN_PROCESS_DECORATORS,
+    MAIN_PROCESS_TESTS,
+    RANK_VARIABLES,
+    TRUE_WHEN_DISTRIBUTED,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    RankKind,
+    RankValue,
+    Several,
+    Value,
+    WorldSize,
+)
+
+if TYPE_CHECKING:
+    from launcher.program.evaluate import Environment, Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A test that is true on some ranks and false on others.
+
+    True on the ranks of `members` (None: on some, unknown which), or where `outside` on all but them. Without
+    `exact` it may be false there too, as of `rank == 0 and step % 10 == 0`. `test` is the expression.
+    """
+
+    kind: RankKind
+    members: frozenset[int] | None
+    outside: bool = False
+    exact: bool = True
+    test: ast.expr | None = field(default=None, compare=False)
+
+    def opposite(self) -> Guard:
+        """The guard of the other ranks."""
+        return replace(self, outside=not self.outside)
+
+    def same_ranks(self, other: Guard) -> bool:
+        """Whether both are true on the same ranks, as far as they say."""
+        return (self.kind, self.members, self.outside) == (other.kind, other.members, other.outside)
+
+    def complements(self, other: Guard) -> bool:
+        """Whether the one is true where the other is false."""
+        return self.members is not None and self.same_ranks(other.opposite())
+
+    def allows(self, ranks: frozenset[int]) -> bool:
+        """Whether all of these ranks may come here."""
+        if self.members is None or self.kind is not RankKind.GLOBAL:
+            return True
+        return not ranks & self.members if self.outside else ranks <= self.members
+
+    @property
+    def ranks(self) -> str:
+        """Such as `rank 0`, `local rank 0` or `every rank but 0`."""
+        word = {RankKind.LOCAL: "local rank", RankKind.NODE: "host"}.get(self.kind, "rank")
+        if self.members is None or self.kind in (RankKind.DERIVED, RankKind.COORDINATE):
+            return "some ranks"
+        numbers = " and ".join(
+            "the last" if each == LAST_RANK else str(each) for each in sorted(self.members)
+        )
+        if self.outside:
+            return f"every {word} but {numbers}"
+        return f"{word}{'s' if len(self.members) > 1 else ''} {numbers}"
+
+
+Truth = Guard | bool | None
+"""What a test is in a distributed run: the same on every rank, a Guard, or None where that is unknown."""
+
+
+def negate(truth: Truth) -> Truth:
+    """The truth of `not`; unknown of a guard that is not exact."""
+    if isinstance(truth, Guard):
+        return truth.opposite() if truth.exact else None
+    return None if truth is None else not truth
+
+
+def is_in_body(branch: ast.If | ast.IfExp, inner: ast.AST) -> bool:
+    """Whether a part of a branch is what runs where its test is true."""
+    body = branch.body
+    return any(each is inner for each in body) if isinstance(body, list) else body is inner
+
+
+def choose_truth(condition: Truth, body: Truth, other: Truth) -> Truth:
+    """What `body if condition else other` is."""
+    if condition is True:
+        return body
+    if condition is False:
+        return other
+    if isinstance(condition, Guard) and isinstance(body, bool) and isinstance(other, bool):
+        if body == other:
+            return body
+        return condition if body else condition.opposite()
+    if isinstance(body, Guard) and isinstance(other, Guard):
+        return body if body.same_ranks(other) else None
+    if condition is None and isinstance(body, bool) and body == other:
+        return body
+    return None
+
+
+_DEEPEST_TEST = 25
+"""So many tests within tests; what is nested deeper is unknown."""
+
+
+class Guards:
+    """The tests of one program."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.evaluation = evaluation
+        self._known: dict[ast.expr, Truth] = {}
+        self._open: set[ast.AST] = set()
+        self._calls_of_decorated: dict[FunctionNode, ast.Call | None] = {}
+        self.presence = NamePresence(self)
+
+    def truth(self, test: ast.expr, environment: Environment | None = None) -> Truth:
+        """What a test is in a distributed run: True or False on every rank, a Guard, or None: unknown."""
+        if environment:
+            return self._truth(test, environment)
+        if test not in self._known:
+            self._known[test] = None  # Where it depends on itself.
+            self._known[test] = self._truth(test, None)
+        return self._known[test]
+
+    def guard(self, test: ast.expr) -> Guard | None:
+        """The ranks on which a test is true, where it is false on others."""
+        truth = self.truth(test)
+        return truth if isinstance(truth, Guard) else None
+
+    def of_decorators(self, function: FunctionNode) -> Guard | None:
+        """The ranks on which alone a function runs, by a decorator of a library or of the program."""
+        for decorator in [] if isinstance(function, ast.Lambda) else function.decorator_list:
+            value = self.evaluation.value(decorator)
+            if isinstance(value, External | Instance) and value.name in MAIN_PROCESS_DECORATORS:
+                kind, rank = MAIN_PROCESS_DECORATORS[value.name]
+                return Guard(kind, frozenset({rank}), test=decorator)
+            if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
+                found = self._wrapping(value.node)
+                if found is not None:
+                    return replace(found, test=decorator)
+        return None
+
+    def _wrapping(self, decorator: FunctionNode) -> Guard | None:
+        """The guard under which the function that a decorator makes calls the decorated one."""
+        if decorator not in self._calls_of_decorated:
+            self._calls_of_decorated[decorator] = _call_of_decorated(decorator)
+        call = self._calls_of_decorated[decorator]
+        return None if call is None else self.around(call)
+
+    def around(self, node: ast.AST) -> Guard | None:
+        """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
+        inner = node
+        for outer in ancestors(node):
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                return None
+            if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+                truth = self.truth(outer.test)
+                if isinstance(truth, Guard):
+                    return truth if is_in_body(outer, inner) else truth.opposite()
+            inner = outer
+        return None
+
+    def _truth(self, test: ast.expr, environment: Environment | None) -> Truth:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            found = negate(self.truth(test.operand, environment))
+            return replace(found, test=test) if isinstance(found, Guard) else found
+        if isinstance(test, ast.BoolOp):
+            truths = [self.truth(each, environment) for each in test.values]
+            found = _conjunction(truths) if isinstance(test.op, ast.And) else _disjunction(truths)
+            return replace(found, test=test) if isinstance(found, Guard) else found
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            return self._comparison(test, environment)
+        if isinstance(test, ast.NamedExpr):
+            return self.truth(test.value, environment)
+        if isinstance(test, ast.IfExp):
+            return self._chosen(test, environment)
+        if isinstance(test, ast.Constant):
+            return bool(test.value)
+        if isinstance(test, ast.Call):
+            return self._call(test, environment)
+        if isinstance(test, ast.Name | ast.Attribute):
+            return self._name(test, environment)
+        return self._of_value(self.evaluation.value(test, environment), test)
+
+    def _of_value(self, value: Value, test: ast.expr) -> Truth:
+        if isinstance(value, RankValue):
+            return Guard(value.kind, frozenset({0}), outside=True, test=test)
+        if isinstance(value, WorldSize):
+            return True
+        if isinstance(value, Constant):
+            return bool(value.value)
+        if isinstance(value, External) and value.name in MAIN_PROCESS_TESTS:
+            kind, rank = MAIN_PROCESS_TESTS[value.name]
+            return Guard(kind, frozenset({rank}), test=test)
+        return None
+
+    def _comparison(self, test: ast.Compare, environment: Environment | None) -> Truth:
+        left, (right,), (operator,) = test.left, test.comparators, test.ops
+        one, other = self.evaluation.value(left, environment), self.evaluation.value(right, environment)
+        if isinstance(operator, ast.In | ast.NotIn) and other == External("os.environ"):
+            known = isinstance(one, Constant) and one.value in RANK_VARIABLES
+            return (isinstance(operator, ast.In)) if known else None
+        found = compare_values(test, one, other, self.evaluation, environment)
+        if (
+            found is None
+            and other == Constant(None)
+            and isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq)
+        ):
+            present = self.presence.truth(left)
+            found = present if isinstance(operator, ast.IsNot | ast.NotEq) else negate(present)
+            found = replace(found, test=test) if isinstance(found, Guard) else found
+        equality = isinstance(operator, ast.Is | ast.Eq | ast.IsNot | ast.NotEq)
+        if found is None and equality and other in (Constant(True), Constant(False)):
+            same = isinstance(operator, ast.Is | ast.Eq) == (other == Constant(True))
+            truth = self.truth(left, environment)
+            found = truth if same else negate(truth)
+        return found
+
+    def _chosen(self, test: ast.IfExp, environment: Environment | None) -> Truth:
+        condition = self.truth(test.test, environment)
+        body, other = self.truth(test.body, environment), self.truth(test.orelse, environment)
+        return choose_truth(condition, body, other)
+
+    def _call(self, test: ast.Call, environment: Environment | None) -> Truth:
+        called = self.evaluation.value(test.func, environment)
+        if isinstance(called, External):
+            if called.name in TRUE_WHEN_DISTRIBUTED:
+                return True
+            if called.name == "bool" and test.args:
+                return self.truth(test.args[0], environment)
+            if called.name in MAIN_PROCESS_TESTS:
+                return self._of_value(called, test)
+        if isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
+            inside = self.evaluation.calls.environment_of(called, test, environment)
+            found = self._returned_by(called.node, inside)
+            return replace(found, test=test) if isinstance(found, Guard) else found
+        return self._of_value(self.evaluation.value(test, environment), test)
+
+    def _returned_by(self, function: FunctionNode, environment: Environment | None) -> Truth:
+        if function in self._open or len(self._open) > _DEEPEST_TEST:
+            return None
+        self._open.add(function)
+        try:
+            if isinstance(function, ast.Lambda):
+                return self.truth(function.body, environment)
+            return self._returned(function.body, environment).truth
+        finally:
+            self._open.discard(function)
+
+    def _returned(self, body: Sequence[ast.stmt], environment: Environment | None) -> _Returned:
+        """What a block of statements gives back, if it does."""
+        for number, statement in enumerate(body):
+            if isinstance(statement, ast.Return):
+                value = statement.value
+                return _Returned(True, False if value is None else self.truth(value, environment))
+            if isinstance(statement, ast.Raise):
+                return _Returned(True, None, raises=True)
+            rest = body[number + 1 :]
+            if isinstance(statement, ast.Try):
+                return self._returned([*statement.body, *statement.orelse, *rest], environment)
+            if isinstance(statement, ast.With):
+                return self._returned([*statement.body, *rest], environment)
+            if isinstance(statement, ast.For | ast.While) and _has_return(statement):
+                return _Returned(True, None)
+            if isinstance(statement, ast.If) and _has_return(statement):
+                condition = self.truth(statement.test, environment)
+                one = self._returned([*statement.body, *rest], environment)
+                other = self._returned([*statement.orelse, *rest], environment)
+                if one.raises or other.raises:
+                    return other if one.raises else one
+                return _Returned(True, choose_truth(condition, one.truth, other.truth))
+        return _Returned(False, False)
+
+    def _name(self, test: ast.Name | ast.Attribute, environment: Environment | None) -> Truth:
+        value = self.evaluation.value(test, environment)
+        found = self._of_value(value, test)
+        if found is not None:
+            return found
+        if isinstance(test, ast.Attribute):
+            member = self.evaluation.value(test.value, environment)
+            if isinstance(member, Made):
+                prop = self._property(member, test.attr)
+                if prop is not None:
+                    truth = self._returned_by(prop, None)
+                    return replace(truth, test=test) if isinstance(truth, Guard) else truth
+        return self.presence.truth(test)
+
+    def _property(self, owner: Made, name: str) -> FunctionNode | None:
+        for binding in self.evaluation.attributes.of_class(owner.definition, name):
+            node = binding.node
+            if isinstance(node, ast.FunctionDef) and any(
+                last_name(each) in ("property", "cached_property") for each in node.decorator_list
+            ):
+                return node
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """How a block ends: whether it returns, with what, or raises."""
+
+    returns: bool
+    truth: Truth
+    raises: bool = False
+
+
+def _call_of_decorated(decorator: FunctionNode) -> ast.Call | None:
+    """Where a decorator calls what it decorates."""
+    positional = decorator.args.args
+    if not positional or isinstance(decorator, ast.Lambda):
+        return None
+    for node in ast.walk(decorator):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == positional[0].arg
+        ):
+            return node
+    return None
+
+
+def _conjunction(truths: Sequence[Truth]) -> Truth:
+    if False in truths:
+        return False
+    guards = [each for each in truths if isinstance(each, Guard)]
+    if guards:
+        # With an unknown condition besides: on these ranks sometimes, on the others never.
+        exact = len(guards) == 1 and all(each is True for each in truths if not isinstance(each, Guard))
+        return replace(guards[0], exact=guards[0].exact and exact)
+    return True if all(each is True for each in truths) else None
+
+
+def _disjunction(truths: Sequence[Truth]) -> Truth:
+    if True in truths:
+        return True
+    guards = [each for each in truths if isinstance(each, Guard)]
+    if None in truths:
+        return None
+    if not guards:
+        return False
+    members = frozenset[int]()
+    for each in guards:
+        if each.members is None or each.outside or each.kind is not guards[0].kind:
+            return replace(guards[0], members=None, exact=False) if len(guards) > 1 else guards[0]
+        members |= each.members
+    return replace(guards[0], members=members)
+
+
+def _has_return(statement: ast.stmt) -> bool:
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Return | ast.Raise):
+            return True
+        if not isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.expr
+        ):
+            pending.extend(ast.iter_child_nodes(node))
+    return False
+
+
+# What a comparison of ranks and world sizes says.
+
+
+_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: lambda one, other: one is other,
+    ast.IsNot: lambda one, other: one is not other,
+}
+_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+}
+_MANY = 1 << 30
+"""Stands for a number that is larger than those in the program."""
+
+
+def compare_values(
+    test: ast.Compare, left: Value, right: Value, evaluation: Evaluation, environment: Environment | None
+) -> Truth:
+    """What a comparison of these two values is; None where they do not tell."""
+    sign = type(test.ops[0])
+    if isinstance(right, RankValue | WorldSize) and not isinstance(left, RankValue | WorldSize):
+        left, right, sign = right, left, _MIRRORED.get(sign, sign)
+        mirrored = test.left
+    else:
+        mirrored = test.comparators[0]
+    if isinstance(right, Constant) and right.value is None and isinstance(left, RankValue | WorldSize):
+        return {ast.Is: False, ast.Eq: False, ast.IsNot: True, ast.NotEq: True}.get(sign)
+    if isinstance(left, RankValue):
+        return _compare_rank(test, left, right, sign, mirrored, evaluation, environment)
+    if isinstance(left, WorldSize) and isinstance(right, Constant) and sign in _OPERATORS:
+        return _compare_size(right.value, sign)
+    if isinstance(left, Constant) and isinstance(right, Constant) and sign in _OPERATORS:
+        return _compare_literals(left.value, right.value, sign)
+    if isinstance(left, Constant) and isinstance(right, Several) and sign in (ast.In, ast.NotIn):
+        numbers = _integers_in(right, evaluation, environment)
+        return None if numbers is None else (left.value in numbers) == (sign is ast.In)
+    return None
+
+
+def _compare_rank(
+    test: ast.Compare,
+    rank: RankValue,
+    other: Value,
+    sign: type[ast.cmpop],
+    node: ast.expr,
+    evaluation: Evaluation,
+    environment: Environment | None,
+) -> Truth:
+    if isinstance(other, Several) and sign in (ast.In, ast.NotIn):
+        numbers = _integers_in(other, evaluation, environment)
+        if numbers is None:
+            return None
+        return _guard_of_members(rank, frozenset(n for n in numbers if n >= 0), sign is ast.NotIn, test)
+    if isinstance(other, WorldSize):
+        if isinstance(node, ast.BinOp):  # `rank == world_size - 1`.
+            minus_one = (
+                isinstance(node.op, ast.Sub)
+                and isinstance(node.right, ast.Constant)
+                and node.right.value == 1
+            )
+            if minus_one and sign in (ast.Eq, ast.NotEq):
+                return _guard_of_members(rank, frozenset({LAST_RANK}), sign is ast.NotEq, test)
+            return None
+        return {ast.Lt: True, ast.NotEq: True, ast.GtE: False, ast.Eq: False}.get(sign)
+    if not isinstance(other, Constant):
+        return None
+    try:
+        number = int(other.value) if isinstance(other.value, int | str) else None
+    except ValueError:
+        number = None
+    if number is None or sign not in _OPERATORS:
+        return None
+    if rank.kind is RankKind.DERIVED:
+        return Guard(rank.kind, None, test=test) if sign in (ast.Eq, ast.NotEq) and number >= 0 else None
+    compare = _OPERATORS[ast.Eq if sign is ast.Is else ast.NotEq if sign is ast.IsNot else sign]
+    where = frozenset(each for each in range(min(max(number, 0), 64) + 2) if compare(each, number))
+    if compare(_MANY, number):  # True of the high ranks: name those for which it is not.
+        where = frozenset(each for each in range(min(max(number, 0), 64) + 2) if not compare(each, number))
+        return _guard_of_members(rank, where, True, test)
+    return _guard_of_members(rank, where, False, test)
+
+
+def _guard_of_members(rank: RankValue, members: frozenset[int], outside: bool, test: ast.Compare) -> Truth:
+    if not members:
+        return outside
+    return Guard(rank.kind, None if rank.kind is RankKind.DERIVED else members, outside, test=test)
+
+
+def _compare_size(number: object, sign: type[ast.cmpop]) -> Truth:
+    """Alike for every size from two on, or unknown."""
+    if not isinstance(number, int):
+        return None
+    compare = _OPERATORS[sign]
+    answers = {
+        compare(size, number) for size in (2, 3, max(number - 1, 2), max(number, 2), number + 2, _MANY)
+    }
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _compare_literals(left: object, right: object, sign: type[ast.cmpop]) -> Truth:
+    try:
+        return bool(_OPERATORS[ast.Eq if sign is ast.Is else sign](left, right))
+    except TypeError:
+        return None
+
+
+def _integers_in(
+    several: Several, evaluation: Evaluation, environment: Environment | None
+) -> list[int] | None:
+    """The integers of a written list; None where it holds anything else."""
+    found = []
+    for each in several.node.elts:
+        value = evaluation.value(each, environment)
+        if not isinstance(value, Constant) or not isinstance(value.value, int):
+            return None
+        found.append(value.value)
+    return found
+
+
+# Whether a name is something true, where that is decided by what runs before: `saver is not None`.
+
+
+_DEEPEST_NAME = 25
+"""So many names that depend on one another; what is nested deeper is unknown."""
+
+
+class NamePresence:
+    """The names of one program that are something on some ranks and nothing on others."""
+
+    def __init__(self, guards: Guards) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.guards = guards
+        self._open: set[ast.AST] = set()
+
+    def truth(self, test: ast.expr) -> Truth:
+        """Whether a name is something true, by all that it may be bound to and where that happens."""
+        if not isinstance(test, ast.Name | ast.Attribute) or test in self._open:
+            return None
+        bindings = self.guards.evaluation.sources(test)
+        if not bindings or len(self._open) > _DEEPEST_NAME:
+            return None
+        self._open.add(test)
+        try:
+            found = _truth_of_bindings([each for binding in bindings for each in self._bound(binding)])
+        finally:
+            self._open.discard(test)
+        return replace(found, test=test) if isinstance(found, Guard) else found
+
+    def _bound(self, binding: Binding) -> list[_BoundTruth]:
+        """What one binding makes of a name, and under which guard; nothing where no distributed run comes."""
+        if binding.kind is BindingKind.PARAMETER:
+            return [_BoundTruth(each, True) for each in self._of_every_call(binding.node)]
+        under: Truth = True
+        inner: ast.AST = binding.node
+        for outer in ancestors(binding.node):
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                break
+            if isinstance(outer, ast.If):
+                condition = self.guards.truth(outer.test)
+                condition = condition if is_in_body(outer, inner) else negate(condition)
+                if condition is False:
+                    return []
+                if isinstance(condition, Guard) or (condition is None and under is True):
+                    under = condition
+            inner = outer
+        if binding.kind is not BindingKind.ASSIGNED or binding.value is None or binding.item is not None:
+            return [_BoundTruth(None, under)]
+        return [_BoundTruth(self._assigned(binding.value), under)]
+
+    def _assigned(self, value: ast.expr) -> Truth:
+        if isinstance(value, ast.IfExp):
+            condition = self.guards.truth(value.test)
+            return choose_truth(condition, self._assigned(value.body), self._assigned(value.orelse))
+        truth = self.guards.truth(value)
+        # An object is true; a call of what is unknown may give anything.
+        named = isinstance(value, ast.Call) and (last_name(value.func) or "")[:1].isupper()
+        return True if truth is None and named else truth
+
+    def _of_every_call(self, parameter: ast.AST) -> list[Truth]:
+        function = function_of_parameter(parameter)
+        calls = None if function is None else self.guards.evaluation.callers.of(function)
+        if calls is None or not isinstance(parameter, ast.arg):
+            return [None]
+        found: list[Truth] = []
+        for call in calls:
+            given = None if call.arguments is None else call.arguments.get(parameter.arg)
+            found.append(None if given is None else self.guards.truth(given))
+        return found or [None]
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundTruth:
+    truth: Truth
+    under: Truth
+
+
+def _truth_of_bindings(bound: Sequence[_BoundTruth]) -> Truth:
+    """The truth of a name with these bindings."""
+    if not bound:
+        return None
+    if len(bound) == 1 and bound[0].under is True:
+        return bound[0].truth
+    if any(each.truth is None for each in bound):
+        return None
+    guards = [each.truth for each in bound if isinstance(each.truth, Guard)]
+    if guards:
+        # Literals beside a guard are for runs that are not distributed.
+        return guards[0] if all(each.same_ranks(guards[0]) for each in guards) else None
+    if len({each.truth for each in bound}) == 1:
+        return bound[0].truth if any(each.under is True for each in bound) else None
+    first, *others = bound
+    changed = [each for each in others if each.truth is not first.truth]
+    under = [each.under for each in changed if isinstance(each.under, Guard)]
+    if (
+        first.under is True
+        and len(under) == len(changed)
+        and all(each.same_ranks(under[0]) for each in under)
+    ):
+        return under[0] if first.truth is False else under[0].opposite()
+    if len(bound) == 2 and all(isinstance(each.under, Guard) for each in bound):
+        one = bound[0].under
+        assert isinstance(one, Guard)
+        return one if bound[0].truth is True else one.opposite()
+    return None

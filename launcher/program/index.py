@@ -1,0 +1,547 @@
+"""The index of one Python file, made in one walk: scopes and bindings, calls, definitions, attributes.
+
+Every node of the tree afterwards knows its parent and its scope, and the scope its file; `parent_of`,
+`scope_of` and their like ask. The walk is iterative, so that no nesting reaches Python's recursion limit.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+
+from launcher.failure_modes.model import Location
+
+EXIT_NAMES = ("exit", "_exit", "quit", "abort")
+"""The last names of what ends the process."""
+
+
+class FileIndex:
+    """What one file holds. `path` is the file as findings name it, `text` its decoded source."""
+
+    def __init__(self, path: Path, text: str, tree: ast.Module) -> None:
+        """Walk the tree once."""
+        self.path = path
+        self.text = text
+        self.tree = tree
+        self.calls: list[ast.Call] = []
+        self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        self.classes: list[ast.ClassDef] = []
+        self.statements: dict[type[ast.stmt], list[ast.stmt]] = {}
+        self.imports: list[Binding] = []
+        self.stars: list[str] = []
+        """The modules of `from ... import *`."""
+        self.names: dict[str, list[ast.Name]] = {}
+        """Every name that is read, by its identifier."""
+        self.attributes: dict[str, list[ast.Attribute]] = {}
+        """Every attribute that is read, by its last name."""
+        self.set_attributes: dict[str, list[Binding]] = {}
+        """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
+        self.generators: set[ast.AST] = set()
+        """The functions that have a `yield` of their own."""
+        self.module = Scope(self, tree, None)
+        self.scopes: dict[ast.AST, Scope] = {tree: self.module}
+        walk(self)
+
+    @cached_property
+    def line_begins(self) -> list[int]:
+        """The first character of each line in the text, as `ast` counts lines."""
+        ends = re.finditer(r"\r\n?|\n", self.text)
+        return [0, *(each.end() for each in ends)]
+
+    @cached_property
+    def calls_of(self) -> dict[str, list[ast.Call]]:
+        """The calls by the last name of what is called: `barrier` of `dist.barrier()`."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.calls:
+            name = last_name(call.func)
+            if name is not None:
+                found.setdefault(name, []).append(call)
+        return found
+
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The last names of all that the file reads, sets or imports."""
+        return frozenset((*self.names, *self.attributes, *self.set_attributes, *self.imported_as))
+
+    @cached_property
+    def imported_as(self) -> dict[str, list[str]]:
+        """The names under which the file imports something, by the last part of where it comes from."""
+        found: dict[str, list[str]] = {}
+        for binding in self.imports:
+            found.setdefault((binding.module or "").rpartition(".")[2], []).append(binding.name)
+        return found
+
+    @cached_property
+    def aliases(self) -> dict[str, list[str]]:
+        """The names that imports and assignments give to what has a last name: `gather = dist.gather`."""
+        found = {last: [*names] for last, names in self.imported_as.items()}
+        for statement in self.statements.get(ast.Assign, []):
+            if isinstance(statement, ast.Assign):
+                last = last_name(statement.value)
+                for name in map(last_name, statement.targets):
+                    if last and name and name != last:
+                        found.setdefault(last, []).append(name)
+        return found
+
+    @cached_property
+    def returns_of(self) -> dict[ast.AST, list[ast.Return]]:
+        """The `return` statements by their function."""
+        found: dict[ast.AST, list[ast.Return]] = {}
+        for statement in self.statements.get(ast.Return, []):
+            if isinstance(statement, ast.Return):
+                found.setdefault(scope_of(statement).node, []).append(statement)
+        return found
+
+    @cached_property
+    def leaving(self) -> set[ast.AST]:
+        """The statements by which a loop, a function or the run may be left, and those around them."""
+        kinds = (ast.Return, ast.Break, ast.Continue, ast.Raise)
+        leaving = [each for kind in kinds for each in self.statements.get(kind, ())]
+        leaving += [statement_of(call) for name in EXIT_NAMES for call in self.calls_of.get(name, ())]
+        return with_enclosing_statements(leaving)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines as Python counts them, without their ends."""
+        return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    def column(self, line: int, offset: int) -> int:
+        """The column, from 1 and in characters, of a byte offset as `ast` gives it."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        if not text.isascii():
+            offset = len(text.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore"))
+        return offset + 1
+
+    def location(self, node: ast.AST) -> Location:
+        """Where a statement or expression stands; the end is the column behind its last character."""
+        line, offset = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        last, behind = getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None)
+        end = None if behind is None else self.column(last, behind)
+        return Location(str(self.path), line, self.column(line, offset), last, end)
+
+    def source(self, node: ast.AST) -> str:
+        """An expression as it is written, in one line of at most 80 characters."""
+        place = self.location(node)
+        # `ast.get_source_segment` would cut the whole file into lines each time.
+        lines = self.lines[place.line - 1 : place.end_line]
+        if lines and place.end_column is not None:
+            lines[-1] = lines[-1][: place.end_column - 1]
+            lines[0] = lines[0][place.column - 1 :]
+        written = " ".join(" ".join(lines).split())
+        return written if len(written) <= 80 else f"{written[:77]}..."
+
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+"""What has parameters and a body of its own."""
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""What has names of its own, and no more."""
+
+_HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+
+PARENT = "parent"
+SCOPE = "scope"
+"""Where a walked node keeps what holds it, and in which scope it is evaluated."""
+
+
+class BindingKind(Enum):
+    """How a name got its value."""
+
+    ASSIGNED = "assigned"
+    CHANGED = "changed"
+    """By `+=` and its like: the new value depends on the old one."""
+    PARAMETER = "parameter"
+    IMPORTED = "imported"
+    DEFINED = "defined"
+    LOOPED = "looped"
+    """By `for`: `value` is what is looped over."""
+    ENTERED = "entered"
+    """By `with ... as`: `value` is the context manager."""
+    OTHER = "other"
+    """Caught exceptions, deleted names, patterns: nothing is known of the value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """One place where a name or an attribute is given a value.
+
+    `node` is the statement, parameter or expression that does it, `value` the expression where there is
+    one. `item` is the position in the value where that is unpacked. `module` is the dotted name of an
+    import, with a dot in front for each level of a relative one.
+    """
+
+    name: str
+    kind: BindingKind
+    node: ast.AST
+    value: ast.expr | None = None
+    item: int | None = None
+    module: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A module, function, class, lambda or comprehension: what its names are bound to, in source order."""
+
+    file: FileIndex
+    node: ast.AST
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    elsewhere: dict[str, Scope] = field(default_factory=dict)
+    """The names that `global` or `nonlocal` hands to another scope."""
+
+    def holder_of(self, name: str) -> Scope | None:
+        """The scope in which a name that is used here is bound, as Python looks it up; None for builtins, and
+        for what `global` names and nothing binds."""
+        if name in self.elsewhere:
+            holder = self.elsewhere[name]
+            return holder if name in holder.bindings else None
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.bindings and (scope is self or not isinstance(scope.node, ast.ClassDef)):
+                return scope
+            scope = scope.parent
+        return None
+
+    @property
+    def function(self) -> Scope | None:
+        """The nearest scope, this one or around it, that is a function; None in a module's own code."""
+        scope: Scope | None = self
+        while scope is not None and not isinstance(scope.node, FunctionNode):
+            scope = scope.parent
+        return scope
+
+
+def parent_of(node: ast.AST) -> ast.AST | None:
+    """The node that holds this one; None for a module."""
+    found = node.__dict__.get(PARENT)
+    return found if isinstance(found, ast.AST) else None
+
+
+def scope_of(node: ast.AST) -> Scope:
+    """The scope in which a node is evaluated: for a function's decorators and defaults that around it."""
+    scope = node.__dict__[SCOPE]
+    assert isinstance(scope, Scope)
+    return scope
+
+
+def file_of(node: ast.AST) -> FileIndex:
+    """The file in which a node stands."""
+    return scope_of(node).file
+
+
+def ancestors(node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node, from the nearest outwards, up to the module."""
+    held = parent_of(node)
+    while held is not None:
+        yield held
+        held = parent_of(held)
+
+
+def statement_of(node: ast.AST) -> ast.stmt:
+    """The statement in which an expression stands; a statement itself."""
+    while not isinstance(node, ast.stmt):
+        parent = parent_of(node)
+        assert parent is not None, "every expression stands in a statement"
+        node = parent
+    return node
+
+
+def with_enclosing_statements(statements: Iterable[ast.stmt]) -> set[ast.AST]:
+    """Statements, and what holds them in the same function."""
+    found: set[ast.AST] = set()
+    for statement in statements:
+        node: ast.AST | None = statement
+        while node is not None and node not in found and not isinstance(node, _HOLDERS):
+            found.add(node)
+            node = parent_of(node)
+    return found
+
+
+def class_of(function: ast.AST) -> ast.ClassDef | None:
+    """The class whose method a function is; None of a plain function."""
+    holder = scope_of(function).node
+    return holder if isinstance(holder, ast.ClassDef) else None
+
+
+def parameters_of(function: FunctionNode) -> list[ast.arg]:
+    """The parameters that may be given by position, then those that are given by keyword only."""
+    arguments = function.args
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def positional_of(function: FunctionNode) -> list[ast.arg]:
+    """The parameters that may be given by position."""
+    return [*function.args.posonlyargs, *function.args.args]
+
+
+def default_of(function: FunctionNode, name: str) -> ast.expr | None:
+    """What a parameter is where a call does not give it; None where every call must."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    for given, value in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+        if given.arg == name:
+            return value
+    for given, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if given.arg == name:
+            return default
+    return None
+
+
+def dotted_name(node: ast.expr) -> str | None:
+    """`a.b.c` as it is written; None where anything but names and attributes is in it."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join((node.id, *reversed(parts)))
+
+
+def last_name(node: ast.AST) -> str | None:
+    """`c` of `a.b.c` or of `f().c`, or the name itself."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
+    """The function whose parameter this is."""
+    arguments = parent_of(parameter)
+    function = None if arguments is None else parent_of(arguments)
+    return function if isinstance(function, FunctionNode) else None
+
+
+def is_static(function: FunctionNode) -> bool:
+    """Whether a function in a class gets no object."""
+    return _decorated_as(function, "staticmethod")
+
+
+def is_class_method(function: FunctionNode) -> bool:
+    """Whether a function in a class gets the class."""
+    return _decorated_as(function, "classmethod")
+
+
+def _decorated_as(function: FunctionNode, name: str) -> bool:
+    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+    return any(last_name(each) == name for each in decorators)
+
+
+def walk(index: FileIndex) -> None:
+    """Fill an index from its tree."""
+    _Walk(index).run()
+
+
+class _Walk:
+    """The one walk over a tree, which fills a FileIndex."""
+
+    def __init__(self, index: FileIndex) -> None:
+        self.index = index
+        self.stack: list[tuple[ast.AST, ast.AST | None, Scope]] = [(index.tree, None, index.module)]
+        self.handlers = {
+            ast.Name: self.name,
+            ast.Attribute: self.attribute,
+            ast.Call: self.call,
+            ast.Assign: self.assign,
+            ast.AnnAssign: self.annotated,
+            ast.AugAssign: self.augmented,
+            ast.NamedExpr: self.walrus,
+            ast.For: self.loop,
+            ast.AsyncFor: self.loop,
+            ast.comprehension: self.loop,
+            ast.withitem: self.entered,
+            ast.Import: self.imported,
+            ast.ImportFrom: self.imported_from,
+            ast.FunctionDef: self.function,
+            ast.AsyncFunctionDef: self.function,
+            ast.Lambda: self.function,
+            ast.ClassDef: self.class_definition,
+            ast.Global: self.handed_over,
+            ast.Nonlocal: self.handed_over,
+            ast.ExceptHandler: self.named,
+            ast.MatchAs: self.named,
+            ast.MatchStar: self.named,
+            ast.Yield: self.yields,
+            ast.YieldFrom: self.yields,
+        }
+
+    def run(self) -> None:
+        stack, handlers, statements = self.stack, self.handlers, self.index.statements
+        while stack:
+            node, parent, scope = stack.pop()
+            attributes = node.__dict__
+            attributes[PARENT], attributes[SCOPE] = parent, scope
+            kind = node.__class__
+            if isinstance(node, ast.stmt):
+                statements.setdefault(kind, []).append(node)  # type: ignore[arg-type]
+            handler = handlers.get(kind)
+            # What opens a scope pushes its own children.
+            if handler is not None and handler(node, scope):  # type: ignore[operator]
+                continue
+            if kind in COMPREHENSIONS:
+                scope = self.index.scopes[node] = Scope(self.index, node, scope)
+            fields = _FIELDS.get(kind)
+            if fields is None:
+                fields = _fields_of(kind)
+            if fields:
+                self.push(node, fields, scope)
+
+    def push(self, node: ast.AST, fields: tuple[str, ...], scope: Scope) -> None:
+        """Put the children of these fields on the stack, so that they come in source order."""
+        stack, attributes = self.stack, node.__dict__
+        for name in reversed(fields):
+            value = attributes.get(name)
+            if value.__class__ is list:
+                for each in reversed(value):
+                    if isinstance(each, ast.AST):
+                        stack.append((each, node, scope))
+            elif isinstance(value, ast.AST):
+                stack.append((value, node, scope))
+
+    def bind(self, scope: Scope, binding: Binding) -> None:
+        holder = scope.elsewhere.get(binding.name, scope)
+        holder.bindings.setdefault(binding.name, []).append(binding)
+
+    def name(self, node: ast.Name, scope: Scope) -> None:
+        if node.ctx.__class__ is ast.Load:
+            self.index.names.setdefault(node.id, []).append(node)
+        elif node.ctx.__class__ is ast.Del:
+            self.bind(scope, Binding(node.id, BindingKind.OTHER, node))
+
+    def attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        if node.ctx.__class__ is ast.Load:
+            self.index.attributes.setdefault(node.attr, []).append(node)
+
+    def call(self, node: ast.Call, scope: Scope) -> None:
+        self.index.calls.append(node)
+
+    def target(
+        self, target: ast.expr, kind: BindingKind, node: ast.AST, value: ast.expr | None, scope: Scope
+    ) -> None:
+        """Bind what stands left of a `=`; names side by side get their own part of a written tuple."""
+        pending: list[tuple[ast.expr, ast.expr | None, int | None]] = [(target, value, None)]
+        while pending:
+            each, given, item = pending.pop()
+            if isinstance(each, ast.Name):
+                self.bind(scope, Binding(each.id, kind, node, given, item))
+            elif isinstance(each, ast.Attribute):
+                written = dotted_name(each) or f"?.{each.attr}"
+                found = self.index.set_attributes.setdefault(each.attr, [])
+                found.append(Binding(written, kind, each, given, item))
+            elif isinstance(each, ast.Starred):
+                pending.append((each.value, None, None))
+            elif isinstance(each, ast.Tuple | ast.List):
+                pending.extend(self.parts(each, given, item, kind))
+
+    def parts(
+        self, target: ast.Tuple | ast.List, value: ast.expr | None, item: int | None, kind: BindingKind
+    ) -> Iterator[tuple[ast.expr, ast.expr | None, int | None]]:
+        star = next((n for n, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
+        if item is not None or kind is BindingKind.LOOPED:
+            # Which part of which value that is, is not worth knowing.
+            yield from ((each, None, None) for each in target.elts)
+        elif star is not None:
+            for number, each in enumerate(target.elts):
+                yield (each, value, number) if number < star else (each, None, None)
+        elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            yield from ((each, given, None) for each, given in zip(target.elts, value.elts, strict=True))
+        else:
+            yield from ((each, value, number) for number, each in enumerate(target.elts))
+
+    def assign(self, node: ast.Assign, scope: Scope) -> None:
+        for target in node.targets:
+            self.target(target, BindingKind.ASSIGNED, node, node.value, scope)
+
+    def annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
+        if node.value is not None:
+            self.target(node.target, BindingKind.ASSIGNED, node, node.value, scope)
+
+    def augmented(self, node: ast.AugAssign, scope: Scope) -> None:
+        self.target(node.target, BindingKind.CHANGED, node, node.value, scope)
+
+    def walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
+        while isinstance(scope.node, COMPREHENSIONS) and scope.parent is not None:
+            scope = scope.parent
+        self.target(node.target, BindingKind.ASSIGNED, node, node.value, scope)
+
+    def loop(self, node: ast.For | ast.AsyncFor | ast.comprehension, scope: Scope) -> None:
+        self.target(node.target, BindingKind.LOOPED, node, node.iter, scope)
+
+    def entered(self, node: ast.withitem, scope: Scope) -> None:
+        if node.optional_vars is not None:
+            self.target(node.optional_vars, BindingKind.ENTERED, node, node.context_expr, scope)
+
+    def imported(self, node: ast.Import, scope: Scope) -> None:
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            whole = Binding(name, BindingKind.IMPORTED, node, module=alias.name)
+            self.index.imports.append(whole)
+            # `import a.b` binds `a` alone.
+            bound = whole if alias.asname else Binding(name, BindingKind.IMPORTED, node, module=name)
+            self.bind(scope, bound)
+
+    def imported_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name == "*":
+                self.index.stars.append(module)
+                self.index.imports.append(Binding("*", BindingKind.IMPORTED, node, module=module))
+                continue
+            whole = module + ("" if module.endswith(".") else ".") + alias.name
+            binding = Binding(alias.asname or alias.name, BindingKind.IMPORTED, node, module=whole)
+            self.index.imports.append(binding)
+            self.bind(scope, binding)
+
+    def function(self, node: FunctionNode, scope: Scope) -> bool:
+        if not isinstance(node, ast.Lambda):
+            self.bind(scope, Binding(node.name, BindingKind.DEFINED, node))
+            self.index.functions.append(node)
+        inner = self.index.scopes[node] = Scope(self.index, node, scope)
+        arguments = node.args
+        for each in (*parameters_of(node), arguments.vararg, arguments.kwarg):
+            if each is not None:
+                self.bind(inner, Binding(each.arg, BindingKind.PARAMETER, each))
+        self.push(node, ("body",), inner)
+        self.push(node, ("decorator_list", "args", "returns"), scope)
+        return True
+
+    def class_definition(self, node: ast.ClassDef, scope: Scope) -> bool:
+        self.bind(scope, Binding(node.name, BindingKind.DEFINED, node))
+        self.index.classes.append(node)
+        inner = self.index.scopes[node] = Scope(self.index, node, scope)
+        self.push(node, ("body",), inner)
+        self.push(node, ("decorator_list", "bases", "keywords"), scope)
+        return True
+
+    def handed_over(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+        for name in node.names:
+            holder = self.index.module
+            if isinstance(node, ast.Nonlocal) and scope.parent is not None:
+                holder = scope.parent.holder_of(name) or holder
+            if holder is not scope:
+                scope.elsewhere[name] = holder
+
+    def named(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+        if node.name is not None:
+            self.bind(scope, Binding(node.name, BindingKind.OTHER, node))
+
+    def yields(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> None:
+        if scope.function is not None:
+            self.index.generators.add(scope.function.node)
+
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+_WITHOUT_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "name", "names", "kind", "type_comment"})
+
+
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold nodes; operators and contexts are shared, and none."""
+    literal = kind is ast.Constant
+    found = () if literal else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
+    _FIELDS[kind] = found
+    return found

@@ -1,0 +1,467 @@
+"""Which ranks run a statement, and which expressions have the same value on every rank.
+
+A statement is run by every rank or by some: by the guards around it, before it, and around its callers
+(`Participants`). An expression is uniform where only paths, counts and options without a rank make it
+(`Uniformity`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launcher.program.bindings import SPAWN_CALLS
+from launcher.program.dataflow import argument_of, has_star_arguments
+from launcher.program.guards import Guard, Truth, negate
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    default_of,
+    file_of,
+    function_of_parameter,
+    last_name,
+    parent_of,
+    scope_of,
+)
+from launcher.program.values import (
+    RANK_VARIABLES,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    RankKind,
+    RankValue,
+    Value,
+    WorldSize,
+    joining_calls,
+)
+
+if TYPE_CHECKING:
+    from launcher.program.program import Program
+
+_BLOCKS = ("body", "orelse", "finalbody")
+_PLAIN_DECORATORS = (
+    "torch.no_grad",
+    "torch.inference_mode",
+    "torch.enable_grad",
+    "torch.distributed.elastic.multiprocessing.errors.record",
+    "staticmethod",
+    "classmethod",
+    "hydra.main",
+)
+"""Decorators after which every rank still runs the function."""
+
+_RANK_WORDS = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
+"""In the names of what may be true on one rank alone, and also differ between hosts as an option."""
+
+_MAYBE_RANK_WORDS = ("zero", "proc", "save", "writer")
+"""In the names of what may be true on one rank alone, unless it is known to be alike on all.
+
+Both only silence: where nobody knows, nothing is said. `epoch % args.save_every == 0` is known.
+"""
+
+_PROCESS_WORDS = ("gpu", "device", "local", "single", "distrib", "ddp", "parallel", "multi")
+"""In the names of what may be a rank, or tell a run of one process from one of several: `args.gpu == 0`.
+
+What stands under the name itself, `if args.distributed:`, is run by several processes.
+"""
+
+
+class Participants:
+    """Who runs the statements of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+        self.agreement = Uniformity(program)
+        self._functions: dict[ast.AST, Truth] = {}
+
+    @cached_property
+    def _starting(self) -> frozenset[tuple[str, bool]]:
+        """The tests under which alone the program joins others, as written, and whether they hold."""
+        found: frozenset[tuple[str, bool]] | None = None
+        for call, _ in joining_calls(self.program):
+            around = set[tuple[str, bool]]()
+            inner: ast.AST = call
+            for outer in ancestors(call):
+                if isinstance(outer, ast.If) and inner is not outer.test:
+                    around.add(_normal_form(outer.test, inner in outer.body))
+                inner = outer
+            found = frozenset(around) if found is None else found & around
+        return found or frozenset()
+
+    @cached_property
+    def _spawning(self) -> frozenset[ast.Call]:
+        """The calls by which the program starts its ranks itself."""
+        calls = [call for call, _ in self.program.calls(*SPAWN_CALLS)]
+        calls += filter(self._makes_ranks, self._processes())
+        return frozenset(filter(self.program.reach.comes_to, calls))
+
+    def _processes(self) -> Iterator[ast.Call]:
+        """The calls that make a process of a function."""
+        for file in self.program.files:
+            for call in file.calls_of.get("Process", ()):
+                if any(each.arg == "target" for each in call.keywords):
+                    yield call
+
+    def _makes_ranks(self, process: ast.Call) -> bool:
+        """Whether the function of a process joins the others itself; others serve logs and load data."""
+        target = argument_of(process, "target", 1)
+        value = None if target is None else self.program.value(target)
+        joining = [call for call, _ in joining_calls(self.program)]
+        return isinstance(value, Defined) and any(value.node in ancestors(call) for call in joining)
+
+    def who(self, node: ast.AST) -> Truth:
+        """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""
+        inner = node
+        found: Truth = True
+        for outer in ancestors(node):
+            if isinstance(outer, ast.ExceptHandler | ast.ClassDef):
+                return None
+            found = _intersect(found, self._past_those_before(outer, inner))
+            if isinstance(outer, FunctionNode):
+                return _intersect(found, self._function(outer))
+            if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+                in_body = inner in outer.body if isinstance(outer, ast.If) else inner is outer.body
+                found = _intersect(found, self._in_arm(outer.test, in_body))
+            elif isinstance(outer, ast.BoolOp) and inner is not outer.values[0]:
+                return None
+            inner = outer
+        # What stands in no function is run by the process that starts the ranks, before there are any.
+        return found if found is not True or not self._spawning else None
+
+    def _past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
+        """Who comes to a statement past those before it in its block: `if rank != 0: return`."""
+        found: Truth = True
+        for name in _BLOCKS:
+            block = getattr(outer, name, None)
+            if isinstance(block, list) and inner in block:
+                for before in block[: block.index(inner)]:
+                    if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
+                        found = _intersect(found, self._in_arm(before.test, in_body=False))
+        return found
+
+    def _in_arm(self, test: ast.expr, in_body: bool) -> Truth:
+        """Who comes into one arm of a test, or past one whose body leaves."""
+        if in_body and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            found: Truth = True
+            for each in test.values:
+                found = _intersect(found, self._in_arm(each, in_body=True))
+            return found
+        if _normal_form(test, not in_body) in self._starting:
+            return False
+        truth = self.program.guards.truth(test)
+        if isinstance(truth, Guard):
+            if in_body:
+                return truth
+            return truth.opposite() if truth.exact else None
+        if truth is not None:
+            return truth if in_body else negate(truth)
+        if _is_main_guard(test) and file_of(test) is not self.program.entry:
+            return not in_body  # The module is imported.
+        # Where all ranks agree, or nothing hints at a rank, all come here or none.
+        plain = _is_main_guard(test) or not self._hints_at_rank(test)
+        if in_body and isinstance(test, ast.Name | ast.Attribute):
+            return True if plain else None
+        return True if plain and not _names_a_process(test) else None
+
+    def _hints_at_rank(self, test: ast.expr) -> bool:
+        """Whether a test asks what may be true on one rank alone, by its names, and nobody knows better."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Call) and (last_name(node.func) or "").startswith(("is_", "should_")):
+                return True
+            if isinstance(node, ast.Name | ast.Attribute):
+                word = (node.id if isinstance(node, ast.Name) else node.attr).lower()
+                if any(each in word for each in _RANK_WORDS):
+                    return True
+                hints = word.startswith(("is_", "should_")) or any(each in word for each in _MAYBE_RANK_WORDS)
+                if hints and not self.agreement.holds(node):
+                    return True
+        return False
+
+    def _function(self, function: FunctionNode) -> Truth:
+        if function not in self._functions:
+            self._functions[function] = None  # Where it is called by itself alone.
+            self._functions[function] = self._called(function)
+        return self._functions[function]
+
+    def _called(self, function: FunctionNode) -> Truth:
+        if isinstance(function, ast.Lambda):
+            return None
+        guard = self.program.guards.of_decorators(function)
+        if guard is not None:
+            return guard
+        for decorator in function.decorator_list:
+            value = self.program.value(decorator)
+            if not isinstance(value, External | Instance) or value.name not in _PLAIN_DECORATORS:
+                return None
+        sites = self.program.evaluation.callers.of(function)
+        if not sites:
+            return None
+        found = [True if site.call in self._spawning else self.who(site.call) for site in sites]
+        if True in found:
+            return True
+        guards = [each for each in found if isinstance(each, Guard)]
+        if None in found or not guards:
+            return None
+        return guards[0]
+
+
+def ends_block(block: list[ast.stmt]) -> bool:
+    """Whether a block surely ends its function, its loop's round or the process."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ast.Return | ast.Raise | ast.Continue | ast.Break):
+        return True
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return ast.unparse(last.value.func) in ("sys.exit", "exit", "quit", "os._exit")
+    return False
+
+
+def _intersect(one: Truth, other: Truth) -> Truth:
+    """Who runs what stands under both."""
+    if one is False or other is False:
+        return False
+    guards = [each for each in (one, other) if isinstance(each, Guard)]
+    if guards and None in (one, other) and guards[0].kind is not RankKind.GLOBAL:
+        return None  # `local_rank == 0 and self.is_first_host`: nobody knows whether it is one rank of all.
+    if guards:
+        return next((each for each in guards if each.kind is RankKind.GLOBAL), guards[0])
+    return True if one is True and other is True else None
+
+
+def _normal_form(test: ast.expr, holds: bool) -> tuple[str, bool]:
+    """A test without its `not`, and whether it holds."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    return ast.unparse(test), holds
+
+
+def _names_a_process(test: ast.expr) -> bool:
+    """Whether a test asks which process this is, or whether it is the only one, by its names."""
+    words = [
+        (each.id if isinstance(each, ast.Name) else each.attr).lower()
+        for each in ast.walk(test)
+        if isinstance(each, ast.Name | ast.Attribute)
+    ]
+    return any(hint in word for hint in _PROCESS_WORDS for word in words)
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+_PARSED_OPTIONS = frozenset(
+    {
+        "argparse.ArgumentParser.parse_args",
+        "transformers.HfArgumentParser.parse_args_into_dataclasses",
+    }
+)
+"""What gives the options of the command line, which all ranks are started with."""
+
+_PURE_CALLS = frozenset(
+    {
+        "os.path.join",
+        "os.path.abspath",
+        "os.path.expanduser",
+        "os.path.dirname",
+        "os.path.basename",
+        "os.path.normpath",
+        "os.fspath",
+        "open",
+        "os.getcwd",
+        "pathlib.Path",
+        "pathlib.Path.cwd",
+        "str",
+        "int",
+        "float",
+        "len",
+        "min",
+        "max",
+        "range",
+        "round",
+    }
+)
+"""What gives the same for the same arguments."""
+
+_FILE_LOADERS = frozenset(
+    {
+        "torch.load",
+        "torch.hub.load_state_dict_from_url",
+        "json.load",
+        "yaml.safe_load",
+        "yaml.load",
+    }
+)
+"""What gives the same for the same file, wherever it is put (`map_location=f"cuda:{rank}"`)."""
+
+_PURE_METHODS = frozenset({"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "join"})
+_VARIABLE_READERS = frozenset({"os.environ.get", "os.getenv"})
+_PROCESS_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")
+"""In the names of variables that may differ between processes."""
+
+
+class Uniformity:
+    """What the ranks of one program agree on. What is not surely alike is not."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+        self._known: dict[ast.AST, bool] = {}
+
+    def holds(self, node: ast.expr | None) -> bool:
+        """Whether an expression is surely the same on every rank."""
+        if node is None:
+            return True
+        known = self._known.get(node)
+        if known is None:
+            # What depends on itself, such as a counter, is alike where its other sources are.
+            self._known[node] = True
+            known = self._known[node] = self._holds(node)
+        return known
+
+    def _holds(self, node: ast.expr) -> bool:
+        value = self.program.value(node) if isinstance(node, ast.Name | ast.Attribute | ast.Call) else None
+        if isinstance(value, RankValue):
+            return False
+        if isinstance(value, WorldSize | Constant):
+            return True
+        if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, ast.Name):
+            return isinstance(value, External) or self._all_bound(node)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, value)
+        if isinstance(node, ast.Subscript):
+            if self.program.value(node.value) == External("os.environ"):
+                return self._variable(node.slice)
+            return self.holds(node.value) and self.holds(node.slice)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        return self._parts(node)
+
+    def _parts(self, node: ast.expr) -> bool:
+        """Whether all parts of an operation, a text or a written list are alike."""
+        kinds = ast.JoinedStr | ast.FormattedValue | ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
+        if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List):
+            return False
+        return all(self.holds(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+
+    def _attribute(self, node: ast.Attribute, value: Value | None) -> bool:
+        owner = self.program.value(node.value)
+        parsed = isinstance(owner, Instance) and owner.name in _PARSED_OPTIONS
+        bindings = self.program.evaluation.sources(node)
+        if parsed:
+            return all(self._bound(each, node.attr) for each in bindings)
+        if isinstance(owner, Made) or (isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef)):
+            return bool(bindings) and all(self._bound(each, node.attr) for each in bindings)
+        return isinstance(value, External) and isinstance(owner, External)
+
+    def _call(self, node: ast.Call) -> bool:
+        name = self.program.qualified(node.func)
+        if name in _PARSED_OPTIONS:
+            return True
+        if name in _VARIABLE_READERS:
+            return self._variable(node.args[0] if node.args else None)
+        given = [*node.args, *(each.value for each in node.keywords)]
+        method = isinstance(node.func, ast.Attribute) and node.func.attr in _PURE_METHODS
+        if name in _FILE_LOADERS:
+            return bool(node.args) and self.holds(node.args[0])
+        if name in _PURE_CALLS:
+            return all(self.holds(each) for each in given)
+        if method and isinstance(node.func, ast.Attribute):
+            return self.holds(node.func.value) and all(self.holds(each) for each in given)
+        return False
+
+    def _variable(self, name: ast.expr | None) -> bool:
+        """Whether an environment variable is one that all processes of a run have alike."""
+        value = None if name is None else self.program.value(name)
+        if (
+            not isinstance(value, Constant)
+            or not isinstance(value.value, str)
+            or value.value in RANK_VARIABLES
+        ):
+            return False
+        return not any(each in value.value.upper() for each in _PROCESS_VARIABLES)
+
+    def _all_bound(self, node: ast.Name) -> bool:
+        bindings = self.program.evaluation.sources(node)
+        return bool(bindings) and all(self._bound(each, node.id) for each in bindings)
+
+    def _bound(self, binding: Binding, name: str) -> bool:
+        if binding.kind is BindingKind.PARAMETER:
+            return self._parameter(binding.node)
+        if binding.kind is BindingKind.LOOPED:
+            return self._counted(binding.node, name) or self._listed(binding.node, name)
+        if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
+            return binding.item is None and self.holds(binding.value)
+        return False
+
+    def _parameter(self, parameter: ast.AST) -> bool:
+        function = function_of_parameter(parameter)
+        sites = None if function is None else self.program.evaluation.callers.of(function)
+        if not sites or function is None or not isinstance(parameter, ast.arg):
+            return False
+        for site in sites:
+            if site.arguments is None or parameter.arg in site.values:
+                return False
+            given = site.arguments.get(parameter.arg) or default_of(function, parameter.arg)
+            if given is None or not self.holds(given):
+                return False
+        return True
+
+    def _counted(self, loop: ast.AST, name: str) -> bool:
+        """Whether a loop's variable counts: `for epoch in range(n)`, `for step, batch in enumerate(...)`."""
+        if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.iter, ast.Call):
+            return False
+        counter = loop.target
+        called = self.program.qualified(loop.iter.func)
+        if called == "enumerate" and isinstance(counter, ast.Tuple) and counter.elts:
+            counter = counter.elts[0]
+            return isinstance(counter, ast.Name) and counter.id == name
+        if called != "range" or not isinstance(counter, ast.Name) or has_star_arguments(loop.iter):
+            return False
+        # Where it ends says how many rounds there are, not which number this one has.
+        starts = loop.iter.args[:1] if len(loop.iter.args) > 1 else []
+        return all(self.holds(each) for each in (*starts, *loop.iter.args[2:]))
+
+    def _listed(self, loop: ast.AST, name: str) -> bool:
+        """Whether a loop goes through a list that is written out here and grows by what all ranks have:
+        `for path in paths` after `paths = [last]` and `paths.append(best)`."""
+        if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.target, ast.Name):
+            return False
+        listed = loop.iter
+        if loop.target.id != name:
+            return False
+        if isinstance(listed, ast.Tuple | ast.List):
+            return self.holds(listed)
+        if not isinstance(listed, ast.Name):
+            return False
+        bindings = self.program.evaluation.sources(listed)
+        if not bindings or not all(
+            each.kind is BindingKind.ASSIGNED and isinstance(each.value, ast.List) and self.holds(each.value)
+            for each in bindings
+        ):
+            return False
+        holder = scope_of(listed).holder_of(listed.id)
+        uses = [
+            each
+            for each in file_of(listed).names.get(listed.id, ())
+            if scope_of(each).holder_of(listed.id) is holder
+        ]
+        return all(self._leaves_alike(each) for each in uses)
+
+    def _leaves_alike(self, use: ast.Name) -> bool:
+        """Whether a list is still the same on all ranks after this use of it."""
+        user = parent_of(use)
+        if isinstance(user, ast.Attribute):
+            call = parent_of(user)
+            adding = isinstance(call, ast.Call) and call.func is user and user.attr in ("append", "extend")
+            return adding and isinstance(call, ast.Call) and all(map(self.holds, call.args))
+        return isinstance(user, ast.For | ast.comprehension) and user.iter is use

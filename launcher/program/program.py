@@ -1,0 +1,505 @@
+"""A program: a script and the files that it imports, read once and bounded, and what its expressions are.
+
+What cannot be read (no Python of this version, null bytes, too large, no permission) becomes an `Unread`
+with its reason; the other files are still there.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import os
+import re
+import tokenize
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from launcher.program.divergence import FunctionSummaries
+from launcher.program.evaluate import Evaluation
+from launcher.program.guards import Guards
+from launcher.program.index import FileIndex, dotted_name, file_of
+from launcher.program.loops import Loops
+from launcher.program.reachability import Reachability
+from launcher.program.values import External, Instance, Value, alternatives, canonical_name
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that could not be read as Python: why, and at which line and column where that is known."""
+
+    path: Path
+    reason: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(eq=False)
+class Program:
+    """What runs when `entry` is started: itself and the files below `root` that it imports, in that order.
+
+    `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
+    as the program's imports name them.
+    """
+
+    entry: FileIndex
+    root: Path
+    files: tuple[FileIndex, ...]
+    unread: tuple[Unread, ...] = ()
+    modules: dict[str, FileIndex] = field(default_factory=dict)
+    _names: dict[FileIndex, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Name each file by the first name that an import gives it."""
+        for name, file in self.modules.items():
+            self._names.setdefault(file, name)
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """What the expressions of the program are."""
+        return Evaluation(self)
+
+    @cached_property
+    def guards(self) -> Guards:
+        """Which tests of the program differ between ranks."""
+        return Guards(self.evaluation)
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The training loops of the program, its loaders and who owns them."""
+        return Loops(self)
+
+    @cached_property
+    def reach(self) -> Reachability:
+        """What of the program its entry may come to."""
+        return Reachability(self)
+
+    @cached_property
+    def summaries(self) -> FunctionSummaries:
+        """What the functions of the program run, and where its ranks part."""
+        return FunctionSummaries(self)
+
+    def value(self, node: ast.expr) -> Value:
+        """What an expression is, wherever its function is called from; UNKNOWN where that is not sure."""
+        return self.evaluation.value(node)
+
+    def qualified(self, node: ast.expr) -> str | None:
+        """The one dotted name of what an expression of a library is, through imports and assignments.
+
+        `torch.distributed.barrier` for `dist.barrier`; for an attribute of an object its class goes first:
+        `torch.utils.data.DistributedSampler.set_epoch`; for a call the name of what was called. None of the
+        program's own things and of what is unknown.
+        """
+        names = {_library_name(each) for each in alternatives(self.value(node))}
+        return names.pop() if len(names) == 1 else None
+
+    def calls(self, *names: str) -> Iterator[tuple[ast.Call, str]]:
+        """The calls of the program whose callee has one of these qualified names, with that name."""
+        wanted = {canonical_name(name) for name in names}
+        lasts = self.known_as({name.rpartition(".")[2] for name in wanted})
+        for file in self.mentioning(*lasts):
+            for last in sorted(lasts):
+                for call in file.calls_of.get(last, ()):
+                    name = self.qualified(call.func)
+                    if name in wanted:
+                        yield call, name
+
+    def known_as(self, lasts: set[str]) -> set[str]:
+        """These last names, and those that imports and assignments of the program give to what has them."""
+        known = set(lasts)
+        for _ in range(3):  # So often at most is one thing renamed.
+            known |= {alias for last in known for alias in self._aliases.get(last, ())}
+        return known
+
+    def mentioning(self, *lasts: str) -> list[FileIndex]:
+        """The files that read, set or import something of one of these last names, in the program's order.
+
+        Of hundreds of files few do, and only these are worth looking into.
+        """
+        if len(lasts) == 1:
+            return self._mentions.get(lasts[0], [])
+        found = {file for last in lasts for file in self._mentions.get(last, ())}
+        return sorted(found, key=self._positions.__getitem__)
+
+    @cached_property
+    def _mentions(self) -> dict[str, list[FileIndex]]:
+        found: dict[str, list[FileIndex]] = {}
+        for file in self.files:
+            for name in file.mentioned:
+                found.setdefault(name, []).append(file)
+        return found
+
+    @cached_property
+    def _positions(self) -> dict[FileIndex, int]:
+        return {file: number for number, file in enumerate(self.files)}
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for file in self.files:
+            for last, names in file.aliases.items():
+                found.setdefault(last, set()).update(names)
+        return found
+
+    def module(self, name: str, importer: FileIndex) -> FileIndex | None:
+        """The file of an imported name, with a dot in front for each level of a relative import."""
+        return self.modules.get(absolute_module_name(name, self.module_name(importer), is_package(importer)))
+
+    def module_name(self, file: FileIndex) -> str:
+        """The dotted name of a file of the program; the entry's is that of its file."""
+        return self._names.get(file, file.path.stem)
+
+    def file(self, node: ast.AST) -> FileIndex:
+        """The file in which a node stands."""
+        return file_of(node)
+
+
+def _library_name(value: Value) -> str | None:
+    return value.name if isinstance(value, External | Instance) else None
+
+
+def absolute_module_name(name: str, importer: str, importer_is_package: bool) -> str:
+    """A relative import as an absolute one: `..layers.norm` of `models.vit.block` is `models.layers.norm`."""
+    bare = name.lstrip(".")
+    level = len(name) - len(bare)
+    if not level:
+        return name
+    parents = importer.split(".") if importer else []
+    up = level - 1 if importer_is_package else level
+    kept = parents[: max(0, len(parents) - up)]
+    return ".".join(part for part in (*kept, bare) if part)
+
+
+def is_package(file: FileIndex) -> bool:
+    """Whether a file is what an import of its folder runs."""
+    return file.path.name == "__init__.py"
+
+
+MOST_FILES = 400
+"""So many files of a program are read, those nearest to the entry first."""
+
+MOST_BYTES = 4_000_000
+"""A larger file is data in the clothes of a program."""
+
+MOST_WORDS = 900_000
+"""Names, numbers, marks and lines of one file, whose nodes take up to 0.9 KB each: 50,000 lines of code have
+some 600,000."""
+
+MOST_PARTS = 40
+"""A module's name of more parts is no path: each part would be looked for by itself."""
+
+MOST_BYTES_TOGETHER = 6_000_000
+"""Of all files of one program."""
+
+
+MOST_BYTES_KEPT = 10_000_000
+"""So much text is kept read for the next program: its trees take some 40 times that, measured on timm."""
+
+MOST_BYTES_FORGOTTEN = 4_000_000
+"""So much text is forgotten before its memory is given back."""
+_WORD = re.compile(r"\w+|[^\w\s]|\n")
+
+NO_CHANGED_FILES: Mapping[str, bytes] = MappingProxyType({})
+
+
+class FileCache:
+    """The files read so far, so that programs with a common helper read it once."""
+
+    def __init__(self, changed: Mapping[str, bytes] = NO_CHANGED_FILES) -> None:
+        """Start empty. `changed` holds bytes that are taken for those of files, by their real paths."""
+        self._read: dict[str, FileIndex | Unread] = {}
+        self._size = 0
+        self._dropped = 0
+        self._changed = changed
+
+    def read(self, path: Path) -> FileIndex | Unread:
+        """The index of a file, or why there is none; each real file is read once."""
+        real = os.path.realpath(path)
+        found = self._read.get(real)
+        if found is None:
+            data = self._changed.get(real)
+            found = _read(path) if data is None else read_source(data, path)
+            self._keep(real, found)
+        return found
+
+    def _keep(self, real: str, found: FileIndex | Unread) -> None:
+        """Keep what was read; a program that needs what goes for it has it still."""
+        size = _size(found)
+        if self._size + size > MOST_BYTES_KEPT:
+            self._read.clear()
+            self._dropped += self._size
+            self._size = 0
+        self._read[real] = found
+        self._size += size
+
+    def forget(self, path: Path) -> None:
+        """Read a file anew when it is asked for again: few scripts are imported by others."""
+        found = self._read.pop(os.path.realpath(path), None)
+        if found is not None:
+            self._size -= _size(found)
+            self._dropped += _size(found)
+
+    def collect(self) -> None:
+        """Give the memory of forgotten files back, where that is worth the look through all objects.
+
+        Nodes and what holds them refer to each other, so that only the garbage collector finds them.
+        """
+        if self._dropped > MOST_BYTES_FORGOTTEN:
+            self._dropped = 0
+            gc.collect()
+
+
+def _size(found: FileIndex | Unread) -> int:
+    return 0 if isinstance(found, Unread) else len(found.text)
+
+
+def read_program(entry: Path, root: Path | None = None, cache: FileCache | None = None) -> Program | Unread:
+    """The program that a script starts; what it imports is looked for beside it and below `root`.
+
+    An `Unread` where the script itself cannot be read. Files outside of `root` (the script's own folder
+    unless given) are not followed into, nor through links.
+    """
+    cache = cache or FileCache()
+    with collection_paused():
+        first = cache.read(entry)
+    if isinstance(first, Unread):
+        return first
+    folder = entry.parent
+    root = root or folder
+    folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
+    with collection_paused():
+        return _ImportChain(first, root, folders, cache).program()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Without garbage collection, but for `FileCache.collect`.
+
+    Trees are many objects that stay: looking through them again and again, as more are made, takes as long
+    as reading and judging a program of some hundred files.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _ImportChain:
+    """From the entry along its imports, breadth first."""
+
+    def __init__(self, entry: FileIndex, root: Path, folders: tuple[Path, ...], cache: FileCache) -> None:
+        self.entry, self.root, self.folders, self.cache = entry, root, folders, cache
+        self.real_root = os.path.realpath(root)
+        self.modules: dict[str, FileIndex] = {}
+        self.unread: dict[Path, Unread] = {}
+        self.tried: set[str] = set()
+        self.bytes = len(entry.text)
+
+    def program(self) -> Program:
+        files = {self.entry: self._name_of_entry()}
+        self.modules[files[self.entry]] = self.entry
+        waiting = deque(files.items())
+        while waiting:
+            file, name = waiting.popleft()
+            for module in _imported_modules(file, name):
+                found = self._module(module)
+                if found is not None and found not in files:
+                    if len(files) >= MOST_FILES or self.bytes > MOST_BYTES_TOGETHER:
+                        return self._made(files)
+                    self.bytes += len(found.text)
+                    files[found] = module
+                    waiting.append((found, module))
+        return self._made(files)
+
+    def _made(self, files: dict[FileIndex, str]) -> Program:
+        return Program(self.entry, self.root, tuple(files), tuple(self.unread.values()), self.modules)
+
+    def _name_of_entry(self) -> str:
+        """By its place below the root, so that relative imports of an entry in a package are found."""
+        parts = [self.entry.path.stem]
+        folder = self.entry.path.parent
+        while (
+            (folder / "__init__.py").is_file() and os.path.realpath(folder) != self.real_root and folder.name
+        ):
+            parts.insert(0, folder.name)
+            folder = folder.parent
+        if len(parts) > 1 and folder not in self.folders:
+            self.folders = (*self.folders, folder)
+        return ".".join(parts)
+
+    def _module(self, name: str) -> FileIndex | None:
+        if name not in self.tried:
+            self.tried.add(name)
+            for path in self._candidates(name):
+                read = self.cache.read(path)
+                if isinstance(read, Unread):
+                    self.unread.setdefault(path, read)
+                else:
+                    self.modules[name] = read
+                break
+        return self.modules.get(name)
+
+    def _candidates(self, name: str) -> Iterator[Path]:
+        """The files that an absolute name may mean, the first that Python would take first."""
+        parts = name.split(".")
+        if not all(part.isidentifier() for part in parts):
+            return
+        for folder in self.folders:
+            place = folder.joinpath(*parts)
+            for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+                if self._is_ours(path):
+                    yield path
+
+    def _is_ours(self, path: Path) -> bool:
+        try:
+            return path.is_file() and os.path.realpath(path).startswith(self.real_root + os.sep)
+        except (OSError, ValueError):
+            return False
+
+
+def _imported_modules(file: FileIndex, name: str) -> Iterator[str]:
+    """The modules that a file's imports may name, packages before what lies in them."""
+    for binding in file.imports:
+        whole = absolute_module_name(binding.module or "", name, is_package(file))
+        parts = whole.split(".")
+        for length in range(1, min(len(parts), MOST_PARTS) + 1):
+            yield ".".join(parts[:length])
+
+
+def _read(path: Path) -> FileIndex | Unread:
+    try:
+        if not path.is_file():
+            return Unread(path, "it is a folder" if path.is_dir() else "there is no such file")
+        if path.stat().st_size > MOST_BYTES:
+            return Unread(path, f"it has more than {MOST_BYTES / 1e6:.0f} MB")
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        return Unread(path, f"it cannot be read: {getattr(error, 'strerror', None) or error}")
+    return read_source(data, path)
+
+
+def _count_words(text: str) -> int:
+    """How many tokens a text has at most: words in comments and strings count as well."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def read_source(data: bytes, path: Path) -> FileIndex | Unread:
+    """The index of a file's bytes; an `Unread` where they are no Python that this version understands."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding).removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+        if len(text) > MOST_WORDS and _count_words(text) > MOST_WORDS:
+            return Unread(path, f"it has more than {MOST_WORDS} words and lines")
+        # What Python would warn of in the user's script is none of the launcher's output.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, str(path))
+    except SyntaxError as error:
+        said = (error.msg or "a syntax error").partition(" (")[0]
+        return Unread(path, f"it is no valid Python: {said}", error.lineno or 1, error.offset or 1)
+    except (ValueError, LookupError) as error:
+        return Unread(path, f"it is no valid Python: {error}")
+    except (RecursionError, MemoryError):
+        return Unread(path, "its expressions are nested too deeply")
+    return FileIndex(path, text, tree)
+
+
+# Which files of a folder are started by themselves, and train on several processes.
+
+
+NOT_LOOKED_INTO = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build"})
+"""Folders of installed or built packages; hidden folders are not looked into either."""
+
+MOST_FILES_BELOW = 20_000
+"""So many files of one folder are looked at."""
+
+MAIN_WORD = b"__main__"
+
+_DISTRIBUTED_LIBRARIES = (
+    "torch.distributed",
+    "torch.nn.parallel",
+    "torch.multiprocessing.spawn",
+    "torch.utils.data.DistributedSampler",
+    "torch_xla",
+    "deepspeed",
+    "horovod",
+    "smdistributed",
+    "accelerate",
+    "lightning",
+    "transformers.Trainer",
+    "transformers.Seq2SeqTrainer",
+    "trl",
+    "mpi4py",
+)
+"""What only programs import that are meant for several processes."""
+
+
+def python_files_below(folder: Path, excluded: Callable[[Path], bool] = lambda path: False) -> Iterator[Path]:
+    """The Python files below a folder, in the order of their names; links to folders are not followed."""
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name[0] != "." and name not in NOT_LOOKED_INTO and not excluded(here / name)
+        )
+        for name in sorted(names):
+            seen += 1
+            if seen > MOST_FILES_BELOW:
+                return
+            if name.endswith(".py") and not excluded(here / name):
+                yield here / name
+
+
+def may_be_started(path: Path) -> bool:
+    """Whether a file holds the words of a main guard, or cannot be read: a quick look before a full one."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return MAIN_WORD in file.read(MOST_BYTES)
+    except OSError:
+        return True
+
+
+def has_main_guard(file: FileIndex) -> bool:
+    """Whether a file has `if __name__ == "__main__":` in its own code."""
+    return any(
+        isinstance(statement, ast.If) and _asks_for_main(statement.test) for statement in file.tree.body
+    )
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
+        return False
+    sides = (test.left, test.comparators[0])
+    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides) and any(
+        isinstance(side, ast.Constant) and side.value == "__main__" for side in sides
+    )
+
+
+def trains_distributed(program: Program) -> bool:
+    """Whether a program imports, in any of its files, what only distributed training needs."""
+    return any(_imports_distributed(file) for file in program.files)
+
+
+def _imports_distributed(file: FileIndex) -> bool:
+    if any(_is_distributed_library(canonical_name(binding.module or "")) for binding in file.imports):
+        return True
+    return "DistributedDataParallel" in file.attributes or any(
+        dotted_name(node) == "torch.distributed" for node in file.attributes.get("distributed", ())
+    )
+
+
+def _is_distributed_library(name: str) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in _DISTRIBUTED_LIBRARIES)

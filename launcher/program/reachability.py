@@ -1,0 +1,477 @@
+"""What of a program its entry reaches, what surely runs, and whether and how it becomes several processes.
+
+A converter that imports a helper of the training has the training's functions in its files, and runs none
+of them. `Reachability` looks at names, generously: a function is reached where its name is read, a class
+with all its methods where its name is; what a decorator or a registry gets where those are read. What is
+not reached surely never runs. `surely_runs` is the other side: what every process of a training comes by.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launcher.program.bindings import branch_arms
+from launcher.program.dataflow import argument_of
+from launcher.program.index import FunctionNode, ancestors, dotted_name, file_of, parent_of, scope_of
+from launcher.program.values import Constant, Several, canonical_name, joining_calls
+
+if TYPE_CHECKING:
+    from launcher.program.index import FileIndex
+    from launcher.program.program import Program
+
+_NameInFile = tuple["FileIndex | None", str]
+"""A name, and the file in which it means something; None where that may be any."""
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+_JOINING_LIBRARIES = (
+    "lightning",
+    "transformers.Trainer",
+    "transformers.Seq2SeqTrainer",
+    "trl",
+    "accelerate",
+    "colossalai",
+    "megatron",
+    "mpi4py",
+    "ray",
+    "smdistributed",
+)
+"""Libraries that make process groups of their own: who imports one may be joined to others by it."""
+
+_TRAINER_LIBRARIES = ("transformers.", "trl.", "lightning.", "deepspeed.")
+"""Libraries whose loops run the backward pass themselves."""
+
+_TRAINER_METHODS = ("train", "fit", "train_batch")
+"""What those loops are called: Trainer.train, Trainer.fit, engine.train_batch."""
+
+_PASSIVE_DECORATORS = ("torch", "functools", "contextlib", "dataclasses", "typing", "abc")
+"""Where decorators come from that call nothing by themselves."""
+
+
+class Reachability:
+    """What of a program its entry may come to."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+
+    @cached_property
+    def _reached(self) -> set[ast.AST]:
+        return _reached_definitions(self.program)
+
+    @cached_property
+    def is_alone(self) -> bool:
+        """Whether the program surely stays one process: its calls that would join it are never come to."""
+        calls = [call for call, _ in joining_calls(self.program)]
+        if not calls or any(file_of(call) is self.program.entry for call in calls):
+            return False
+        imported = (each.module or "" for file in self.program.files for each in file.imports)
+        return not any(map(_is_joining_library, imported)) and not any(map(self.comes_to, calls))
+
+    def joins_others(self, calls: Iterable[ast.Call]) -> bool:
+        """Whether the entry may come to one of the calls that make a process group."""
+        return any(map(self.comes_to, calls))
+
+    def is_one_of_several(self, calls: Collection[ast.Call]) -> bool:
+        """Whether the entry is meant to be one of several processes: it may come to one of the calls that
+        make a process group, and makes it itself, or trains.
+
+        What does neither is inference, a conversion or a look at data, and mostly one process, though it
+        imports what can join others.
+        """
+        if not self.joins_others(calls):
+            return False
+        return any(file_of(call) is self.program.entry for call in calls) or self._trains
+
+    @cached_property
+    def _trains(self) -> bool:
+        """Whether the entry may come to a backward pass, or hands its loop to a library that runs one."""
+        files = self.program.files
+        if any(self.comes_to(call) for file in files for call in file.calls_of.get("backward", ())):
+            return True
+        return any(
+            (self.program.qualified(call.func) or "").startswith(_TRAINER_LIBRARIES) and self.comes_to(call)
+            for file in files
+            for name in _TRAINER_METHODS
+            for call in file.calls_of.get(name, ())
+        )
+
+    def comes_to(self, node: ast.AST) -> bool:
+        """Whether the entry may come to a statement or expression."""
+        if file_of(node) is self.program.entry:
+            return True
+        outer = [node, *ancestors(node)]
+        if any(isinstance(each, ast.If) and _asks_for_name(each.test) for each in outer):
+            return False  # What a module does when it is started is not done when it is imported.
+        definitions = [each for each in outer if isinstance(each, _DEFINITIONS)]
+        return not definitions or definitions[-1] in self._reached
+
+    def holds_line(self, path: str, line: int) -> bool:
+        """Whether the entry may come to what stands in a line of one of the program's files."""
+        file = next((each for each in self.program.files if str(each.path) == path), None)
+        if file is None or file is self.program.entry:
+            return True
+        for part in file.tree.body:
+            if part.lineno <= line <= (part.end_lineno or part.lineno):
+                if isinstance(part, _DEFINITIONS):
+                    return part in self._reached
+                return not (isinstance(part, ast.If) and _asks_for_name(part.test))
+        return True
+
+
+def _is_joining_library(module: str) -> bool:
+    name = canonical_name(module)
+    return any(name == each or name.startswith(f"{each}.") for each in _JOINING_LIBRARIES)
+
+
+def _reached_definitions(program: Program) -> set[ast.AST]:
+    """The functions and classes of modules that the entry may come to."""
+    read: dict[_NameInFile, list[ast.AST]] = {}
+    """What is come to where a name is read."""
+    waiting: list[_NameInFile] = []
+    renamed: dict[str, set[str]] = {}
+    readers = {file: _FileReads(program, file) for file in program.files}
+    for file, reader in readers.items():
+        for last, names in file.aliases.items():
+            for name in names:
+                renamed.setdefault(name, set()).add(last)
+        for part in _import_time_parts(file, program.entry):
+            keys = None if file is program.entry else _names_that_reach(program, part)
+            if keys is None:
+                waiting += reader.read_in(part)
+                keys = [part.name] if isinstance(part, _DEFINITIONS) else []
+                waiting += [(file, key) for key in keys]
+            for key in keys:
+                read.setdefault((file, key), []).append(part)
+                read.setdefault((None, key), []).append(part)
+    found, seen = set[ast.AST](), set[_NameInFile]()
+    while waiting:
+        asked = waiting.pop()
+        if asked in seen:
+            continue
+        seen.add(asked)
+        where, name = asked
+        waiting += [(where, last) for last in renamed.get(name, ())]
+        for part in read.get(asked, ()):
+            if part not in found:
+                found.add(part)
+                waiting += readers[file_of(part)].read_in(part)
+    return found
+
+
+def _names_that_reach(program: Program, part: ast.AST) -> list[str] | None:
+    """The names by which a part of a module is come to; None where it runs, or may be called otherwise."""
+    if isinstance(part, _DEFINITIONS):
+        kept = [each for each in part.decorator_list if _may_call(program, each)]
+        holders = [_registry_name(each) for each in kept]
+        return None if None in holders else [part.name, *(each for each in holders if each)]
+    if isinstance(part, ast.Assign) and not any(isinstance(each, ast.Call) for each in ast.walk(part.value)):
+        return [name for target in part.targets for name in _names_in(target)]
+    if isinstance(part, ast.Expr):
+        holder = _registry_name(part.value)
+        return None if holder is None else [holder]
+    return None
+
+
+def _registry_name(call: ast.expr) -> str | None:
+    """`REGISTRY` of `REGISTRY.add(thing)`: the thing is come to where somebody else reads the registry."""
+    called = call.func if isinstance(call, ast.Call) else call
+    if not isinstance(called, ast.Attribute):
+        return None
+    return (dotted_name(called) or "").partition(".")[0] or None
+
+
+def _import_time_parts(file: FileIndex, entry: FileIndex) -> Iterator[ast.AST]:
+    """The definitions, and all else that a module runs when it is imported: no main guard but the entry's."""
+    waiting: list[ast.AST] = list(file.tree.body)
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.If) and file is not entry and _asks_for_name(part.test):
+            continue
+        if isinstance(part, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+            waiting += ast.iter_child_nodes(part)
+        elif not _lists_exports(part):
+            yield part
+
+
+def _asks_for_name(test: ast.expr) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(test))
+
+
+def _lists_exports(part: ast.AST) -> bool:
+    """Whether a statement gives `__all__` its names, which reads none of them."""
+    targets = part.targets if isinstance(part, ast.Assign) else [getattr(part, "target", None)]
+    return any(isinstance(each, ast.Name) and each.id == "__all__" for each in targets)
+
+
+def _may_call(program: Program, decorator: ast.expr) -> bool:
+    """Whether a decorator may keep what it gets, and call it by another way than its name."""
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (program.qualified(named) or "").partition(".")[0] not in _PASSIVE_DECORATORS
+
+
+def _names_in(target: ast.AST) -> Iterator[str]:
+    """The names and attributes in what is assigned to."""
+    for each in ast.walk(target):
+        if isinstance(each, ast.Name):
+            yield each.id
+        elif isinstance(each, ast.Attribute):
+            yield each.attr
+
+
+class _FileReads:
+    """What the code of one file reads, by the file in which a name means something; None: in any."""
+
+    def __init__(self, program: Program, file: FileIndex) -> None:
+        own = {name.partition(".")[0] for name in program.modules}
+        self.file = file
+        self._imported: dict[str, str] = {}
+        """What the file imports of the program, and what it is called there."""
+        self._foreign: set[str] = set()
+        for binding in file.imports:
+            module = binding.module or "."
+            if module.startswith(".") or module.partition(".")[0] in own:
+                self._imported[binding.name] = module.rpartition(".")[2]
+            else:
+                self._foreign.add(binding.name)
+        self._foreign -= self._imported.keys()
+
+    def read_in(self, node: ast.AST) -> Iterator[_NameInFile]:
+        """The names that are read in something, and what texts there name.
+
+        What another library's module has is nobody's here: `init` of `torch.nn.init.normal_` is no function
+        of that name. A bare name means what its own file defines or imports, or imports with a star.
+        """
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name):
+                if each.id not in self._foreign:
+                    yield self.file, each.id
+                    if self.file.stars:
+                        yield None, each.id
+                    if each.id in self._imported:
+                        yield None, self._imported[each.id]
+            elif isinstance(each, ast.Attribute):
+                if (dotted_name(each) or "").partition(".")[0] not in self._foreign:
+                    yield None, each.attr
+            elif isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) < 200:
+                yield None, each.value.rpartition(".")[2]
+
+
+# Whether a statement surely runs when a program trains on several processes.
+
+
+_DEEPEST_CALL = 6
+"""So many calls from the entry's own code; what is deeper is not sure."""
+
+_COMMAND_LINE_RUNNERS = frozenset(
+    {"fire.Fire", "tyro.cli", "typer.run", "absl.app.run", "jsonargparse.CLI", "draccus.wrap"}
+)
+"""What calls the function that it is handed, with arguments of the command line."""
+
+_AVAILABILITY_TESTS = frozenset(
+    {"torch.cuda.is_available", "torch.distributed.is_available", "torch.distributed.is_nccl_available"}
+)
+
+
+def surely_runs(program: Program, node: ast.AST, deepest: int = _DEEPEST_CALL) -> bool:
+    """Whether every process of a training comes by here.
+
+    Not what stands under a test that nobody can tell, behind a return under such a test, or in a function
+    that is called from nowhere or from where nobody sees.
+    """
+    inner = node
+    outer = parent_of(node)
+    while outer is not None:
+        if isinstance(outer, ast.If | ast.IfExp) and not _is_taken(program, outer, inner):
+            return False
+        if isinstance(outer, ast.ExceptHandler | ast.match_case | ast.Lambda | ast.BoolOp):
+            return False
+        if isinstance(inner, ast.stmt) and any(
+            _may_leave(program, each) for each in _statements_before(outer, inner)
+        ):
+            return False
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) and _is_in_body(outer, inner):
+            return _is_called(program, outer, deepest)
+        inner, outer = outer, parent_of(outer)
+    return True
+
+
+def _is_in_body(function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.AST) -> bool:
+    """Not among its decorators and defaults, which run where it is defined."""
+    return any(each is inner for each in function.body)
+
+
+def _is_called(program: Program, function: FunctionNode, deepest: int) -> bool:
+    if deepest == 0:
+        return False
+    sites = program.evaluation.callers.of(function)
+    if sites is None:
+        return any(_is_handed_to_a_caller(program, function))
+    return any(surely_runs(program, site.call, deepest - 1) for site in sites)
+
+
+def _is_handed_to_a_caller(program: Program, function: FunctionNode) -> Iterator[bool]:
+    if isinstance(function, ast.Lambda):
+        return
+    for file in program.files:
+        for use in file.names.get(function.name, ()):
+            call = parent_of(use)
+            if isinstance(call, ast.Call) and call.func is not use:
+                yield program.qualified(call.func) in _COMMAND_LINE_RUNNERS
+
+
+def _is_taken(program: Program, branching: ast.If | ast.IfExp, inner: ast.AST) -> bool:
+    if inner is branching.test:
+        return True
+    body = branching.body if isinstance(branching.body, list) else [branching.body]
+    truth = _truth_in_training(program, branching.test)
+    return truth is not None and (inner in body) is truth
+
+
+def _truth_in_training(program: Program, test: ast.expr) -> bool | None:
+    """What a test is in a training on several GPUs; None where nobody can tell, or ranks differ."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        truth = _truth_in_training(program, test.operand)
+        return None if truth is None else not truth
+    if isinstance(test, ast.BoolOp):
+        truths = [_truth_in_training(program, each) for each in test.values]
+        decisive = isinstance(test.op, ast.Or)
+        if decisive in truths:
+            return decisive
+        return None if None in truths else not decisive
+    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__":
+        return True
+    name = program.qualified(test.func) if isinstance(test, ast.Call) else None
+    if name in _AVAILABILITY_TESTS:
+        return True
+    if name == "torch.distributed.is_initialized":
+        return False  # Before the group is made, of which the rules on a start speak.
+    found = program.guards.truth(test)
+    return found if isinstance(found, bool) else None
+
+
+def _statements_before(outer: ast.AST, inner: ast.stmt) -> list[ast.stmt]:
+    """The statements beside one that come before it."""
+    for _, block in ast.iter_fields(outer):
+        if isinstance(block, list) and any(each is inner for each in block):
+            return block[: next(number for number, each in enumerate(block) if each is inner)]
+    return []
+
+
+def _may_leave(program: Program, statement: ast.stmt) -> bool:
+    """Whether a statement may end the function, without an error, under a test that nobody can tell."""
+    if not isinstance(statement, ast.If):
+        return False
+    truth = _truth_in_training(program, statement.test)
+    return (truth is not False and _leaves_block(program, statement.body)) or (
+        truth is not True and _leaves_block(program, statement.orelse)
+    )
+
+
+def _leaves_block(program: Program, block: list[ast.stmt]) -> bool:
+    """Not by the end of the process: then there is no training."""
+    for statement in block:
+        if isinstance(statement, ast.Return | ast.Continue | ast.Break):
+            return True
+        if isinstance(statement, ast.If) and (
+            _leaves_block(program, statement.body) or _leaves_block(program, statement.orelse)
+        ):
+            return True
+    return False
+
+
+def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
+    """Whether a statement runs wherever a call does: in the same function, under no other tests.
+
+    Not in a function that nothing in the program calls.
+    """
+    function = scope_of(call).function
+    if function is not None and isinstance(function.node, FunctionNode):
+        sites = program.evaluation.callers.of(function.node)
+        if sites is not None and not sites:
+            return False
+    return scope_of(node).function is scope_of(call).function and (
+        file_of(node) is file_of(call) and branch_arms(node) <= branch_arms(call)
+    )
+
+
+# Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
+
+
+_PROCESS_STARTERS = (
+    "torch.multiprocessing.spawn",
+    "torch.multiprocessing.start_processes",
+    "multiprocessing.Process",
+    "torch_xla.multiprocessing.spawn",
+    "torch_xla.launch",
+    "accelerate.notebook_launcher",
+    "accelerate.debug_launcher",
+    "torch.distributed.launcher.api.elastic_launch",
+    "torch.distributed.launcher.elastic_launch",
+    "subprocess.Popen",
+    "ray.train.torch.TorchTrainer",
+)
+
+_TOOL_PROGRAMS = frozenset(
+    {"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"}
+)
+"""Programs that are no rank and start none."""
+
+_LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "LSB_", "AZ_BATCH", "FLUX_")
+"""How the variables of launchers begin that set no MASTER_ADDR and MASTER_PORT."""
+
+_LAUNCHER_LIBRARIES = frozenset({"mpi4py", "ray", "submitit", "hostlist", "pyspark", "dask", "simple_slurm"})
+
+
+def process_starts(program: Program) -> list[ast.Call]:
+    """The calls by which a program starts processes itself, on the host where it runs."""
+    found = [
+        call
+        for call, name in program.calls(*_PROCESS_STARTERS)
+        if name != "subprocess.Popen" or not _runs_another_program(program, call)
+    ]
+    contexts = (
+        call
+        for file in program.files
+        for name in ("Process", "spawn")
+        for call in file.calls_of.get(name, ())
+        if any(each.arg in ("target", "nprocs") for each in call.keywords)
+    )
+    return [*found, *(call for call in contexts if call not in found)]
+
+
+def _runs_another_program(program: Program, call: ast.Call) -> bool:
+    """Whether a command surely is none that could be a rank or start one: `["java", "-jar", ...]`."""
+    given = argument_of(call, "args", 0)
+    value = None if given is None else program.value(given)
+    if isinstance(value, Several) and value.node.elts:
+        value = program.value(value.node.elts[0])
+    if not isinstance(value, Constant) or not isinstance(value.value, str) or not value.value.strip():
+        return False
+    name = value.value.split()[0].rpartition("/")[2]
+    return name in _TOOL_PROGRAMS
+
+
+def is_for_one_host(program: Program) -> bool:
+    """Whether a program can only run on one host: it, or torch's harness for tests, starts its processes."""
+    harness = any(
+        (each.module or "").startswith("torch.testing._internal")
+        for file in program.files
+        for each in file.imports
+    )
+    return harness or bool(process_starts(program))
+
+
+def has_another_launcher(program: Program) -> bool:
+    """Whether something else than torchrun may start it, after which it must set the addresses itself."""
+    for file in program.files:
+        if any(
+            (each.module or "").lstrip(".").partition(".")[0] in _LAUNCHER_LIBRARIES for each in file.imports
+        ):
+            return True
+        if any(prefix in file.text for prefix in _LAUNCHER_VARIABLES):
+            return True
+    return False

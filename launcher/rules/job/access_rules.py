@@ -1,0 +1,276 @@
+"""Rules on what a job may reach and who may see it: credentials, secrets, isolation, regions.
+
+Credentials must not stand where everyone who may describe the job can read them; their values are never
+shown. Secrets are those that the cluster's role may read (IAM002). Containers that reach nobody, and hosts
+that encrypt their traffic: NET001, NET002 and SPEC004. The cluster and MLflow are to be in the job's region
+(SPEC003).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.cluster.names import names_the_same
+from launcher.failure_modes import isolation, job_file, storage
+from launcher.failure_modes.model import Finding, Path, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.rules.job.subject import JobSubject
+from launcher.text.values import credential_in
+
+# Credentials where everyone who may describe the job can read them. Their values are never shown.
+#
+# Names that say of their value that it is one. Words like pad_token and max_tokens are none of them.
+_NAME = re.compile(
+    r"(?:^|_)(?:secret_?access_?key|access_?key_?id|session_?token|secret_?key|private_?key|api_?key|apikey"
+    r"|password|passwd|passphrase|client_?secret|secret"
+    r"|(?:access|auth|api|bearer|refresh|security|hf|hub|huggingface|huggingfacehub|github|gitlab|gh|wandb"
+    r"|slack|hugging_?face_?hub)_?token)$"
+    r"|^token$"
+)
+# Values that only point to a secret, switch something, or name nothing.
+_NO_SECRET = re.compile(
+    r"arn:.*|s3://.*|(?:/[\w.-]+){2,}|\{\{resolve:.*\}\}|true|false|none|null|yes|no|[-+.\d]+|<.*>|\*+",
+    re.IGNORECASE,
+)
+_SHORTEST = 8
+
+
+@finds(Stage.SPEC, job_file.CREDENTIAL)
+def no_credentials(subject: JobSubject) -> Iterator[Finding]:
+    """Environment, hyperparameters (at any depth) and arguments, by the form of a value or by its name; and
+    values that were given as the name of a secret, by their form.
+
+    A run on this machine stores nothing at AWS: there it is a warning.
+    """
+    would = (
+        "on AWS it would be stored in clear text with the job, and the service would refuse it; here "
+        "it is kept in the run's folder"
+        if subject.here
+        else "it would be stored in clear text with the job, and the service refuses requests in which it "
+        "finds credentials"
+    )
+    for path, name, value in _texts(subject):
+        shown = _masked(name)
+        what = credential_in(value) or credential_in(name)
+        if path[0] != "secrets":
+            what = what or _named(name, value)
+        if what:
+            field = ".".join(_masked(str(part)) for part in path)
+            yield job_file.CREDENTIAL.at(
+                path,
+                f"{shown} in {path[0]} looks like {what}: {would}",
+                severity=Severity.WARNING if subject.here else None,
+                subject=field,
+            )
+
+
+def _texts(subject: JobSubject) -> Iterator[tuple[Path, str, str]]:
+    for name, value in subject.job.environment.items():
+        yield ("environment", name), name, value
+    for name, secret in subject.job.secrets.items():
+        yield ("secrets", name), name, secret
+    for name, item in subject.job.hyperparameters.items():
+        for inner, text in _leaves(name, item):
+            yield ("hyperparameters", name), inner, text
+    arguments = subject.job.code.arguments
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if not equals and argument.startswith("-") and index + 1 < len(arguments):
+            value = arguments[index + 1]
+        is_flag = argument.startswith("-") and bool(value)
+        yield (
+            ("code", "arguments", index),
+            name.lstrip("-") if is_flag else "an argument",
+            value if is_flag else argument,
+        )
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(str(key), item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(name, item)
+    else:
+        yield name, str(value)
+
+
+def _named(name: str, value: str) -> str | None:
+    if not _NAME.search(name.replace("-", "_").replace(".", "_").lower()):
+        return None
+    text = value.strip()
+    if len(text) < _SHORTEST or _NO_SECRET.fullmatch(text):
+        return None
+    return "a credential by its name"
+
+
+def _masked(name: str) -> str:
+    return "a name" if credential_in(name) else name
+
+
+# Secrets that the cluster's role may read: IAM002.
+
+
+@finds(Stage.SPEC, storage.SECRET_UNREADABLE)
+def secrets_are_the_clusters(subject: JobSubject) -> Iterator[Finding]:
+    """Each secret of a job with the cluster's role is among those of the cluster.
+
+    A warning: whoever looks after the role may have let it read more.
+    """
+    cluster, job = subject.cluster, subject.job
+    if cluster is None or job.role_arn is not None or subject.here:
+        return
+    for variable, secret in job.secrets.items():
+        if not any(names_the_same(secret, known) for known in cluster.secrets):
+            has = ", ".join(cluster.secrets) or "none"
+            yield storage.SECRET_UNREADABLE.at(
+                ("secrets", variable),
+                f"{secret} is not among the secrets of the cluster {cluster.name} ({has}): unless its role "
+                "was allowed to read it otherwise, the job ends on billed hosts before its script starts",
+                remedy=f"Add {secret} to `secrets` of the cluster file and deploy.",
+                severity=Severity.WARNING,
+            )
+
+
+# Containers that reach nobody, and hosts that encrypt their traffic: NET001, NET002 and SPEC004.
+
+
+@finds(Stage.SPEC, isolation.ISOLATED_BUT_CALLS_OUT)
+def isolated_containers_call_nobody(subject: JobSubject) -> Iterator[Finding]:
+    """What the job file asks for, and a container without a network cannot do."""
+    if not subject.job.network.isolation or subject.here:
+        return
+    for path, message, remedy in _certain_calls(subject):
+        yield isolation.ISOLATED_BUT_CALLS_OUT.at(path, message, remedy=remedy)
+    wanted = subject.source.requirements
+    named = [*wanted.packages, *wanted.fetched] if wanted else []
+    if wanted is not None and named and not (wanted.no_index and not wanted.fetched):
+        yield isolation.ISOLATED_BUT_CALLS_OUT.at(
+            ("code", "requirements"),
+            f"what the image lacks of {wanted.file} is fetched from an index, which isolated containers do "
+            "not reach: the job would end before its script starts, on billed hosts",
+            remedy="Pack wheels, or give them as a channel, and write --no-index and --find-links into the "
+            "file; or use an image that has them.",
+            severity=Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, isolation.HOSTS_ENCRYPT_THEIR_TRAFFIC)
+def encryption_has_its_price(subject: JobSubject) -> Iterator[Finding]:
+    """A warning with several hosts; with one there is no traffic to encrypt."""
+    if not subject.job.network.encryption or subject.here:
+        return
+    hosts, instance_type = subject.job.resources.instance_count, subject.job.resources.instance_type
+    if hosts == 1:
+        yield isolation.HOSTS_ENCRYPT_THEIR_TRAFFIC.at(
+            ("network", "encryption"),
+            "one host sends nothing to others, so there is nothing to encrypt",
+            remedy="Leave `network.encryption` out, or keep it for when there are several hosts.",
+            severity=Severity.INFO,
+        )
+        return
+    efa = (
+        f"; {instance_type} has EFA, and AWS does not say whether its traffic is encrypted"
+        if subject.has_efa
+        else ""
+    )
+    yield isolation.HOSTS_ENCRYPT_THEIR_TRAFFIC.at(
+        ("network", "encryption"),
+        f"{hosts} hosts encrypt all that they send each other: AWS says that distributed training can take "
+        f"longer and cost more{efa}",
+    )
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def encryption_is_within_a_network(subject: JobSubject) -> Iterator[Finding]:
+    """CreateTrainingJob takes EnableInterContainerTrafficEncryption with a VpcConfig alone.
+
+    Source: its answer in the SageMaker SDK's tests (2.257.6, test_encryption_flag_in_non_vpc_mode_invalid).
+    """
+    view = subject.plan.view
+    if subject.job.network.encryption and not subject.here and view is not None and not view.subnet_ids:
+        yield job_file.BREAKS_API_MODEL.at(
+            ("network", "encryption"),
+            "`network.encryption: true` without subnets: the API encrypts what hosts send each other only in "
+            "a VPC, and would refuse the job",
+            remedy="Name a cluster, or give `network.subnets` and `network.security_group_ids`; or leave "
+            "`network.encryption` out.",
+        )
+
+
+def _certain_calls(subject: JobSubject) -> Iterator[tuple[Path, str, str | None]]:
+    """Each call that is certain to be made, where it is asked for, and what to do instead of the default."""
+    job = subject.job
+    if not subject.plan.with_boot:
+        kind = "a tuning job" if job.tuning else f"a job of the strategy {job.distribution.strategy.value}"
+        yield (
+            ("network", "isolation"),
+            f"{kind} starts through the toolkit of the image, which fetches the code from S3 inside the "
+            "container: isolated, it would end before the script starts",
+            None,
+        )
+    if job.secrets:
+        yield (
+            ("secrets",),
+            "the values are fetched from Secrets Manager inside the container: isolated, the job would end "
+            "before its script starts",
+            "Remove `secrets`, or `network.isolation`.",
+        )
+    if job.checkpoint is not None and job.checkpoint.sync == "slipway":
+        yield (
+            ("checkpoint", "sync"),
+            "checkpoints would be copied to S3 from inside the container, which it cannot reach when "
+            "isolated: they would be lost with the hosts",
+            "Let SageMaker move them: `sync: sagemaker`.",
+        )
+    if job.debug.remote:
+        yield (
+            ("debug", "remote"),
+            "no shell gets into an isolated container (AWS, train-remote-debugging)",
+            "Remove `debug.remote`, or `network.isolation`.",
+        )
+    if job.mlflow is not None:
+        yield (
+            ("mlflow",),
+            "an isolated script does not reach MLflow, and nothing would be logged there",
+            "Remove `mlflow`, or `network.isolation`.",
+        )
+
+
+# The region of a job and that of its cluster.
+
+
+@finds(Stage.SPEC, storage.BUCKET_UNUSABLE)
+def job_is_in_its_clusters_region(subject: JobSubject) -> Iterator[Finding]:
+    """A cluster's buckets, subnets and file system are of one region, and so is the job."""
+    cluster, region = subject.cluster, subject.job.region
+    if cluster is None or region is None or region == cluster.region:
+        return
+    of_lustre = " and its file system" if cluster.lustre is not None else ""
+    yield storage.BUCKET_UNUSABLE.at(
+        ("region",),
+        f"the job is to run in {region}, but the buckets{of_lustre} of the cluster {cluster.name} are in "
+        f"{cluster.region}: SageMaker would refuse them",
+        remedy=f"Leave `region` out, which means {cluster.region}, or name a cluster in {region}.",
+    )
+
+
+# Whether MLflow is where the job is: SPEC003.
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def mlflow_is_in_the_jobs_region(subject: JobSubject) -> Iterator[Finding]:
+    """A warning: nothing is documented of jobs that belong to the MLflow of another region."""
+    mlflow, region = subject.job.mlflow, subject.plan.region
+    if mlflow is None or "region" in subject.plan.placeholders or mlflow.region == region:
+        return
+    yield job_file.INVALID_VALUE.at(
+        ("mlflow", "arn"),
+        f"MLflow is in {mlflow.region} and the job in {region}: AWS does not document that a job may belong "
+        "to the MLflow of another region, and may refuse it",
+        remedy="Name a tracking server or an app of the job's region.",
+        severity=Severity.WARNING,
+    )

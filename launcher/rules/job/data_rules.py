@@ -1,0 +1,480 @@
+"""Rules on a job's data, memory and checkpoints: whether they fit, and get to every rank alike.
+
+How a job divides its batches and its model over the ranks is said by the degrees of the model parallel
+library. Version 1: `pipeline_parallel_degree` (or `partitions`), `tensor_parallel_degree`,
+`sharded_data_parallel_degree`, `shard_optimizer_state`. Version 2: `hybrid_shard_degree` (0, the default:
+over all ranks), `tensor_parallel_degree`, `context_parallel_degree`. Source: Amazon SageMaker developer
+guide, distributed-model-parallel-v2-reference and the version 1 API.
+
+SageMaker Debugger stands here because of checkpoints: where the plan turns it off, the user is told why;
+where it is on, what AWS says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.cluster.manifest import Lustre
+from launcher.failure_modes import checkpoints, data, debugger, hardware, job_file, notices, storage
+from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
+from launcher.jobs.specification import JobSpec, Strategy
+from launcher.planning.strategies.strategy import smp_degree, smp_parameters
+from launcher.rules.job.subject import JobSubject
+from launcher.rules.shared_facts import LARGE_DATASET_BYTES, disk_bytes
+from launcher.text.values import gibibytes, gigabytes
+
+# The size of the training set against the way in which it reaches the hosts.
+
+
+@finds(Stage.SPEC, storage.LARGE_DATASET_IN_FILE_MODE)
+def large_data_is_not_downloaded(subject: JobSubject) -> Iterator[Finding]:
+    """File mode downloads all of it before the script starts.
+
+    Judged only where all inputs are read so: with others among them nobody knows which holds the data.
+    """
+    inputs, data = subject.job.inputs, subject.job.data
+    downloaded = all(source.s3_uri is not None and source.mode == "File" for source in inputs.values())
+    if data is None or data.size is None or not inputs or not downloaded:
+        return
+    sharded = all(source.distribution == "ShardedByS3Key" for source in inputs.values())
+    size = data.size / (subject.job.resources.instance_count if sharded else 1)
+    disk = disk_bytes(subject.facts, subject.job.resources.volume_size_gb)
+    too_large = disk is not None and size > disk
+    if size <= LARGE_DATASET_BYTES and not too_large:
+        return
+    fits = f"; it does not fit on its {gigabytes(disk)} of disk" if disk is not None and too_large else ""
+    yield storage.LARGE_DATASET_IN_FILE_MODE.at(
+        ("data", "size"),
+        f"each host downloads {gigabytes(size)} from S3 before the script starts, at every start and "
+        f"retry, and all hosts are billed meanwhile{fits}",
+    )
+
+
+# Whether every rank gets the same number of batches.
+
+
+@finds(Stage.SPEC, data.UNEVEN_BATCHES)
+def batches_are_even(subject: JobSubject) -> Iterator[Finding]:
+    """Samples over ranks and batches: how many are left over, and what becomes of them.
+
+    A DistributedSampler evens the ranks out by itself, so that no rank waits for another then.
+    """
+    given, ranks = subject.job.data, data_parallel_size(subject)
+    if given is None or given.samples is None or ranks is None or ranks < 2:
+        return
+    samples, batch = given.samples, given.batch_size or 1
+    if samples % (ranks * batch) == 0:
+        return
+    sampled = "DistributedSampler" in subject.names
+    yield data.UNEVEN_BATCHES.at(
+        ("data", "samples"),
+        _with_sampler(samples, ranks, given.batch_size)
+        if sampled
+        else _without_sampler(samples, ranks, given.batch_size),
+        severity=Severity.INFO if sampled else Severity.WARNING,
+    )
+
+
+@finds(Stage.SPEC, data.UNEVEN_BATCHES)
+def objects_are_not_sharded_unevenly(subject: JobSubject) -> Iterator[Finding]:
+    """ShardedByS3Key deals out objects, not samples; a sampler would divide what is left once more."""
+    hosts = subject.job.resources.instance_count
+    if hosts < 2:
+        return
+    sampled = "DistributedSampler" in subject.names
+    for name, source in subject.job.inputs.items():
+        if source.s3_uri is None or source.distribution != "ShardedByS3Key":
+            continue
+        consequence = (
+            f"the script's DistributedSampler divides each host's part by all ranks again, so that at most "
+            f"one sample in {hosts} is ever read, and hosts differ in their number of batches"
+            if sampled
+            else "ranks then get as many batches as their host's objects hold; those with fewer stop first, "
+            "and the others wait for them until the timeout"
+        )
+        yield data.UNEVEN_BATCHES.at(
+            ("inputs", name, "distribution"),
+            f"the input {name} is ShardedByS3Key over {hosts} hosts: {consequence}",
+            remedy="Use FullyReplicated (or FastFile) with a DistributedSampler, or a sampler over the ranks "
+            "of the host alone with the number of batches cut to the smallest of all ranks.",
+            severity=Severity.WARNING,
+        )
+
+
+def _with_sampler(samples: int, ranks: int, batch: int | None) -> str:
+    dropped, share = samples % ranks, -(-samples // ranks)
+    text = f"{samples:,} samples over {ranks} ranks are {share:,} each"
+    if dropped:
+        text += (
+            f": the DistributedSampler repeats {ranks - dropped} to make them even, or leaves out {dropped} "
+            "with its drop_last=True"
+        )
+    rest = share % batch if batch else 0
+    if batch and rest:
+        text += (
+            f"; in batches of {batch} the last of {-(-share // batch):,} holds {rest}, and a DataLoader with "
+            f"drop_last=True leaves out {rest * ranks} samples an epoch. No rank waits for another"
+        )
+    return text
+
+
+def _without_sampler(samples: int, ranks: int, batch: int | None) -> str:
+    step = ranks * (batch or 1)
+    over = samples % step
+    unit = f"{ranks} ranks x {batch} per batch" if batch else f"{ranks} ranks"
+    return (
+        f"{samples:,} samples are not a multiple of {step:,} ({unit}): {over:,} are left over, or "
+        f"{step - over:,} must be repeated. The source has no DistributedSampler that does so; ranks with "
+        "one batch more would wait for the others at the end of the epoch"
+    )
+
+
+# The memory of parameters, gradients and optimizer state against that of the accelerators.
+
+
+WEIGHT_AND_GRADIENT_BYTES, OPTIMIZER_BYTES = 4, 12
+"""For each parameter, with Adam in mixed precision: a 2-byte weight and gradient; a 4-byte weight,
+momentum and variance (ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, section 3.1).
+"""
+
+FULL_SHARE = 0.9
+"""The share of the memory beyond which next to nothing is left for activations."""
+
+
+@finds(Stage.SPEC, hardware.CLOSE_TO_MEMORY_LIMIT)
+def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
+    """Rough on purpose: activations, buffers and fragmentation come on top of it."""
+    model, shards, memory = subject.job.model, state_shards(subject), _memory_per_process(subject)
+    if model is None or shards is None or memory is None:
+        return
+    needed = model.parameters * (WEIGHT_AND_GRADIENT_BYTES / shards[0] + OPTIMIZER_BYTES / shards[1])
+    if needed <= FULL_SHARE * memory:
+        return
+    world = subject.plan.world_size or 1
+    yield hardware.CLOSE_TO_MEMORY_LIMIT.at(
+        ("model", "parameters"),
+        f"{model.parameters / 1e9:g} billion parameters x {_terms(*shards)} bytes (weight and gradient, "
+        f"optimizer state of Adam in mixed precision) = {gibibytes(needed)} on each of {world} ranks, and "
+        f"{subject.job.resources.instance_type} has {gibibytes(memory)} for one: "
+        + ("it would run out of memory" if needed > memory else "activations would hardly fit in the rest"),
+        remedy=_memory_remedy(model.parameters, shards, world, memory),
+    )
+
+
+def _memory_per_process(subject: JobSubject) -> float | None:
+    facts, processes = subject.facts, subject.plan.processes_per_host
+    if facts is None or processes is None or not facts.accelerators or facts.accelerator_memory_mib is None:
+        return None
+    of_host = facts.accelerators * facts.accelerator_memory_mib * 2**20
+    # A single process may use all accelerators; several use at most one each.
+    if subject.job.distribution.strategy is Strategy.NONE:
+        return float(of_host)
+    return of_host / max(processes, facts.accelerators)
+
+
+def _terms(weights: int, optimizer: int) -> str:
+    if weights == optimizer == 1:
+        return f"{WEIGHT_AND_GRADIENT_BYTES + OPTIMIZER_BYTES}"
+    return f"({WEIGHT_AND_GRADIENT_BYTES}/{weights} + {OPTIMIZER_BYTES}/{optimizer})"
+
+
+def _memory_remedy(parameters: float, shards: tuple[int, int], world: int, memory: float) -> str:
+    total = parameters * (WEIGHT_AND_GRADIENT_BYTES + OPTIMIZER_BYTES)
+    least = int(-(-total // (FULL_SHARE * memory)))
+    if min(shards) < world and world >= least:
+        return f"Shard the state, with FSDP: over all {world} ranks it is {gibibytes(total / world)} each."
+    return (
+        f"Shard it over at least {least} ranks of this type (more hosts, with FSDP), take a type with more "
+        "memory, or an optimizer with less state."
+    )
+
+
+# How a job divides its batches and its model over the ranks.
+
+
+def data_parallel_size(subject: JobSubject) -> int | None:
+    """How many different batches a step reads; None where it is not known or the degrees do not fit."""
+    job, world_size = subject.job, subject.plan.world_size
+    if world_size is None or job.distribution.smp_version is None:
+        return world_size
+    shared = _model_parallel(job) * smp_degree(job, "context_parallel_degree")
+    return world_size // shared if world_size % shared == 0 else None
+
+
+def state_shards(subject: JobSubject) -> tuple[int, int] | None:
+    """Over how many ranks the weights with their gradients, and the optimizer states, are divided.
+
+    None where the number of ranks is not known.
+    """
+    world_size = subject.plan.world_size
+    if world_size is None:
+        return None
+    if subject.job.distribution.smp_version is not None:
+        return _model_parallel_shards(subject.job, world_size)
+    if subject.names & {"FullyShardedDataParallel", "fully_shard", "deepspeed"}:
+        return world_size, world_size
+    return 1, world_size if "ZeroRedundancyOptimizer" in subject.names else 1
+
+
+def _model_parallel_shards(job: JobSpec, world_size: int) -> tuple[int, int]:
+    split = _model_parallel(job)
+    if job.distribution.smp_version == 1:
+        shards = split * smp_degree(job, "sharded_data_parallel_degree")
+        replicated = max(1, world_size // shards)
+        return shards, shards * (replicated if smp_parameters(job).get("shard_optimizer_state") else 1)
+    hybrid = smp_degree(job, "hybrid_shard_degree", default=0)
+    shards = hybrid * split if hybrid else world_size
+    return shards, shards
+
+
+def _model_parallel(job: JobSpec) -> int:
+    """Over how many ranks one copy of the model is split."""
+    tensor = smp_degree(job, "tensor_parallel_degree")
+    if job.distribution.smp_version == 2:
+        return tensor
+    return tensor * smp_degree(job, "pipeline_parallel_degree", default=smp_degree(job, "partitions"))
+
+
+# Checkpoints: whether there are any, who moves them, and whether their place fits the model and the job.
+
+
+LARGE_MODEL_PARAMETERS = 10e9
+"""Beyond this AWS recommends FSx for Lustre for checkpoints (developer guide,
+distributed-troubleshooting-model-parallel)."""
+
+
+@finds(Stage.SPEC, checkpoints.LARGE_MODEL_WITHOUT_LUSTRE)
+def large_checkpoints_go_to_lustre(subject: JobSubject) -> Iterator[Finding]:
+    """The checkpoint of a large model keeps the accelerators waiting on its way to S3."""
+    model, planned = subject.job.model, subject.plan.checkpoints
+    if model is None or model.parameters <= LARGE_MODEL_PARAMETERS:
+        return
+    if subject.writes_to_lustre or (planned is not None and planned.lustre is not None):
+        return
+    low, high = (model.parameters * size / 1e9 for size in (12, 16))
+    yield checkpoints.LARGE_MODEL_WITHOUT_LUSTRE.at(
+        ("checkpoint",) if subject.job.checkpoint else ("model", "parameters"),
+        f"{model.parameters / 1e9:g} billion parameters make a checkpoint of {low:,.0f} to {high:,.0f} GB "
+        "(12 to 16 bytes each), and it is not written to FSx for Lustre: saving keeps all ranks waiting, "
+        "and the upload to S3 may fail",
+        remedy="Put them on the cluster's file system, `checkpoint: {lustre: /checkpoints}`, and save there, "
+        "sharded, with torch.distributed.checkpoint.",
+        subject="checkpoint",
+    )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def checkpoint_directory_is_made(subject: JobSubject) -> Iterator[Finding]:
+    """On Lustre each job has a directory of its own, which the boot makes, but no other launcher."""
+    planned = subject.plan.checkpoints
+    if planned is not None and planned.lustre is not None and not subject.plan.with_boot:
+        yield job_file.INVALID_VALUE.at(
+            ("checkpoint", "lustre"),
+            f"the directory for checkpoints below {planned.lustre} does not exist when the script starts: "
+            "the images' toolkit, which starts it, does not create it",
+            remedy="Let the script make it before it saves: "
+            f'os.makedirs(os.environ["{CHECKPOINT_DIR_VARIABLE}"], exist_ok=True).',
+            severity=Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, checkpoints.NOTHING_TO_RESUME_FROM)
+def what_restarts_has_a_checkpoint(subject: JobSubject) -> Iterator[Finding]:
+    """Spot interruptions and retries start the script from the beginning."""
+    if subject.plan.checkpoints is not None or subject.writes_to_lustre:
+        return
+    restarts = []
+    if subject.job.resources.capacity.kind == "spot":
+        restarts.append(("resources", "capacity", "`capacity: spot` may be interrupted at any time"))
+    if subject.job.limits.max_retries:
+        retries = subject.job.limits.max_retries
+        restarts.append(("limits", "max_retries", f"`max_retries: {retries}` starts the script again"))
+    for section, field, why in restarts:
+        yield checkpoints.NOTHING_TO_RESUME_FROM.at(
+            (section, field),
+            f"{why}, and no checkpoint is configured: all work until then would be lost and paid for twice",
+        )
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def own_sync_is_in_the_script(subject: JobSubject) -> Iterator[Finding]:
+    """With `sync: slipway` the boot copies checkpoints; where it starts nothing, the script has to."""
+    checkpoint = subject.job.checkpoint
+    if checkpoint is not None and checkpoint.sync == "slipway" and not subject.plan.with_boot:
+        yield job_file.INVALID_VALUE.at(
+            ("checkpoint", "sync"),
+            "checkpoint.sync: slipway takes checkpoints out of the service's hands, and the images' toolkit, "
+            "which starts this strategy, copies none: what the script itself does not upload to the prefix "
+            f"in {CHECKPOINT_URI_VARIABLE} is lost with the hosts",
+            remedy="Leave `sync` out, use torchrun, smp version 2 or none, or let the script upload there "
+            "and check every result.",
+            severity=Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, checkpoints.PREFIX_NOT_UNIQUE)
+def training_jobs_share_no_checkpoints(subject: JobSubject) -> Iterator[Finding]:
+    """All training jobs are made from one request, with one place for checkpoints.
+
+    SageMaker's developer guide (model-checkpoints) mentions no part that the service adds to the prefix.
+    """
+    job = subject.job
+    if job.tuning is None:
+        return
+    if job.checkpoint is not None:
+        place = "directory" if job.checkpoint.lustre is not None else "prefix"
+        yield checkpoints.PREFIX_NOT_UNIQUE.at(
+            ("checkpoint",),
+            f"all {job.tuning.jobs} training jobs would have one {place} for checkpoints: each would "
+            "start from what another has saved with other hyperparameters, and overwrite it",
+            remedy="Remove `checkpoint`. A script that keeps the jobs apart by itself, by the name in "
+            "TRAINING_JOB_NAME, may accept it with `ignore: [CKPT001]`.",
+        )
+    elif job.cluster is not None:
+        yield checkpoints.PREFIX_NOT_UNIQUE.at(
+            ("tuning",),
+            "checkpoints are off: all training jobs of a tuning job would have the same prefix in the "
+            "cluster's bucket",
+            remedy="Keep the training jobs short; each begins from the start when it is interrupted.",
+            severity=Severity.INFO,
+        )
+
+
+# The Lustre file system that a job mounts: where it lies, and which paths it has.
+
+
+@finds(Stage.SPEC, storage.LUSTRE_IN_ANOTHER_ZONE)
+def lustre_is_in_the_jobs_zone(subject: JobSubject) -> Iterator[Finding]:
+    """The subnets that the user chose, or a cluster that has none in the file system's zone.
+
+    Where the cluster has some, the plan chooses them.
+    """
+    cluster = subject.cluster
+    if cluster is None or cluster.lustre is None or not any(_lustre_paths(subject)):
+        return
+    zones = {subnet.id: subnet.availability_zone for subnet in cluster.subnets}
+    home = cluster.lustre.availability_zone
+    given = subject.job.network.subnets or ([] if home in zones.values() else list(zones))
+    elsewhere = [name for name in given if name in zones and zones[name] != home]
+    if elsewhere:
+        named = ", ".join(f"{name} in {zones[name]}" for name in elsewhere)
+        yield storage.LUSTRE_IN_ANOTHER_ZONE.at(
+            ("network", "subnets"),
+            f"the job may be placed in {named}, but its file system {cluster.lustre.id} is in {home}: it "
+            "would fail to mount it, or read across zones",
+            remedy="Leave `network.subnets` out, or set it to the file system's own subnet, "
+            f"{cluster.lustre.subnet_id}.",
+        )
+
+
+@finds(Stage.SPEC, storage.LUSTRE_PATH_OUTSIDE_MOUNT)
+def lustre_paths_are_below_the_mount(subject: JobSubject) -> Iterator[Finding]:
+    """The plan puts the mount name before a path; it must stay below it, and not name it twice."""
+    for field, path in _lustre_paths(subject):
+        lustre = subject.cluster.lustre if subject.cluster else None
+        problem, severity = _path_problem(path, lustre)
+        if problem:
+            yield storage.LUSTRE_PATH_OUTSIDE_MOUNT.at(
+                field,
+                f"{path} {problem}",
+                severity=severity,
+            )
+
+
+def _lustre_paths(subject: JobSubject) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name, source in subject.job.inputs.items():
+        if source.lustre is not None:
+            yield ("inputs", name, "lustre"), source.lustre
+    checkpoint = subject.job.checkpoint
+    if checkpoint is not None and checkpoint.lustre is not None:
+        yield ("checkpoint", "lustre"), checkpoint.lustre
+
+
+def _path_problem(path: str, lustre: Lustre | None) -> tuple[str | None, Severity]:
+    parts = [part for part in path.split("/") if part]
+    if ".." in parts:
+        return "leaves the file system's mount with `..`: the mount would be refused", Severity.ERROR
+    if lustre is not None and parts[:1] == [lustre.mount_name]:
+        twice = f"/{lustre.mount_name}{path}"
+        return (
+            f"begins with the mount name, which the plan adds by itself: the job would mount {twice}, and "
+            "fail unless there is a directory of that name",
+            Severity.WARNING,
+        )
+    return None, Severity.ERROR
+
+
+# SageMaker Debugger: where the plan turns it off, the user is told why; where it is on, what AWS says.
+
+
+@finds(Stage.SPEC, debugger.WITH_CHECKPOINTS)
+def debugger_off_with_checkpoints(subject: JobSubject) -> Iterator[Finding]:
+    """Debugger, distributed training and the service's checkpoint upload do not go together.
+
+    Beside the data parallel library, whose users meet the error with the SageMaker SDK, that Debugger is
+    off is said even where nobody asked for it.
+    """
+    if subject.plan.debugger.conflict is not debugger.WITH_CHECKPOINTS:
+        return
+    strategy, hosts = subject.job.distribution.strategy, subject.job.resources.instance_count
+    if subject.job.debugger or strategy is Strategy.SMDDP:
+        distributed = f"{hosts} hosts" if strategy is Strategy.NONE else f"the strategy {strategy.value}"
+        yield _debugger_off(
+            subject,
+            debugger.WITH_CHECKPOINTS,
+            f"{distributed} with checkpoints to S3: the three together end the job with 'SMDebug "
+            "Does Not Currently Support Distributed Training Jobs With Checkpointing Enabled'",
+        )
+
+
+@finds(Stage.SPEC, debugger.WITH_MODEL_PARALLEL)
+def debugger_off_with_model_parallel(subject: JobSubject) -> Iterator[Finding]:
+    """Debugger is not available for the model parallel library, in neither of its versions."""
+    if subject.plan.debugger.conflict is debugger.WITH_MODEL_PARALLEL:
+        yield _debugger_off(
+            subject,
+            debugger.WITH_MODEL_PARALLEL,
+            "the model parallel library, which it breaks: the job would end with a FileNotFoundError on "
+            "metadata.json.sagemaker-uploading",
+        )
+
+
+@finds(Stage.SPEC, debugger.NOT_OFFERED)
+def debugger_is_offered(subject: JobSubject) -> Iterator[Finding]:
+    """Off, and said, in a region without it; where it is on, that AWS lets only its old customers use it."""
+    if subject.job.debugger and subject.plan.debugger.conflict is debugger.NOT_OFFERED:
+        yield debugger.NOT_OFFERED.at(
+            ("debugger",),
+            f"`debugger: true` is not followed: by the SageMaker SDK's list, {subject.plan.region} has no "
+            "Debugger, and the job could be refused",
+            remedy="Remove it, or run the job in another region. The list can be older than AWS's offer.",
+            severity=Severity.WARNING,
+        )
+    if subject.plan.debugger.on:
+        yield debugger.NOT_OFFERED.at(("debugger",), notices.DEBUGGER_CLOSED.text)
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def tuning_jobs_have_no_debugger(subject: JobSubject) -> Iterator[Finding]:
+    """HyperParameterTrainingJobDefinition has no place for it (botocore service model)."""
+    if subject.job.tuning is not None and subject.job.debugger:
+        yield job_file.INVALID_VALUE.at(
+            ("debugger",),
+            "`debugger: true` is not followed: the API of tuning jobs does not take Debugger",
+            remedy="Remove it, or run one job with the best values and the Debugger.",
+            severity=Severity.WARNING,
+        )
+
+
+def _debugger_off(subject: JobSubject, mode: FailureMode, why: str) -> Finding:
+    asked = subject.job.debugger
+    return mode.at(
+        ("debugger",) if asked else ("distribution", "strategy"),
+        f"`debugger: true` is not followed: Debugger is turned off beside {why}"
+        if asked
+        else f"Debugger is off, as it cannot run beside {why}",
+        severity=Severity.WARNING if asked else Severity.INFO,
+        subject="debugger",
+    )

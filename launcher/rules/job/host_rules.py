@@ -1,0 +1,401 @@
+"""Rules on the hosts of a job: their type, number, network and capacity, their processes and their image.
+
+Also SageMaker Training Compiler (torch_xla), which has images and GPUs of its own, and whether there are
+UltraServers where hosts are to be placed on them (SPEC003).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from launcher.account.facts import parse_image_uri
+from launcher.cluster.instances import instance_facts, nearest_instance_types
+from launcher.failure_modes import data, distribution, images, job_file, network, notices, training_compiler
+from launcher.failure_modes.model import Finding, Path, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.jobs.script_inputs import WORKER_NAMES, find_given_numbers
+from launcher.jobs.specification import Strategy
+from launcher.planning.images import (
+    image_release,
+    image_versions,
+    is_registry_of_aws,
+    nearest_versions,
+    parse_aws_image,
+)
+from launcher.planning.job_cost import part_cost_in_words
+from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
+from launcher.planning.strategies.strategy import SHELL_ENDING
+from launcher.rules.job.subject import JobSubject
+
+# The instance type against the types that the training API accepts.
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def known_instance_type(subject: JobSubject) -> Iterator[Finding]:
+    """A type outside of the API's TrainingInstanceType enum is refused by the service."""
+    if subject.facts is None:
+        yield _check_type_is_known(subject.job.resources.instance_type, ("resources", "instance_type"))
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def known_alternatives(subject: JobSubject) -> Iterator[Finding]:
+    """A retry on an unknown type would be refused, when the first one has failed already."""
+    for index, instance_type in enumerate(subject.job.resources.instance_types):
+        if instance_facts(instance_type) is None:
+            yield _check_type_is_known(instance_type, ("resources", "instance_types", index))
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def alternatives_need_retries(subject: JobSubject) -> Iterator[Finding]:
+    """Other types are for retries, of which there are none unless asked for, or for the service to choose."""
+    resources = subject.job.resources
+    tried_later = resources.instance_types and resources.instance_choice == "launcher"
+    if tried_later and not subject.job.limits.max_retries:
+        yield job_file.INVALID_VALUE.at(
+            ("resources", "instance_types"),
+            "resources.instance_types are what a retry tries when there is no capacity, and "
+            "limits.max_retries is 0: they have no effect",
+            remedy="Set `limits.max_retries`, or `instance_choice: service`, or remove them.",
+            severity=Severity.INFO,
+        )
+
+
+def _check_type_is_known(instance_type: str, path: Path) -> Finding:
+    near = nearest_instance_types(instance_type)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    return job_file.BREAKS_API_MODEL.at(
+        path,
+        f"{instance_type} is not a training instance type that this version knows",
+        remedy=f"{hint}If it is newer than this version, accept it with `ignore: [SPEC004]` and give "
+        "`distribution.processes_per_host`.",
+    )
+
+
+# What connects the hosts of a job.
+
+
+@finds(Stage.SPEC, network.HOSTS_WITHOUT_EFA)
+def several_hosts_have_efa(subject: JobSubject) -> Iterator[Finding]:
+    """Accelerators on several hosts wait for the network at every step."""
+    facts, hosts = subject.facts, subject.job.resources.instance_count
+    if facts is None or hosts < 2 or not facts.accelerators:
+        return
+    if not facts.has_efa:
+        lack = "has no EFA: gradients would go over TCP, and the accelerators wait for them at every step"
+    elif facts.gpudirect_rdma is False:
+        lack = "has EFA, but no GPUDirect RDMA: every message would be copied through host memory"
+    else:
+        return
+    yield network.HOSTS_WITHOUT_EFA.at(
+        ("resources", "instance_type"),
+        f"{hosts} hosts of {facts.instance_type}: the type {lack}",
+    )
+
+
+# UltraServers.
+
+
+_OF_ULTRA_SERVERS = ("ml.p6e-", "ml.trn2u.")
+"""How the types begin of which UltraServers are made: SageMaker's API reference (UltraServerSummary) names
+ml.u-p6e-gb200x72, and trn2u is what EC2 calls trn2 in an UltraServer."""
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def hosts_are_of_ultra_servers(subject: JobSubject) -> Iterator[Finding]:
+    """The API has placement for the capacity of UltraServers alone."""
+    resources = subject.job.resources
+    if resources.placement is None or resources.instance_type.startswith(_OF_ULTRA_SERVERS):
+        return
+    yield job_file.INVALID_VALUE.at(
+        ("resources", "placement"),
+        f"{resources.instance_type} is not a type of which UltraServers are made, and only on those hosts "
+        "can be placed: the service would refuse the job",
+        remedy="Remove `placement`, or use a type of UltraServers, such as ml.p6e-gb200.36xlarge.",
+    )
+
+
+# Spot capacity: the limits that come with it, and what cannot be kept on it.
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def max_wait_needs_spot(subject: JobSubject) -> Iterator[Finding]:
+    """The service takes a waiting time with spot capacity only; otherwise it is left out of the request."""
+    if subject.job.limits.max_wait is not None and not _is_spot(subject):
+        yield job_file.INVALID_VALUE.at(
+            ("limits", "max_wait"),
+            "limits.max_wait only has a meaning with `capacity: spot`; it is left out of the request",
+            remedy="Remove it, or set `resources.capacity: spot`.",
+            severity=Severity.INFO,
+        )
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def waiting_includes_running(subject: JobSubject) -> Iterator[Finding]:
+    """MaxWaitTimeInSeconds counts the run as well, so it cannot be less than MaxRuntimeInSeconds."""
+    limits = subject.job.limits
+    if _is_spot(subject) and limits.max_wait is not None and limits.max_wait < limits.max_runtime:
+        yield job_file.BREAKS_API_MODEL.at(
+            ("limits", "max_wait"),
+            f"limits.max_wait is {limits.max_wait} s, less than max_runtime with {limits.max_runtime} s: the "
+            "service would refuse the job, as the waiting time includes the run",
+            remedy=f"Set max_wait to {limits.max_runtime} s or more; by default it is twice max_runtime.",
+        )
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def warm_pools_are_not_spot(subject: JobSubject) -> Iterator[Finding]:
+    """A warm pool keeps hosts that spot capacity may take away."""
+    keep_alive = subject.job.resources.keep_alive
+    if keep_alive and _is_spot(subject):
+        yield job_file.BREAKS_API_MODEL.at(
+            ("resources", "keep_alive"),
+            f"resources.keep_alive ({keep_alive} s) asks for a warm pool of spot hosts: the service would "
+            "refuse the job",
+            remedy="Remove `keep_alive`, or use `capacity: on-demand`.",
+        )
+
+
+def _is_spot(subject: JobSubject) -> bool:
+    return subject.job.resources.capacity.kind == "spot"
+
+
+# The storage volume of the hosts.
+
+
+@finds(Stage.SPEC, job_file.INVALID_VALUE)
+def volume_has_a_meaning(subject: JobSubject) -> Iterator[Finding]:
+    """Types with disks of their own use those, whatever volume is asked for."""
+    resources = subject.job.resources
+    given = "volume_size_gb" in resources.model_fields_set
+    if given and subject.facts is not None and subject.facts.local_nvme_gb:
+        yield job_file.INVALID_VALUE.at(
+            ("resources", "volume_size_gb"),
+            f"resources.volume_size_gb ({resources.volume_size_gb}) has no effect: {resources.instance_type} "
+            f"uses its own {subject.facts.local_nvme_gb} GB of local disks",
+            remedy="Remove it.",
+            severity=Severity.INFO,
+        )
+
+
+# Processes per host against the accelerators of the host.
+
+
+@finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
+def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
+    """Fewer processes than accelerators leave some idle and can end in network timeouts.
+
+    More of them than there are devices is DIST003, which the plan finds.
+    """
+    given = subject.job.distribution.processes_per_host
+    if given is None or subject.facts is None:
+        return
+    if subject.job.distribution.strategy is Strategy.NONE:
+        expected, owner = 1, "the strategy none starts one process per host"
+    elif subject.facts.accelerators:
+        expected = subject.facts.processes_per_host
+        if given > expected:
+            return
+        owner = f"{subject.facts.instance_type} has {expected} accelerators per host"
+    else:
+        return
+    if given != expected:
+        yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
+            ("distribution", "processes_per_host"),
+            f"processes_per_host is {given}, but {owner}",
+            remedy=f"Leave `processes_per_host` out, or set it to {expected}.",
+        )
+
+
+@finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
+def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Finding]:
+    """One Python process per host, which is also what no `distribution` means, uses one accelerator.
+
+    Unless it starts others or spreads itself over them, which cannot be seen: so a warning, and none for a
+    shell script, which starts its ranks itself, nor where the one process was asked for.
+    """
+    facts, job = subject.facts, subject.job
+    if (
+        job.distribution.strategy is not Strategy.NONE
+        or job.distribution.processes_per_host is not None
+        or facts is None
+        or facts.processes_per_host == 1
+        or subject.here
+        or (job.code.entry_point or "").endswith(SHELL_ENDING)
+    ):
+        return
+    total = facts.processes_per_host * job.resources.instance_count
+    idle = total - job.resources.instance_count
+    devices = "GPUs" if facts.has_gpus else "NeuronCores"
+    view = subject.plan.view
+    cost = part_cost_in_words(view, subject.plan.region, idle / total) if view else None
+    given = "distribution" in job.model_fields_set
+    yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
+        ("distribution", "strategy") if given else ("resources", "instance_type"),
+        f"{'the strategy none' if given else 'a job without `distribution`'} starts one process per host: "
+        f"{idle} of the {total} {devices} {'stands' if idle == 1 else 'stand'} idle "
+        "unless the script spreads itself over them" + (f", and cost {cost}" if cost else ""),
+        remedy="Set `distribution: {strategy: torchrun}`, which starts a process for each of them, or choose "
+        "a type with one. Where the script uses all of them itself, say so with "
+        "`distribution: {processes_per_host: 1}`.",
+        severity=Severity.WARNING,
+    )
+
+
+# DataLoader workers against the CPUs of the host.
+
+
+@finds(Stage.SPEC, data.TOO_MANY_WORKERS)
+def workers_have_their_cpus(subject: JobSubject) -> Iterator[Finding]:
+    """Where the job file gives the script a number of workers, by hyperparameter or argument."""
+    processes = subject.plan.processes_per_host
+    if subject.facts is None or processes is None:
+        return
+    cpus = max(1, subject.facts.vcpus // processes)
+    for given in find_given_numbers(subject.job.hyperparameters, subject.job.code.arguments):
+        if given.plain_name in WORKER_NAMES and given.value > cpus:
+            yield data.TOO_MANY_WORKERS.at(
+                given.path,
+                f"{given.name} is {given.value} for each process: {processes} processes make "
+                f"{given.value * processes} workers on the {subject.facts.vcpus} vCPUs of "
+                f"{subject.facts.instance_type}",
+                remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs for each process, less one for itself.",
+            )
+
+
+# An image that the job file names by its URI: what the URI says of it.
+
+
+_REGISTRY = re.compile(r"\d{12}\.dkr[.-]ecr[.-]")
+"""How the address of every registry of ECR begins, whatever the partition calls its domain."""
+
+
+@finds(Stage.SPEC, distribution.UNSUPPORTED_COMBINATION)
+def image_has_the_toolkit(subject: JobSubject) -> Iterator[Finding]:
+    """In a tuning job it has to start the script by itself, where the boot would do so otherwise."""
+    job = subject.job
+    if job.tuning is None or job.image is None:
+        return
+    if job.distribution.strategy in TUNING_STRATEGIES:
+        yield distribution.UNSUPPORTED_COMBINATION.at(
+            ("image",),
+            f"in a tuning job the image's own entry point starts the script: {job.image} must have the "
+            "SageMaker training toolkit, or each training job runs something else",
+            remedy="Build it on an AWS deep learning container, or install sagemaker-training in it.",
+            severity=Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
+def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
+    """Training jobs pull from ECR; from another registry only with TrainingImageConfig, which is not sent.
+
+    Source: the SageMaker API reference, AlgorithmSpecification and TrainingImageConfig.
+    """
+    uri = subject.job.image
+    if uri is None or subject.here or _REGISTRY.match(uri):
+        return
+    yield images.IMAGE_UNAVAILABLE.at(
+        ("image",),
+        f"{uri} is not the address of an image in Amazon ECR: CreateTrainingJob would refuse it",
+        remedy="Copy it into ECR in the job's region and name it as "
+        "ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG; or name one of AWS's images by `framework`.",
+    )
+
+
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
+def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
+    """A warning, as AWS may have built images since the table was made."""
+    reference = parse_image_uri(subject.job.image or "")
+    if reference is None or subject.here or not is_registry_of_aws(reference.account):
+        return
+    image = parse_aws_image(reference.uri)
+    if reference.repository.endswith(("-inference", "-inference-arm64")):
+        problem = f"{reference.repository} is made to serve models: it lacks what training needs"
+        remedy = "Take the repository of the same name with `training`, or name the image by `framework`."
+    elif image is not None and image_release(image.framework, image.version) is None:
+        known = image_versions(image.framework)
+        problem = f"AWS is not known to have {image.name}, and the pull would fail after waiting for hosts"
+        remedy = (
+            f"Versions near it are {', '.join(nearest_versions(image.version, known))}, the newest is "
+            f"{known[-1]}; `launch check JOB.yaml --live` asks the registry."
+        )
+    elif reference.tag == "latest":
+        problem = f"{reference.uri} names no version, and no tag `latest` is known of AWS's training images"
+        remedy = "Name the image by `framework: {version: latest}`, which chooses one and says which."
+    else:
+        return
+    yield images.IMAGE_UNAVAILABLE.at(("image",), problem, remedy=remedy, severity=Severity.WARNING)
+
+
+@finds(Stage.SPEC, images.DRIVER_MISMATCH)
+def image_uses_the_gpus(subject: JobSubject) -> Iterator[Finding]:
+    """A warning: an image for CPUs runs on a host with GPUs, and uses none of them."""
+    image = parse_aws_image(subject.job.image or "")
+    facts = subject.facts
+    if image is None or facts is None or subject.here or image.processor != "cpu" or not facts.has_gpus:
+        return
+    yield images.DRIVER_MISMATCH.at(
+        ("image",),
+        f"{image.name} is built for CPUs: torch.cuda.is_available() is false in it, and the "
+        f"{facts.accelerators} GPUs of {facts.instance_type} stand idle",
+        remedy="Take the image with gpu in its tag, name it by `framework`, or choose a type without GPUs.",
+        severity=Severity.WARNING,
+    )
+
+
+# SageMaker Training Compiler (torch_xla).
+
+
+@finds(Stage.SPEC, training_compiler.GPU_NUM_DEVICES_WRONG)
+def compiler_knows_its_gpus(subject: JobSubject) -> Iterator[Finding]:
+    """A number of the user that is not the GPUs of the host; without one the plan sets it."""
+    if not _is_compiled(subject) or subject.facts is None or not subject.facts.has_gpus:
+        return
+    gpus = subject.facts.accelerators
+    for variable in subject.variables():
+        if variable.name == "GPU_NUM_DEVICES" and variable.value.strip() != str(gpus):
+            yield training_compiler.GPU_NUM_DEVICES_WRONG.at(
+                variable.path,
+                f"GPU_NUM_DEVICES={variable.value}, but {subject.facts.instance_type} has {gpus} GPUs: "
+                "the workers would not start, or leave GPUs idle",
+                remedy=f"Remove it, and the plan sets {gpus}.",
+            )
+
+
+@finds(Stage.SPEC, training_compiler.DIVERGES_FROM_NATIVE, training_compiler.NO_GAIN_IN_TIME)
+def compiled_training_is_compared(subject: JobSubject) -> Iterator[Finding]:
+    """A run with the compiler is compared with one without it, and given a larger batch."""
+    if not _is_compiled(subject):
+        return
+    batch = subject.job.data.batch_size if subject.job.data else None
+    size = f"a batch of {batch} per process" if batch else "a batch"
+    for mode, message in (
+        (
+            training_compiler.DIVERGES_FROM_NATIVE,
+            "whether the compiled model converges as the native one does shows only beside a run without "
+            "the compiler that is equal in all else",
+        ),
+        (
+            training_compiler.NO_GAIN_IN_TIME,
+            f"{size} that was chosen without the compiler gains little with it: compiled, a larger one fits",
+        ),
+    ):
+        yield mode.at(
+            ("distribution", "strategy"),
+            message,
+        )
+
+
+@finds(Stage.SPEC, training_compiler.NO_RELEASES)
+def compiler_is_maintained(subject: JobSubject) -> Iterator[Finding]:
+    """That AWS has stopped working on it is said wherever it is used."""
+    if _is_compiled(subject):
+        yield training_compiler.NO_RELEASES.at(
+            ("distribution", "strategy"),
+            f"{notices.TRAINING_COMPILER_FROZEN.text}: its images end at PyTorch 1.13.1",
+        )
+
+
+def _is_compiled(subject: JobSubject) -> bool:
+    return subject.job.distribution.strategy is Strategy.TORCH_XLA

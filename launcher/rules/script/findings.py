@@ -1,0 +1,444 @@
+"""How a rule on a script reports: a finding, the comments that accept it, the edits that repair it.
+
+An edit changes a file by the positions that `ast` gives: what is around it stays as it is, byte for byte.
+Edits count in characters of the decoded file, as `FileIndex.text` has them. They are applied from the last
+to the first, so that none moves another's place. Fixes that change which ranks run a statement are made
+only where somebody asks for unsafe ones, as what the author meant may be something else.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeGuard
+
+from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
+from launcher.program.index import BindingKind, FileIndex, file_of, parent_of, scope_of, statement_of
+from launcher.program.program import Program
+
+if TYPE_CHECKING:
+    from launcher.jobs.specification import JobSpec
+    from launcher.planning.training_plan import TrainingPlan
+
+
+def finding_at(
+    mode: FailureMode,
+    node: ast.AST,
+    message: str,
+    *,
+    remedy: str | None = None,
+    severity: Severity | None = None,
+    related: Iterable[Related] = (),
+    fix: Fix | None = None,
+) -> Finding:
+    """A finding at a statement or expression of a program, which is its subject, as it is written."""
+    file = file_of(node)
+    finding = mode.finding(
+        Stage.SCRIPT,
+        message,
+        remedy=remedy,
+        severity=severity,
+        location=file.location(node),
+        subject=file.source(node),
+    )
+    return replace(finding, related=tuple(related), fix=fix)
+
+
+def related_at(node: ast.AST, message: str) -> Related:
+    """Another place that a finding speaks of."""
+    return Related(file_of(node).location(node), message)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptSubject:
+    """A program, and the job with its plan that starts it."""
+
+    program: Program
+    job: JobSpec
+    plan: TrainingPlan
+
+
+# The comments that accept findings: `# slipway: ignore[DDP004] reason`, and `ignore-file[...]`.
+#
+# One stands on the line of a statement, or alone above it, and holds for all lines of the statement (of a
+# compound one, such as `if`, for its head). `ignore-file` holds for the whole file, wherever it stands.
+
+
+IGNORE_MARK = "slipway:"
+"""What such a comment begins with, behind the `#`."""
+
+_IGNORE_WORDS = {"ignore": False, "ignore-file": True}
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreComment:
+    """One comment: the codes that it accepts, with the column of each, and the lines that it holds for.
+
+    `lines` is None for the whole file. `reason` is what is written behind the bracket. `flaw` says what is
+    wrong with a comment that begins as one and cannot be read; it accepts nothing then.
+    """
+
+    line: int
+    column: int
+    codes: tuple[tuple[str, int], ...] = ()
+    lines: range | None = None
+    reason: str = ""
+    flaw: str = ""
+
+    def accepts(self, code: str, line: int) -> bool:
+        """Whether it accepts a finding of this code at this line."""
+        return (self.lines is None or line in self.lines) and any(code == each for each, _ in self.codes)
+
+
+def ignore_comments(file: FileIndex) -> tuple[IgnoreComment, ...]:
+    """The comments of a file, in its order; a text that only looks like one, within a string, is none."""
+    if IGNORE_MARK not in file.text:
+        return ()
+    try:
+        return tuple(_read_comments(file.text))
+    except (tokenize.TokenError, SyntaxError):
+        # `ast` has read the file, so that this is one of the few things on which the two differ.
+        return ()
+
+
+def _read_comments(text: str) -> Iterator[IgnoreComment]:
+    """Token by token, a logical line (what Python takes for one, in brackets or not) after the other."""
+    waiting: list[tokenize.TokenInfo] = []
+    begun: int | None = None
+    decorated = False
+    for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+        if token.type == tokenize.COMMENT:
+            if _is_mark(token.string):
+                waiting.append(token)
+        elif token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
+            first = token.start[0] if begun is None else begun
+            # A comment above decorators is about what they decorate.
+            if not decorated or token.type == tokenize.ENDMARKER:
+                yield from (_parse_comment(each, range(first, token.end[0] + 1)) for each in waiting)
+                waiting, begun = [], None
+            decorated = False
+        elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+            if begun is None:
+                begun = token.start[0]
+            if token.string == "@" and not token.line[: token.start[1]].strip():
+                decorated = True
+
+
+def _is_mark(comment: str) -> bool:
+    said = comment.lstrip("#").lstrip()
+    # Anything else behind the mark is somebody's prose about a slipway.
+    return said.startswith(IGNORE_MARK) and said[len(IGNORE_MARK) :].lstrip().startswith("ignore")
+
+
+def _parse_comment(token: tokenize.TokenInfo, lines: range) -> IgnoreComment:
+    line, column = token.start[0], token.start[1] + 1
+    said = token.string
+    behind = said[said.index(IGNORE_MARK) + len(IGNORE_MARK) :].lstrip()
+    word, bracket, rest = behind.partition("[")
+    word = word.strip()
+    if word not in _IGNORE_WORDS:
+        return IgnoreComment(line, column, flaw=f"`{_short(behind)}` is not known")
+    listed, closed, reason = rest.partition("]")
+    names = [name.strip() for name in listed.split(",")]
+    if not bracket or not closed or not all(names):
+        return IgnoreComment(line, column, flaw=f"`{word}` names no codes in brackets")
+    start = len(said) - len(rest)
+    codes = []
+    for name in listed.split(","):
+        codes.append((name.strip(), column + start + len(name) - len(name.lstrip())))
+        start += len(name) + 1
+    return IgnoreComment(line, column, tuple(codes), None if _IGNORE_WORDS[word] else lines, reason.strip())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+# Changing a file by the positions that `ast` gives.
+
+
+MARK_OF_UTF8 = b"\xef\xbb\xbf"
+
+
+class EditError(Exception):
+    """Edits that cannot be applied: they overlap, lie outside of the file, or leave no Python behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file as it is edited: its text, and how that becomes its bytes again."""
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+
+    @classmethod
+    def of(cls, data: bytes) -> SourceText:
+        """The text of a Python file. Raises EditError where it is none that can be decoded."""
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+            mark = MARK_OF_UTF8 if data.startswith(MARK_OF_UTF8) else b""
+            encoding = encoding.removesuffix("-sig")
+            return cls(data[len(mark) :].decode(encoding), encoding, mark)
+        except (SyntaxError, ValueError, LookupError) as error:
+            raise EditError(f"it cannot be decoded: {error}") from error
+
+    def encoded(self, text: str) -> bytes:
+        """The bytes of the file with another text. Raises EditError for what its encoding lacks."""
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            lacking = error.object[error.start : error.end]
+            raise EditError(f"its encoding {self.encoding} lacks {lacking!r}") from error
+
+
+def apply_edits(data: bytes, edits: Iterable[Edit]) -> bytes:
+    """The bytes of a file after its edits; the same edit twice counts once.
+
+    Raises EditError where two overlap, one lies outside of the file, or the result is not Python.
+    """
+    source = SourceText.of(data)
+    ordered = sorted(set(edits), key=lambda edit: (edit.start, edit.end))
+    for first, second in pairwise(ordered):
+        if edits_overlap(first, second):
+            raise EditError(f"two edits overlap at character {second.start}")
+    text = source.text
+    for edit in reversed(ordered):
+        if not 0 <= edit.start <= edit.end <= len(source.text):
+            raise EditError(f"an edit lies outside of the file, at character {edit.start}")
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EditError(f"the edits would leave no valid Python: {error}") from error
+    return source.encoded(text)
+
+
+def edits_overlap(first: Edit, second: Edit) -> bool:
+    """Whether two different edits of one file change the same place; insertions at one place do."""
+    if first == second or first.file != second.file:
+        return False
+    if first.start == first.end == second.start == second.end:
+        return True
+    return first.start < second.end and second.start < first.end
+
+
+def compatible_fixes(fixes: Iterable[Fix]) -> list[Fix]:
+    """As many of the fixes, in their order, as can be made at once; the others wait for the next time.
+
+    A fix is made whole or not at all.
+    """
+    chosen: list[Fix] = []
+    taken: list[Edit] = []
+    for fix in fixes:
+        if fix in chosen or any(edits_overlap(edit, other) for edit in fix.edits for other in taken):
+            continue
+        chosen.append(fix)
+        taken.extend(fix.edits)
+    return chosen
+
+
+class Places:
+    """Where the nodes of a file stand, in characters of its text."""
+
+    def __init__(self, file: FileIndex) -> None:
+        """Of a file."""
+        self.file = file
+        self._begins = file.line_begins
+
+    def begin(self, line: int) -> int:
+        """The first character of a line; behind the last line the end of the text."""
+        return self._begins[line - 1] if line <= len(self._begins) else len(self.file.text)
+
+    def at(self, line: int, offset: int) -> int:
+        """The character of a line and a byte offset in it, as `ast` gives them."""
+        return self.begin(line) + self.file.column(line, offset) - 1
+
+    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
+        """From the first character of a node to behind its last."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.at(node.lineno, node.col_offset), self.at(node.end_lineno, node.end_col_offset)
+
+    def indentation(self, statement: ast.stmt) -> str:
+        """The white space before a statement that begins its line, with the very tabs or spaces."""
+        begin = self.begin(statement.lineno)
+        before = self.file.text[begin : self.at(statement.lineno, statement.col_offset)]
+        return before if not before.strip() else ""
+
+    def begins_its_line(self, statement: ast.stmt) -> bool:
+        """Whether nothing but white space is before a statement on its line."""
+        begin = self.begin(statement.lineno)
+        return not self.file.text[begin : self.at(statement.lineno, statement.col_offset)].strip()
+
+    @property
+    def newline(self) -> str:
+        """How the file ends its lines, by its first one."""
+        ends = self.file.text[: self._begins[1]] if len(self._begins) > 1 else "\n"
+        return "\r\n" if ends.endswith("\r\n") else "\r" if ends.endswith("\r") else "\n"
+
+
+def replace_node(node: ast.expr, text: str) -> Edit:
+    """An expression with another in its place."""
+    file = file_of(node)
+    start, end = Places(file).span(node)
+    return Edit(str(file.path), start, end, text)
+
+
+def wrap_node(node: ast.expr, before: str, after: str) -> tuple[Edit, Edit]:
+    """An expression between two texts, as `sorted(` and `)`; itself it stays as it is written."""
+    file = file_of(node)
+    start, end = Places(file).span(node)
+    return Edit(str(file.path), start, start, before), Edit(str(file.path), end, end, after)
+
+
+def insert_before(statement: ast.stmt, written: str) -> Edit | None:
+    """A new statement on its own line before another one; None where that does not begin its line."""
+    file = file_of(statement)
+    places = Places(file)
+    if not places.begins_its_line(statement):
+        return None
+    begin, indentation = places.begin(statement.lineno), places.indentation(statement)
+    return Edit(str(file.path), begin, begin, f"{indentation}{written}{places.newline}")
+
+
+def insert_after(statement: ast.stmt, *written: str) -> Edit | None:
+    """New lines after a statement, indented as it is; None where another one shares its last line."""
+    file = file_of(statement)
+    places = Places(file)
+    assert statement.end_lineno is not None
+    indentation, behind = places.indentation(statement), places.begin(statement.end_lineno + 1)
+    rest = file.text[places.span(statement)[1] : behind].strip()
+    if (rest and not rest.startswith("#")) or not places.begins_its_line(statement):
+        return None
+    end = places.newline
+    before = "" if file.text[:behind].endswith(("\n", "\r")) else end
+    text = before + "".join(f"{indentation}{line}{end}" for line in written)
+    return Edit(str(file.path), behind, behind, text)
+
+
+def indent_below(statement: ast.stmt, head: str) -> tuple[Edit, ...] | None:
+    """A statement below a head such as `if ready:`, indented by one step more.
+
+    None where another statement shares one of its lines, or a text of several lines would change.
+    """
+    file = file_of(statement)
+    places = Places(file)
+    assert statement.end_lineno is not None
+    rest = file.text[places.span(statement)[1] : places.begin(statement.end_lineno + 1)].strip()
+    texts = (each for each in ast.walk(statement) if isinstance(each, ast.Constant | ast.JoinedStr))
+    long = any(each.lineno != each.end_lineno for each in texts)
+    if long or (rest and not rest.startswith("#")) or not places.begins_its_line(statement):
+        return None
+    indentation = places.indentation(statement)
+    step = "\t" if indentation.startswith("\t") else "    "
+    begins = [places.begin(line) for line in range(statement.lineno, statement.end_lineno + 1)]
+    first = Edit(str(file.path), begins[0], begins[0], f"{indentation}{head}{places.newline}{step}")
+    return first, *(Edit(str(file.path), begin, begin, step) for begin in begins[1:])
+
+
+def move_behind_test(statement: ast.stmt) -> Edit | None:
+    """The last statement of an `if` without other arms, after it instead; alone in it, in its place.
+
+    None where it is not, or a comment would go with the head.
+    """
+    test = parent_of(statement)
+    if not isinstance(test, ast.If) or test.orelse or test.body[-1] is not statement:
+        return None
+    file = file_of(statement)
+    places = Places(file)
+    start = places.at(statement.lineno, statement.col_offset)
+    head = places.at(test.lineno, test.col_offset)
+    if not places.begins_its_line(statement) or not file.text.startswith("if", head):
+        return None
+    begin = places.begin(statement.lineno) if len(test.body) > 1 else places.begin(test.lineno)
+    if len(test.body) == 1 and ("#" in file.text[begin:start] or not places.begins_its_line(test)):
+        return None
+    return Edit(str(file.path), begin, start, places.indentation(test))
+
+
+def remove_keyword(call: ast.Call, name: str) -> Edit | None:
+    """A call without one of its keywords and its comma; None where a comment is in the way."""
+    file = file_of(call)
+    places = Places(file)
+    keyword = next((each for each in call.keywords if each.arg == name), None)
+    if keyword is None:
+        return None
+    start, end = places.span(keyword)
+    spans = [*(places.span(each) for each in call.args), *(places.span(each) for each in call.keywords)]
+    ends = [behind for _, behind in spans if behind <= start]
+    text = file.text
+    if ends:
+        comma = text.rfind(",", max(ends), start)
+        start = comma if comma >= 0 else start
+    else:
+        # The first argument takes the comma behind it along, and the space up to the next.
+        behind = end + len(text[end:]) - len(text[end:].lstrip())
+        if text.startswith(",", behind):
+            end = behind + 1
+            end += len(text[end:]) - len(text[end:].lstrip(" \t"))
+    return None if "#" in text[start:end] else Edit(str(file.path), start, end, "")
+
+
+# Fixes that change what a script does: which ranks run a statement, and that the group is destroyed.
+
+
+_PROCESS_STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher")
+"""Calls by which other processes than this one make the group."""
+
+
+def guard_by_rank_zero(call: ast.Call) -> Fix | None:
+    """A call that is a statement of its own, on rank 0 alone, where the file names torch.distributed."""
+    statement = parent_of(call)
+    dist = _torch_distributed(call)
+    if not isinstance(statement, ast.Expr) or dist is None:
+        return None
+    edits = indent_below(statement, f"if {dist}.get_rank() == 0:")
+    return None if edits is None else Fix(False, edits)
+
+
+def move_to_every_rank(call: ast.Call) -> Fix | None:
+    """A call that is the last statement under a test, after it."""
+    statement = parent_of(call)
+    edit = move_behind_test(statement) if isinstance(statement, ast.Expr) else None
+    return None if edit is None else Fix(False, (edit,))
+
+
+def destroy_group_at_end(program: Program, group: ast.Call) -> Fix | None:
+    """The group's end as the last lines under the main guard, in a program of one process a rank."""
+    if any(name in file.calls_of for file in program.files for name in _PROCESS_STARTERS):
+        return None
+    guard = program.entry.tree.body[-1]
+    dist = _torch_distributed(guard)
+    if not _is_main_guard(guard) or dist is None:
+        return None
+    last = guard.body[-1]
+    if not isinstance(last, ast.Expr) or statement_of(group) is last:
+        return None
+    step = "\t" if Places(program.entry).indentation(last).startswith("\t") else "    "
+    edit = insert_after(last, f"if {dist}.is_initialized():", f"{step}{dist}.destroy_process_group()")
+    return None if edit is None else Fix(False, (edit,))
+
+
+def _is_main_guard(statement: ast.stmt) -> TypeGuard[ast.If]:
+    return (
+        isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test) and not statement.orelse
+    )
+
+
+def _torch_distributed(place: ast.AST) -> str | None:
+    """How torch.distributed is called in a place, by an import at the head of the file."""
+    scope = scope_of(place)
+    names = {}
+    for each in scope.file.imports:
+        if each.kind is BindingKind.IMPORTED and scope.holder_of(each.name) is scope.file.module:
+            names[each.module] = each.name
+    if "torch.distributed" in names:
+        return names["torch.distributed"]
+    return f"{names['torch']}.distributed" if "torch" in names else None

@@ -1,0 +1,601 @@
+"""Whether a script fits the processes that are started, and which device each of them takes.
+
+Their number, the strategy, the instance type and the version of torch are the job's. The planning is
+imported where it is asked, so that the lint of a script alone does not pay for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.cluster.instances import instance_facts
+from launcher.failure_modes import distribution, nccl, training_compiler
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import argument_of, changed_variables, constant_argument, has_star_arguments
+from launcher.program.index import (
+    BindingKind,
+    ancestors,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+    statement_of,
+)
+from launcher.program.participants import Participants
+from launcher.program.program import Program
+from launcher.program.reachability import is_for_one_host, surely_runs
+from launcher.program.values import DDP, FSDP, Constant, Instance, RankKind, RankValue, Value
+from launcher.rules import shared_facts
+from launcher.rules.script.environment import is_part_of_the_start
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
+from launcher.rules.script.process_groups import imports_the_unknown
+
+# Which device a process takes: one for each, by its rank on the host.
+
+
+_GROUP = "torch.distributed.init_process_group"
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
+_TAKES = {
+    "torch.cuda.set_device": ("device", 0),
+    "torch.device": ("index", 1),
+}
+_OWN_DEVICES = (
+    "torch.cuda.set_device",
+    "torch.cuda.device",
+    "torch.accelerator.set_device_index",
+    "accelerate.Accelerator",
+    "accelerate.PartialState",
+    "deepspeed.initialize",
+    "deepspeed.init_distributed",
+    "deepspeed.comm.init_distributed",
+    "lightning.pytorch.Trainer",
+    "lightning.fabric.Fabric",
+    "transformers.Trainer",
+    "transformers.TrainingArguments",
+    "ignite.distributed.Parallel",
+    "ignite.distributed.initialize",
+)
+"""What gives each process a device of its own."""
+
+_KNOWS_THE_HOST = ("device_count", "nnodes", "num_nodes", "node_rank", "local")
+"""Names in a test after which the global rank may be right as an index: one host alone."""
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
+    """The rank among all processes taken as the index of a device.
+
+    Right on one host. On the second the ranks begin at the number of its GPUs: 'invalid device ordinal'.
+
+    Silent about a rank modulo the number of GPUs, in a program that spawns its processes itself or is a test
+    that does, and under a test that asks for the hosts or their GPUs.
+
+    Bad: `torch.cuda.set_device(dist.get_rank())`, `DDP(model, device_ids=[rank])`. Good:
+    `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`.
+
+    Source: the sources of DIST006.
+    """
+    if is_for_one_host(program):
+        return
+    for node, index in _indices(program):
+        value = program.value(index)
+        if (
+            not isinstance(value, RankValue)
+            or value.kind is not RankKind.GLOBAL
+            or _is_for_one_host(program, node)
+        ):
+            continue
+        yield finding_at(
+            distribution.HARD_CODED_TOPOLOGY,
+            node,
+            f"the global rank ({file_of(index).source(index)}) is taken as the index of a device: the second "
+            "host has no device of that number",
+            remedy='Take int(os.environ["LOCAL_RANK"]), the rank on the host, as the index.',
+        )
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
+    """One GPU, by its number, for every process of the host.
+
+    NCCL stops with 'Duplicate GPU detected', or the one device runs out of memory while others are idle.
+
+    Silent where no process group is made, where nobody can tell whether the line runs, where the name may get
+    another device, where the number is a parameter, the device a parameter's default, and where
+    CUDA_VISIBLE_DEVICES is named. Informational where only what the script imports makes the group and
+    nothing is trained, as in inference, which is mostly one process.
+
+    Bad: `torch.cuda.set_device(0)`, `DDP(model, device_ids=[0])`, `torch.device("cuda:0")`. Good:
+    `torch.device("cuda", int(os.environ["LOCAL_RANK"]))`.
+
+    Source: the sources of DIST006 and DIST003.
+    """
+    groups = [call for call, _ in program.calls(_GROUP)]
+    if not groups or _chooses(program):
+        return
+    severity = None if program.reach.is_one_of_several(groups) else Severity.INFO
+    for node, index in _indices(program):
+        value = program.value(index)
+        if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
+            continue
+        if _stays(program, node):
+            yield finding_at(
+                distribution.HARD_CODED_TOPOLOGY,
+                node,
+                f"every process of the host takes GPU {value.value}: 'Duplicate GPU detected', or out of "
+                "memory",
+                severity=severity,
+            )
+
+
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
+    """A model on `cuda`, wrapped in DDP or FSDP, in a program that never says which GPU is whose.
+
+    Without an index, `cuda` is GPU 0 in every process: 'Duplicate GPU detected', or out of memory.
+
+    Silent where anything in the program takes a device by an index or another library does, where
+    CUDA_VISIBLE_DEVICES is set, and where the device comes from elsewhere.
+
+    Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
+
+    Source: the sources of DIST003.
+    """
+    if _chooses(program) or any(True for _ in program.calls(*_OWN_DEVICES)) or any(_indices(program)):
+        return
+    groups = [call for call, _ in program.calls(_GROUP) if surely_runs(program, call)]
+    if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
+        return
+    for wrapper, name in program.calls(_DDP, _FSDP):
+        if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
+            continue
+        moved = _on_cuda(program, wrapper)
+        if moved is not None and surely_runs(program, wrapper):
+            yield finding_at(
+                distribution.MORE_PROCESSES_THAN_DEVICES,
+                wrapper,
+                f"{name.rpartition('.')[2]} wraps a model on `cuda`, and nothing calls set_device: "
+                "every process of the host takes GPU 0",
+                related=(related_at(moved, "here it is moved to GPU 0, in every process"),),
+            )
+
+
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def device_is_taken_before_the_wrapper(program: Program) -> Iterator[Finding]:
+    """DDP or FSDP around a model before the process has taken its device.
+
+    The wrapper moves and shares parameters over the current device: GPU 0, until set_device is called.
+
+    Only where both surely run, in one function, and the wrapper is told nothing of a device.
+
+    Bad: `model = FSDP(model)`, then `torch.cuda.set_device(local_rank)`. Good: the other way round.
+
+    Source: the sources of DIST003.
+    """
+    setters = [call for call, _ in program.calls("torch.cuda.set_device") if surely_runs(program, call)]
+    for wrapper, name in program.calls(_DDP, _FSDP):
+        if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
+            continue
+        if name == _DDP and _on_cuda(program, wrapper) is None:
+            continue
+        scope = scope_of(wrapper)
+        beside = [each for each in setters if scope_of(each) is scope]
+        if not beside or len(beside) != len(setters) or not surely_runs(program, wrapper):
+            continue
+        if all(each.lineno > wrapper.lineno for each in beside):
+            yield finding_at(
+                distribution.MORE_PROCESSES_THAN_DEVICES,
+                wrapper,
+                f"{name.rpartition('.')[2]} wraps the model before set_device is called: until then, "
+                "the device of every process is GPU 0",
+                related=(related_at(beside[0], "only here the process takes its device"),),
+            )
+
+
+def _indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """Where a device is taken by a number, and the expression of the number."""
+    for call, name in program.calls(*_TAKES):
+        keyword, position = _TAKES[name]
+        given = argument_of(call, keyword, position)
+        if name == "torch.device" and given is None:
+            yield from _written(call, argument_of(call, "device", 0))
+        elif given is not None:
+            yield from _given(program, call, given)
+    for call, _ in program.calls(_DDP):
+        for keyword, position in (("device_ids", 1), ("output_device", 2)):
+            given = argument_of(call, keyword, position)
+            if isinstance(given, ast.List) and len(given.elts) == 1 and keyword == "device_ids":
+                yield from _given(program, given, given.elts[0])
+    for file in program.files:
+        for call in file.calls_of.get("to", ()):
+            for given in call.args[:1]:
+                yield from _written(call, given)
+                if isinstance(program.value(given), RankValue):
+                    yield call, given
+        for call in file.calls_of.get("cuda", ()):
+            given = argument_of(call, "device", 0)
+            if given is not None and isinstance(call.func, ast.Attribute):
+                yield from _given(program, call, given)
+
+
+def _given(program: Program, node: ast.AST, given: ast.expr) -> Iterator[tuple[ast.AST, ast.expr]]:
+    written = list(_written(node, given))
+    yield from written or [(node, given)]
+
+
+def _written(node: ast.AST, given: ast.expr | None) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """The number in `"cuda:0"`, `f"cuda:{rank}"`."""
+    if isinstance(given, ast.IfExp):
+        other = given.orelse.value if isinstance(given.orelse, ast.Constant) else None
+        if isinstance(other, str) and not other.startswith("cuda"):
+            yield from _written(node, given.body)
+    elif isinstance(given, ast.JoinedStr) and len(given.values) == 2:
+        prefix, number = given.values
+        if (
+            isinstance(prefix, ast.Constant)
+            and prefix.value == "cuda:"
+            and isinstance(number, ast.FormattedValue)
+        ):
+            yield node, number.value
+    elif isinstance(given, ast.Constant) and isinstance(given.value, str):
+        kind, _, number_text = given.value.partition(":")
+        if kind == "cuda" and number_text.isdigit():
+            yield node, _number(given, int(number_text))
+
+
+def _number(node: ast.Constant, number: int) -> ast.Constant:
+    """The number that is part of a literal, as an expression at its place."""
+    written = ast.copy_location(ast.Constant(number), node)
+    written.__dict__.update({key: node.__dict__[key] for key in ("parent", "scope")})
+    return written
+
+
+def _chooses(program: Program) -> bool:
+    """Whether the program says which devices a process sees."""
+    return any("VISIBLE_DEVICES" in file.text for file in program.files)
+
+
+def _is_a_parameter(program: Program, index: ast.expr) -> bool:
+    """Whether a number is what a function is given, now by the only call of it: a demo of one process."""
+    bindings = program.evaluation.sources(index) if isinstance(index, ast.Name) else []
+    return any(each.kind is BindingKind.PARAMETER for each in bindings)
+
+
+def _stays(program: Program, node: ast.AST) -> bool:
+    """Whether a device is surely taken, and its name gets no other one somewhere."""
+    statement = statement_of(node)
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False  # A default, in place of which another may be given.
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if isinstance(target, ast.Name):
+        holder = scope_of(statement).holder_of(target.id)
+        if holder is not None and len(holder.bindings[target.id]) > 1:
+            return False
+    if isinstance(target, ast.Attribute):
+        stores = [each for file in program.files for each in file.set_attributes.get(target.attr, ())]
+        if len(stores) > 1:
+            return False
+    return is_part_of_the_start(program, node)
+
+
+def _is_for_one_host(program: Program, node: ast.AST) -> bool:
+    """Whether a test around a node may let one host alone come by; `local_rank != -1` is of all of them."""
+    for outer in ancestors(node):
+        if isinstance(outer, ast.If | ast.IfExp) and program.guards.truth(outer.test) is not True:
+            names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(outer.test)}
+            if any(part in str(name).lower() for name in names for part in _KNOWS_THE_HOST):
+                return True
+    return False
+
+
+def _on_cuda(program: Program, wrapper: ast.Call) -> ast.AST | None:
+    """Where the model of a wrapper is moved to `cuda` without an index."""
+    model = argument_of(wrapper, "module", 0)
+    candidates = [model] if model is not None else []
+    if isinstance(model, ast.Name):
+        candidates += [each.value for each in program.evaluation.sources(model) if each.value is not None]
+        for use in file_of(model).names.get(model.id, ()):
+            call = _moved(use)
+            if call is not None and scope_of(use) is scope_of(model) and use.lineno < wrapper.lineno:
+                candidates.append(call)
+    for each in candidates:
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+            if each.func.attr == "cuda" and not each.args and not each.keywords:
+                return each
+            if each.func.attr == "to" and each.args and _is_bare_cuda(program.value(each.args[0])):
+                return each
+    return None
+
+
+def _moved(use: ast.Name) -> ast.Call | None:
+    attribute = use.__dict__.get("parent")
+    call = attribute.__dict__.get("parent") if isinstance(attribute, ast.Attribute) else None
+    return call if isinstance(call, ast.Call) and call.func is attribute else None
+
+
+def _is_bare_cuda(value: Value) -> bool:
+    if isinstance(value, Instance) and value.name == "torch.device" and len(value.call.args) == 1:
+        first = value.call.args[0]
+        return isinstance(first, ast.Constant) and first.value == "cuda"
+    return value == Constant("cuda")
+
+
+DEVICE_RULES = (
+    device_is_not_the_global_rank,
+    device_is_not_the_same_for_all,
+    each_process_takes_a_device,
+    device_is_taken_before_the_wrapper,
+)
+"""The rules of this family, in the order in which their findings are shown."""
+
+
+# Where a checkpoint is loaded to: beside each process's own GPU, or all on the first one.
+
+
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def checkpoints_are_loaded_beside_the_gpu(program: Program) -> Iterator[Finding]:
+    """`torch.load` without `map_location`, on every rank, of a state that this program saves from a GPU.
+
+    Tensors come back to the device that they were saved from: those of rank 0 to GPU 0, in every process of
+    the host, whichever device it has set. Informational, as that memory is needed until the state is copied.
+
+    Silent where the state is not given to load_state_dict, where nothing in the program saves a state from
+    `cuda`, and where not every rank loads.
+
+    Bad: `model.load_state_dict(torch.load(path))`. Good: `torch.load(path, map_location="cpu")`.
+
+    Source: torch's documentation of torch.load.
+    """
+    if not any(True for _ in program.calls(DDP, FSDP)) or not _saves_from_cuda(program):
+        return
+    participants = Participants(program)
+    for call, _ in program.calls("torch.load"):
+        if (
+            argument_of(call, "map_location", 1) is not None
+            or has_star_arguments(call)
+            or not _is_a_state(call)
+        ):
+            continue
+        if participants.who(call) is True:
+            yield finding_at(
+                distribution.MORE_PROCESSES_THAN_DEVICES,
+                call,
+                "without map_location the tensors come back to the GPU that they were saved from: every "
+                "process of the host takes memory of the first one",
+                remedy='Load with map_location="cpu": load_state_dict copies to the device of each process.',
+                severity=Severity.INFO,
+                fix=_onto_the_cpu(call),
+            )
+
+
+def _saves_from_cuda(program: Program) -> bool:
+    """Whether a state is saved, in a program that moves to `cuda` and brings nothing back to the CPU."""
+    saved = [call for call, _ in program.calls("torch.save") if "state_dict" in ast.unparse(call)]
+    moves = any(
+        file.calls_of.get("cuda") or '"cuda' in file.text or "'cuda" in file.text for file in program.files
+    )
+    return bool(saved) and moves and not any(file.calls_of.get("cpu") for file in program.files)
+
+
+def _is_a_state(load: ast.Call) -> bool:
+    """Whether what is loaded is given to load_state_dict: at once, or by the name that it gets."""
+    if any(
+        isinstance(each, ast.Call) and last_name(each.func) == "load_state_dict" for each in ancestors(load)
+    ):
+        return True
+    statement = parent_of(load)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name, scope = statement.targets[0].id, scope_of(statement)
+    return any(
+        scope_of(use) is scope
+        and any(
+            isinstance(each, ast.Call) and last_name(each.func) == "load_state_dict"
+            for each in ancestors(use)
+        )
+        for use in file_of(statement).names.get(name, ())
+    )
+
+
+def _onto_the_cpu(load: ast.Call) -> Fix | None:
+    """`map_location="cpu"` behind the path; unsafe, as a program may use the loaded tensors themselves."""
+    if len(load.args) != 1 or isinstance(load.args[0], ast.GeneratorExp):
+        return None
+    return Fix(False, wrap_node(load.args[0], "", ', map_location="cpu"'))
+
+
+LOADING_RULES = (checkpoints_are_loaded_beside_the_gpu,)
+"""The rules of this family, in the order in which their findings are shown."""
+
+
+# What only script and job together show: the strategy, the instance type, the version of torch.
+
+
+_STARTS_EACH_PROCESS = ("torchrun", "smddp", "smp", "mpi")
+"""The strategies that start one process for each GPU, or as many as the job says."""
+
+_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+
+
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
+    """A script that starts processes under a launcher that does so, or that never makes a group of them.
+
+    Spawned processes take the same ranks and GPUs once more for every process of the launcher; without a
+    group each process trains a whole model for itself.
+
+    The group is missed only where the script runs a backward pass, and imports nothing that could make one:
+    only torch, numpy and a few others.
+
+    Bad: `mp.spawn(train, nprocs=8)` with `strategy: torchrun`. Good: `train()`, with the rank of the
+    environment.
+
+    Source: the sources of DIST005.
+    """
+    program, job = subject.program, subject.job
+    strategy = str(job.distribution.strategy)
+    if strategy not in _STARTS_EACH_PROCESS or (subject.plan.world_size or 1) < 2:
+        return
+    spawned = [call for call, _ in program.calls(*_SPAWNS)]
+    for call in spawned:
+        if surely_runs(program, call) and (subject.plan.processes_per_host or 1) > 1:
+            yield finding_at(
+                distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+                call,
+                f"strategy {strategy} starts {subject.plan.processes_per_host} processes on each host, and "
+                "each would start its own here, on the same GPUs",
+            )
+    if strategy == "torchrun" and not spawned and _trains(program) and not _may_make_a_group(program):
+        yield finding_at(
+            distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+            next(call for file in program.files for call in file.calls_of.get("backward", ())),
+            f"{subject.plan.world_size} processes are started, and nothing makes a group of them "
+            "(init_process_group): each trains a whole model for itself",
+        )
+
+
+@finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
+def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Finding]:
+    """A script without `_mp_fn`, which Training Compiler's launcher imports and calls for each worker.
+
+    Without it every worker ends as soon as it starts. Only with `strategy: torch_xla`.
+
+    Bad: a script that only has `main()`. Good: `def _mp_fn(index): main()`.
+
+    Source: the sources of XLA002.
+    """
+    entry = subject.program.entry
+    if str(subject.job.distribution.strategy) != "torch_xla":
+        return
+    if "_mp_fn" not in entry.module.bindings and not entry.stars:
+        yield finding_at(
+            training_compiler.NO_MP_FN,
+            entry.tree,
+            "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
+        )
+
+
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
+    """A Lightning Trainer for one device, in a job of several processes: each runs it alone.
+
+    As many trainings are paid for as there are processes, and each is whole.
+
+    Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
+
+    Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
+
+    Source: the sources of DIST008.
+    """
+    if (subject.plan.world_size or 1) < 2:
+        return
+    program = subject.program
+    for call, _ in program.calls("lightning.pytorch.Trainer"):
+        devices = constant_argument(program, argument_of(call, "devices"))
+        others = ("num_nodes", "strategy", "plugins")
+        if devices is None or devices.value not in (1, "1") or has_star_arguments(call):
+            continue
+        if all(argument_of(call, name) is None for name in others) and surely_runs(program, call):
+            yield finding_at(
+                distribution.RANKS_NEVER_MET,
+                call,
+                f"the Trainer takes one device and knows of no others, and the job starts "
+                f"{subject.plan.world_size} processes: each of them trains alone",
+            )
+
+
+@finds(Stage.SCRIPT, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
+def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iterator[Finding]:
+    """A script that starts its processes itself, and not as many as the host has GPUs.
+
+    GPUs without a process are idle and billed, and of two processes on one GPU both are slow. Only where the
+    number is a literal, and the strategy is none.
+
+    Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
+
+    Source: the sources of DIST001.
+    """
+    facts = instance_facts(subject.job.resources.instance_type)
+    if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
+        return
+    program = subject.program
+    for call, _ in program.calls(*_SPAWNS):
+        given = argument_of(call, "nprocs", 2)
+        number = None if given is None else program.value(given)
+        if given is None or not isinstance(number, Constant) or type(number.value) is not int:
+            continue
+        if number.value != facts.accelerators and surely_runs(program, call):
+            fewer = number.value < facts.accelerators
+            yield finding_at(
+                distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
+                given,
+                f"{number.value} processes are started on hosts with {facts.accelerators} GPUs: "
+                + ("the others are idle, and billed" if fewer else "some of them share a device"),
+                severity=Severity.WARNING if fewer else None,
+            )
+
+
+@finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT, nccl.FIGHTS_THE_PLUGIN)
+def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
+    """A variable that is obsolete for the job's torch, or fights the plugin of a host with EFA.
+
+    What it was to change stays as it is, or the plugin's own choice is lost.
+
+    What harms everywhere is found without a job.
+
+    Bad: `os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"` with torch 2.2 or later, before which it is right.
+    Good: no such line, or the name `TORCH_NCCL_ASYNC_ERROR_HANDLING`.
+
+    Source: the sources of NCCL001 and NCCL002.
+    """
+    from launcher.planning.images import torch_version
+
+    program, torch = subject.program, torch_version(subject.job)
+    facts = instance_facts(subject.job.resources.instance_type)
+    for change in changed_variables(program):
+        value = constant_argument(program, change.value)
+        if (
+            value is None
+            or value.value is None
+            or not (change.only_unset or surely_runs(program, change.node))
+        ):
+            continue
+        text = str(value.value).strip()
+        harm = shared_facts.obsolete(change.name, text, torch)
+        if harm and shared_facts.obsolete(change.name, text, None) is None:
+            yield finding_at(nccl.OBSOLETE_ENVIRONMENT, change.node, f"{change.name}={text}: {harm}")
+        advice = shared_facts.advice_on(change.name)
+        if advice is None or not advice.with_efa_only or facts is None or not facts.has_efa:
+            continue
+        if text not in advice.harmless and facts.plugin_environment.get(change.name) != text:
+            message = f"{change.name}={text} {advice.harm}"
+            yield finding_at(nccl.FIGHTS_THE_PLUGIN, change.node, message, severity=Severity.WARNING)
+
+
+def _may_make_a_group(program: Program) -> bool:
+    """Whether anything in the program could make a process group; what cannot be read could."""
+    if program.known_as({"init_process_group"}) & _used(program):
+        return True
+    return any("init_device_mesh" in file.calls_of for file in program.files) or imports_the_unknown(program)
+
+
+def _trains(program: Program) -> bool:
+    """Whether a model is trained by the script's own hands."""
+    return any("backward" in file.calls_of for file in program.files)
+
+
+def _used(program: Program) -> set[str]:
+    return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
+
+
+STRATEGY_JOB_RULES = (
+    script_fits_the_strategy,
+    entry_point_has_a_worker_function,
+    trainer_knows_its_processes,
+    spawned_processes_are_the_hosts_accelerators,
+    settings_suit_the_job,
+)
+"""The rules that judge script and job together."""

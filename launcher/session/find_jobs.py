@@ -1,0 +1,229 @@
+"""A job by its name: in this project's local runs, on SageMaker, else in the queue of a cluster.
+
+Each place is asked in turn, and none stands in the way of another: a queue that cannot be asked, or that is
+gone, is told only where the job was found nowhere.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
+from launcher.backends.interface import Backend, JobQuery, JobState, JobStatus, JobSummary, UnknownJob
+from launcher.backends.local.backend import LocalBackend
+from launcher.backends.queue import QueueBackend
+from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.cluster.manifest import cached_manifests
+from launcher.failure_modes.refusal import AwsRefusal, Refusal, UnusableSession
+from launcher.session.local_runs import local_home
+from launcher.text.values import nearest
+
+_NAMES_TO_COMPARE = 500
+
+_CALL_SETTINGS: Mapping[str, CallSettings] = {"logs": FOLLOWING}
+"""How a backend calls a service, where that is not patiently."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """A job, the backend that has it, and how it was when it was found."""
+
+    backend: Backend
+    status: JobStatus
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.status.name
+
+
+@dataclass(frozen=True, slots=True)
+class StopAnswer:
+    """Whether a job was asked to stop, and how it was before, where that is known."""
+
+    asked: bool
+    state: JobState | None
+
+
+def find_job(name: str, clients: Clients, region: str | None, home: Path | None = None) -> FoundJob:
+    """The job of that name.
+
+    Raises UnknownJob, with the nearest known names, where no place has it, and AwsRefusal where a place that
+    may have it cannot be asked.
+    """
+    local = LocalBackend(home or local_home())
+    if local.holds(name):
+        return FoundJob(local, local.describe(name))
+    try:
+        backend = sagemaker_backend(clients, region)
+        return FoundJob(backend, backend.describe(name))
+    except UnknownJob as unknown:
+        queued, silent = _queued(name, clients, region)
+        if queued is not None:
+            return queued
+        near = _nearest(name, [*_names(local), *_names(backend)])
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        # Where a queue did not answer, nobody knows.
+        kind = AwsRefusal if silent else UnknownJob
+        raise kind(unknown.message + silent, hint + unknown.remedy) from None
+    except AwsRefusal as refusal:
+        # A queue has a region of its own; without credentials no queue can be asked either.
+        if region is None or not isinstance(refusal, UnusableSession):
+            queued, _ = _queued(name, clients, region)
+            if queued is not None:
+                return queued
+        raise _with_local_names(refusal, name, local) from refusal
+
+
+def stop_job(name: str, clients: Clients, region: str | None, home: Path | None = None) -> StopAnswer:
+    """Ask a job to stop; nothing happens to one that has ended.
+
+    One that cannot be looked at is asked all the same: it may cost money. Raises as `find_job`, and what the
+    place says that refuses to stop it.
+    """
+    try:
+        job = find_job(name, clients, region, home)
+    except UnusableSession:
+        raise
+    except AwsRefusal as unseen:
+        try:
+            sagemaker_backend(clients, region).stop(name, _who_asks())
+        except UnknownJob:
+            raise unseen from None
+        return StopAnswer(asked=True, state=None)
+    ended = job.status.state.is_final
+    if not ended:
+        job.backend.stop(job.name, _who_asks())
+    return StopAnswer(asked=not ended, state=job.status.state)
+
+
+def list_jobs(
+    query: JobQuery,
+    clients: Clients,
+    region: str | None,
+    *,
+    local: bool = False,
+    queue: str | None = None,
+    home: Path | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[JobSummary]:
+    """The jobs of this project, of a cluster's queue, or of the account and region; newest first.
+
+    `tell` hears of each job of this project that cannot be read, in a sentence. Raises Refusal for a cluster
+    that is not known on this machine or has no queue.
+    """
+    if local:
+        backend = LocalBackend(home or local_home())
+        for problem in backend.unreadable():
+            tell(f"not listed: {problem.message} {problem.remedy}")
+        return backend.jobs(query)
+    if queue is not None:
+        return _queue_of(queue, clients).jobs(query)
+    try:
+        return sagemaker_backend(clients, region).jobs(query)
+    except UnusableSession as refusal:
+        raise _with_local_runs(refusal, LocalBackend(home or local_home())) from refusal
+
+
+def sagemaker_backend(clients: Clients, region: str | None) -> SageMakerBackend:
+    """The backend of a region, whose clients can be made again when credentials have expired.
+
+    Raises AwsRefusal where no region is known.
+    """
+
+    def made() -> tuple[Any, Any, Any]:
+        sagemaker, logs, s3 = (
+            clients(service, region, _CALL_SETTINGS.get(service, PATIENT))
+            for service in ("sagemaker", "logs", "s3")
+        )
+        return sagemaker, logs, s3
+
+    def renewed() -> tuple[Any, Any, Any]:
+        clients.renew()
+        return made()
+
+    return SageMakerBackend(*made(), renewed)
+
+
+def queue_backend(
+    clients: Clients, queue_arn: str, region: str | None, share: str | None = None
+) -> QueueBackend:
+    """The backend of a queue of that region; `share` names the fair share to submit under."""
+    training = sagemaker_backend(clients, region)
+
+    def batch() -> Any:
+        return clients("batch", region)
+
+    return QueueBackend(
+        batch(), queue_arn, training=training, provide=training.provide, share=share, renewed=batch
+    )
+
+
+def _who_asks() -> str:
+    """This command, for the record of a job that is stopped."""
+    try:
+        user = f", user {getpass.getuser()}"
+    except (OSError, KeyError):
+        user = ""  # A container's user id may have no name.
+    return f"launch stop (process {os.getpid()}{user})"
+
+
+def _queue_of(cluster: str, clients: Clients) -> QueueBackend:
+    known = {each.name: each for each in cached_manifests() if each.queue_arn}
+    found = known.get(cluster)
+    if found is None or found.queue_arn is None:
+        names = ", ".join(known) or "none"
+        raise Refusal(
+            f"no queue of a cluster {cluster} is known on this machine; known are: {names}.",
+            "Correct the name, or submit a job to the cluster once, which reads its manifest.",
+        )
+    return queue_backend(clients, found.queue_arn, found.region)
+
+
+def _queued(name: str, clients: Clients, region: str | None) -> tuple[FoundJob | None, str]:
+    """The job in the queue of a known cluster of this region, and which queues could not be asked."""
+    silent = ""
+    for cluster in cached_manifests():
+        if cluster.queue_arn and region in (None, cluster.region):
+            try:
+                queue = queue_backend(clients, cluster.queue_arn, cluster.region)
+                if queue.holds(name):
+                    return FoundJob(queue, queue.describe(name)), silent
+            except AwsRefusal as refusal:
+                silent += f" The queue of the cluster {cluster.name} could not be asked: {refusal.message}"
+    return None, silent
+
+
+def _with_local_names(refusal: AwsRefusal, name: str, local: LocalBackend) -> AwsRefusal:
+    """The refusal with the local jobs that may have been meant; without AWS no others can be."""
+    near = _nearest(name, _names(local))
+    if not near:
+        return _with_local_runs(refusal, local)
+    hint = f"Or did you mean the local job {' or '.join(near)}?"
+    return type(refusal)(refusal.message, f"{refusal.remedy} {hint}")
+
+
+def _with_local_runs(refusal: AwsRefusal, local: LocalBackend) -> AwsRefusal:
+    """The refusal with how to see the local runs, where there are some and no call to AWS would succeed."""
+    if not isinstance(refusal, UnusableSession) or not _names(local):
+        return refusal
+    return type(refusal)(refusal.message, f"{refusal.remedy} The local runs: launch list --local")
+
+
+def _names(backend: Backend) -> list[str]:
+    try:
+        return [job.name for job in backend.jobs(JobQuery(limit=_NAMES_TO_COMPARE))]
+    except Refusal:
+        return []  # The names are only a help; what is wrong was said already.
+
+
+def _nearest(name: str, known: list[str]) -> list[str]:
+    """The known names that it could be a mistake for: alike, or with it as their beginning."""
+    beginning = [each for each in known if name and each.startswith(name)]
+    alike = nearest(name, known, most=3, likeness=0.8)
+    return list(dict.fromkeys([*alike, *beginning]))[:3]

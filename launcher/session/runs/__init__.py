@@ -1,0 +1,7 @@
+"""What is done with jobs that run or have run, here or on AWS.
+
+`follow_job` looks at a job until its end, through whatever passes by itself; `read_job_lines` chooses the
+lines that are shown of it, picks step, loss and speed from all of them, and notices when the job stands
+still. `diagnose_job` says how a job ended and why, `report_run` writes the page of it. `climb_ladder` and
+`compare_runs` carry out the experiments of `launcher.experiments`.
+"""

@@ -1,1 +1,0 @@
-"""What the ranks of a job tell each other beside the training, on a group of their own."""

@@ -1,1 +1,0 @@
-"""How batches and input files reach the ranks: as many, and in the same order, on all of them."""

@@ -1,0 +1,316 @@
+"""The job's hosts among themselves: one asks all of them something, and knows what all of them answered.
+
+The first host's boot keeps what the hosts have said; the others ask it over the network, beside the ranks'
+own connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import json
+import socket
+import socketserver
+import threading
+import time
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from slipway.container import Container, Rendezvous
+from slipway.failure import BootError
+
+
+class Assembly:
+    """The hosts' boots together. The first host's answers everybody, so nothing works without it.
+
+    Where one host is alone nothing is listened to and nothing is sent.
+    """
+
+    def __init__(self, container: Container, rendezvous: Rendezvous, job: str) -> None:
+        """`job` is the job's name.
+
+        Raises OSError on the first host where the port after the rendezvous' is taken.
+        """
+        self.hosts, self.current = container.hosts, container.current_host
+        self._served: SwitchboardServer | None = None
+        self._line: Switchboard | DistantSwitchboard
+        if container.node_rank > 0:
+            self._line = DistantSwitchboard(rendezvous, job)
+        else:
+            self._line = Switchboard(self.hosts)
+            if len(self.hosts) > 1:
+                self._served = SwitchboardServer(self._line, rendezvous, job)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this host is the one that answers."""
+        return self.current == self.hosts[0]
+
+    def post(self, topic: str, value: Any) -> None:
+        """Say something under a topic, in place of what this host said there before.
+
+        Raises FirstHostSilent, as the other three do.
+        """
+        self._line.post(topic, self.current, value)
+
+    def read(self, topic: str) -> Answers:
+        """What each host said last under a topic, at this moment."""
+        return self._line.read(topic)
+
+    def exchange(self, topic: str, value: Any, seconds: float) -> Answers:
+        """Say something and wait for the others: the same answers for all hosts.
+
+        Who has not spoken `seconds` after the first is not among them. A topic is exchanged once.
+        """
+        return self._line.exchange(topic, self.current, value, seconds)
+
+    def decide(self, topic: str, value: Any) -> Any:
+        """The value of the host that asked first, the same for all."""
+        return self._line.decide(topic, self.current, value)
+
+    def missing(self, answers: Answers) -> tuple[str, ...]:
+        """The hosts that are not among the answers, in the job's order."""
+        return tuple(host for host in self.hosts if host not in answers)
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        if self._served is not None:
+            self._served.close()
+
+
+def assemble(container: Container, rendezvous: Rendezvous, environment: Mapping[str, str]) -> Assembly:
+    """The hosts of the job that the environment names.
+
+    Raises BootError (NCCL009) where another process holds the first host's port.
+    """
+    try:
+        return Assembly(container, rendezvous, environment.get("TRAINING_JOB_NAME", ""))
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        raise BootError(
+            "NCCL009",
+            f"{container.current_host} cannot listen on port {switchboard_port(rendezvous)} "
+            f"({error.strerror}), where the hosts of this job tell each other how they are, so none would "
+            "know of the others: set "
+            "MASTER_PORT in `environment` so that it and the port after it are free",
+        ) from None
+
+
+# The switchboard over the network: one connection a question, a line of JSON there and one back.
+
+
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of a question or an answer: stacks of 8 ranks of each of 64 hosts are some megabytes."""
+
+PATIENCE_SECONDS = 20.0
+"""So long a question is asked again where the first host does not answer."""
+
+_CONNECT_SECONDS, _AGAIN_SECONDS = 5.0, 0.2
+_ANSWER_SECONDS = 10.0
+
+
+class FirstHostSilent(Exception):
+    """The first host did not answer: its address, how long it was asked, and the last reason."""
+
+    def __init__(self, address: str, port: int, seconds: float, reason: str) -> None:
+        super().__init__(f"{address}:{port} did not answer within {seconds:.0f} s ({reason})")
+        self.address = address
+        self.port = port
+
+
+def switchboard_port(rendezvous: Rendezvous) -> int:
+    """Where the first host's boot listens: the port after the ranks' own."""
+    return rendezvous.port + 1
+
+
+class SwitchboardServer:
+    """The first host's switchboard, served to the others; `job` tells its hosts from another job's."""
+
+    def __init__(self, switchboard: Switchboard, rendezvous: Rendezvous, job: str) -> None:
+        """Raises OSError where the port is taken."""
+        self._server = _ThreadedServer(
+            (_listening_address(rendezvous), switchboard_port(rendezvous)), _QuestionHandler
+        )
+        self._server.switchboard, self._server.job = switchboard, job
+        # How often it looks whether it shall end: `close` waits for that.
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        """Listen no more; questions that wait for an answer are given up."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class DistantSwitchboard:
+    """A host's way to the first host's switchboard, with the same questions."""
+
+    def __init__(self, rendezvous: Rendezvous, job: str, *, patience: float = PATIENCE_SECONDS) -> None:
+        """`patience` is in seconds, and comes on top of what an answer takes by itself."""
+        self._address, self._port = rendezvous.address, switchboard_port(rendezvous)
+        self._job, self._patience = job, patience
+
+    def post(self, topic: str, host: str, value: Any) -> None:
+        """As Switchboard.post. Raises FirstHostSilent."""
+        self._ask({"ask": "post", "topic": topic, "host": host, "value": value})
+
+    def read(self, topic: str) -> Answers:
+        """As Switchboard.read. Raises FirstHostSilent."""
+        answers: Answers = self._ask({"ask": "read", "topic": topic})
+        return answers
+
+    def exchange(self, topic: str, host: str, value: Any, seconds: float) -> Answers:
+        """As Switchboard.exchange. Raises FirstHostSilent."""
+        question = {"ask": "exchange", "topic": topic, "host": host, "value": value, "seconds": seconds}
+        answers: Answers = self._ask(question, seconds)
+        return answers
+
+    def decide(self, topic: str, host: str, value: Any) -> Any:
+        """As Switchboard.decide. Raises FirstHostSilent."""
+        return self._ask({"ask": "decide", "topic": topic, "host": host, "value": value})
+
+    def _ask(self, question: dict[str, Any], takes: float = 0.0) -> Any:
+        """Ask until there is an answer. A question may arrive twice, which changes nothing."""
+        line = json.dumps({**question, "job": self._job}).encode() + b"\n"
+        patience = self._patience + takes
+        until = time.monotonic() + patience
+        while True:
+            try:
+                answer = self._asked(line, takes)
+                break
+            except (OSError, ValueError) as error:
+                if time.monotonic() > until:
+                    silent = FirstHostSilent(self._address, self._port, patience, str(error) or "no answer")
+                    raise silent from error
+                time.sleep(_AGAIN_SECONDS)
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer["answer"]
+
+    def _asked(self, line: bytes, takes: float) -> Any:
+        with socket.create_connection((self._address, self._port), timeout=_CONNECT_SECONDS) as connection:
+            connection.sendall(line)
+            connection.settimeout(takes + _ANSWER_SECONDS)
+            with connection.makefile("rb") as stream:
+                answer = json.loads(stream.readline(LONGEST_LINE))
+        if not isinstance(answer, dict) or not {"answer", "error"} & set(answer):
+            raise ValueError("what listens there is not a boot of this job")
+        return answer
+
+
+class _ThreadedServer(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 1024
+    switchboard: Switchboard
+    job: str
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Who hangs up before the answer gets none."""
+
+
+class _QuestionHandler(socketserver.StreamRequestHandler):
+    server: _ThreadedServer
+
+    def handle(self) -> None:
+        """Answer one line, or nothing where it is none."""
+        self.connection.settimeout(_ANSWER_SECONDS)
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            question = json.loads(self.rfile.readline(LONGEST_LINE))
+            if question["job"] != self.server.job:
+                reply = {"error": "this port belongs to another job"}
+            else:
+                reply = self._reply(question)
+            self.wfile.write(json.dumps(reply).encode() + b"\n")
+
+    def _reply(self, question: dict[str, Any]) -> dict[str, Any]:
+        board, topic = self.server.switchboard, question["topic"]
+        try:
+            if question["ask"] == "read":
+                return {"answer": board.read(topic)}
+            host, value = question["host"], question["value"]
+            if question["ask"] == "post":
+                board.post(topic, host, value)
+                return {"answer": None}
+            if question["ask"] == "decide":
+                return {"answer": board.decide(topic, host, value)}
+            return {"answer": board.exchange(topic, host, value, float(question["seconds"]))}
+        except ValueError as error:
+            return {"error": str(error)}
+
+
+def _listening_address(rendezvous: Rendezvous) -> str:
+    """All of this host's, or loopback alone where the whole job is on this machine."""
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(rendezvous.address).is_loopback:
+            return rendezvous.address
+    return ""
+
+
+# What the hosts have said, kept by the first host's boot.
+#
+# A topic holds one value a host. Values are whatever JSON can hold.
+#
+# Those of collections.abc have no brackets before Python 3.9.
+Answers = typing.Mapping[str, Any]
+"""A value by the name of the host that said it."""
+
+
+class Switchboard:
+    """Takes what hosts say and answers them; called by as many threads as there are questions."""
+
+    def __init__(self, hosts: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._hosts = tuple(hosts)
+        self._clock = clock
+        self._said: dict[str, dict[str, Any]] = {}
+        self._closed: dict[str, dict[str, Any]] = {}
+        self._ends: dict[str, float] = {}
+        self._changed = threading.Condition()
+
+    def post(self, topic: str, host: str, value: Any) -> None:
+        """Keep what a host says under a topic, in place of what it said there before."""
+        with self._changed:
+            self._said.setdefault(topic, {})[self._known(host)] = value
+            self._changed.notify_all()
+
+    def read(self, topic: str) -> Answers:
+        """What each host said last under a topic, at this moment."""
+        with self._changed:
+            return dict(self._said.get(topic, {}))
+
+    def exchange(self, topic: str, host: str, value: Any, seconds: float) -> Answers:
+        """Say something and wait for what the others say, all getting the same answers.
+
+        It ends when all hosts have spoken, or so many seconds after the first of them did. Who comes later
+        gets the answers of those who were in time, without its own.
+        """
+        with self._changed:
+            if topic not in self._closed:
+                self._said.setdefault(topic, {})[self._known(host)] = value
+                self._ends.setdefault(topic, self._clock() + seconds)
+                self._changed.notify_all()
+            while topic not in self._closed:
+                left = self._ends[topic] - self._clock()
+                if left <= 0 or len(self._said[topic]) == len(self._hosts):
+                    self._closed[topic] = dict(self._said[topic])
+                    self._changed.notify_all()
+                else:
+                    self._changed.wait(left)
+            return dict(self._closed[topic])
+
+    def decide(self, topic: str, host: str, value: Any) -> Any:
+        """The value of whoever asked first under a topic, the same for all who ask."""
+        with self._changed:
+            first = self._said.setdefault(topic, {})
+            if not first:
+                first[self._known(host)] = value
+            return next(iter(first.values()))
+
+    def _known(self, host: str) -> str:
+        """Raises ValueError for a name that no host of this job has."""
+        if host not in self._hosts:
+            raise ValueError(f"{host!r} is not one of this job's hosts")
+        return host

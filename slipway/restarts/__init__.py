@@ -1,1 +1,0 @@
-"""The ranks again, in the same job: whether after such an end, agreed on by all hosts, and how."""

@@ -1,1 +1,0 @@
-"""What failures look like in the output of a process, and who judges an output by it."""

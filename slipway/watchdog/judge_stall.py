@@ -1,0 +1,425 @@
+"""Who stalls a job: judged by what was equal in two looks at all of its ranks. Pure.
+
+First what ranks of one group called under the same number: where that differs, who differs from the others.
+Then who has not entered a collective in which others wait, and waits nowhere itself: whoever waits too is
+only a link of the chain. Without a recorder, who stands elsewhere than those that wait.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.watchdog.rank_views import GONE, STOPPED, Operation, RankView, UserLine
+
+STALLED, LEFT_THE_LOOP, SAVED_ALONE = "NCCL004", "DATA001", "CKPT003"
+"""The codes of the three causes that can be told apart."""
+
+
+@dataclass(frozen=True)
+class StallVerdict:
+    """Which `ranks` the others wait for, and why: `text` begins with the code.
+
+    `certain` says that they cannot come by themselves, so that waiting is of no use. `timeout` is for how
+    many seconds their process group would let the others wait, None where that is not known; `lines` are
+    where the first of them is.
+    """
+
+    code: str
+    ranks: tuple[int, ...]
+    text: str
+    certain: bool
+    timeout: float | None = None
+    lines: tuple[UserLine, ...] = ()
+
+    @property
+    def report(self) -> str:
+        """For the failure file: what is said, and where the first of the ranks is, line by line."""
+        where = [f'  File "{line.file}", line {line.number}, in {line.function}' for line in self.lines]
+        return "\n".join([self.text, *where])
+
+    @property
+    def same_as(self) -> tuple[str, tuple[int, ...], bool]:
+        """What two verdicts have in common that say the same of the job."""
+        return self.code, self.ranks, self.certain
+
+
+@dataclass(frozen=True)
+class _Awaited:
+    """A collective in which `inside` wait, and who of its group has not entered it."""
+
+    operation: Operation
+    inside: tuple[RankView, ...]
+    absent: tuple[int, ...]
+
+
+def judge_stall(
+    views: Sequence[RankView], text_of: Callable[[str], str | None] = lambda _: None
+) -> StallVerdict | None:
+    """The verdict over all ranks of the job; None where no rank waits for another one.
+
+    `text_of` gives the text of a file of the user's code by its name, None where it cannot be read.
+    """
+    ranks = {view.rank: view for view in views}
+    mismatch = first_mismatch(views)
+    if mismatch is not None:
+        return _verdict_of_mismatch(mismatch, text_of)
+    awaited = _awaited(ranks)
+    if awaited:
+        return _verdict_of_absent(awaited, ranks, text_of)
+    if any(view.recorded and view.waiting for view in views):
+        return _verdict_of_nobody(views)
+    return _verdict_by_stacks(views)
+
+
+def _verdict_of_mismatch(found: Mismatch, text_of: Callable[[str], str | None]) -> StallVerdict:
+    """Another collective than the others', under the same number."""
+    called, expected = found.odd[0][1], found.usual[0][1]
+    members = found.odd[0][0].groups.get(called.group, ())
+    views = [view for view, _ in found.odd]
+    code, because = STALLED, ""
+    left = loop_left(expected.lines, called.lines, text_of)
+    if called.saving and not expected.saving:
+        code = SAVED_ALONE
+        because = f": saving needs {ranks_text([view.rank for view, _ in found.usual])} as well"
+    elif left is not None:
+        code, because = LEFT_THE_LOOP, f": it has left the loop at {left}, in which the others still are"
+    text = (
+        f"{code} {with_hosts(views)} called {operation_text(called, members)}, where "
+        f"{ranks_text([view.rank for view, _ in found.usual])} called {operation_text(expected, members)}"
+        f"{because}"
+    )
+    return StallVerdict(code, _numbers(views), text, True, expected.timeout, called.lines)
+
+
+def _awaited(ranks: Mapping[int, RankView]) -> list[_Awaited]:
+    """All collectives in which ranks wait for some that have not entered them."""
+    waiting: dict[tuple[str, tuple[int, ...], int], list[tuple[RankView, Operation]]] = {}
+    for view in ranks.values():
+        for each in view.waiting:
+            members = _members(view, each, ranks)
+            waiting.setdefault((each.group, members, each.number), []).append((view, each))
+    found = []
+    for (group, members, number), inside in waiting.items():
+        operation = inside[0][1]
+        if operation.peer is not None:
+            peers = [_peer(view, each) for view, each in inside]
+            absent = [rank for rank in peers if rank is not None]
+        else:
+            absent = [rank for rank in members if _is_absent(ranks.get(rank), group, number)]
+        if absent:
+            found.append(_Awaited(operation, tuple(view for view, _ in inside), tuple(sorted(set(absent)))))
+    return found
+
+
+def _members(view: RankView, operation: Operation, ranks: Mapping[int, RankView]) -> tuple[int, ...]:
+    """The global ranks of a collective's group: as the rank knows them, else all that ever called it."""
+    group = operation.group.replace(" (p2p)", "")
+    known = view.groups.get(group)
+    if known:
+        return known
+    return tuple(sorted(rank for rank, each in ranks.items() if group in each.last))
+
+
+def _peer(view: RankView, operation: Operation) -> int | None:
+    members = view.groups.get(operation.group.replace(" (p2p)", ""))
+    if operation.peer is None or members is None or operation.peer >= len(members):
+        return operation.peer
+    return members[operation.peer]
+
+
+def _is_absent(view: RankView | None, group: str, number: int) -> bool:
+    """Whether a rank has not entered a collective; who has no recorder has not entered any that is known."""
+    return view is not None and view.last.get(group, 0) < number
+
+
+def _verdict_of_absent(
+    awaited: Sequence[_Awaited], ranks: Mapping[int, RankView], text_of: Callable[[str], str | None]
+) -> StallVerdict:
+    waits = {view.rank for each in awaited for view in each.inside}
+    idle = {rank for each in awaited for rank in each.absent if rank not in waits}
+    # Who is awaited but waits for somebody else is no culprit, unless all of them only wait for each other.
+    culprits = idle or {rank for each in awaited for rank in each.absent}
+    # The collective that most ranks wait in tells most; of several the first.
+    first = max(
+        (each for each in awaited if culprits & set(each.absent)),
+        key=lambda each: (len(each.inside), -each.operation.number),
+    )
+    absent = [ranks[rank] for rank in first.absent if rank in culprits and rank in ranks]
+    operation = first.operation
+    members = _members(first.inside[0], operation, ranks)
+    in_a_ring = not idle
+    verb = "has" if len(absent) == 1 else "have"
+    code, left = STALLED, loop_left(operation.lines, absent[0].lines, text_of)
+    if all(view.ended or view.state == GONE for view in absent) or left is not None:
+        code = LEFT_THE_LOOP
+    text = (
+        f"{code} {with_hosts(absent)} {verb} not entered "
+        f"{operation_text(operation, members)}, in which "
+        f"{_wait_text(first.inside)}; {whereabouts(absent)}"
+    )
+    if left is not None:
+        text += f", behind the loop at {left}, in which the others still are"
+    if in_a_ring:
+        text += "; they wait there for those that wait for them"
+    stuck = all(view.state in (STOPPED, GONE) or view.ended for view in absent)
+    everybody = set(members) - set(first.absent) <= {view.rank for view in first.inside}
+    certain = in_a_ring or (stuck and everybody)
+    return StallVerdict(code, _numbers(absent), text, certain, operation.timeout, absent[0].lines)
+
+
+def _verdict_of_nobody(views: Sequence[RankView]) -> StallVerdict:
+    """All have entered what they wait in: it is what lies between them that does not get on."""
+    inside = [view for view in views if view.recorded and view.waiting]
+    operation = inside[0].waiting[0]
+    members = inside[0].groups.get(operation.group, ())
+    text = (
+        f"{STALLED} {with_hosts(inside)} all have entered {operation_text(operation, members)}, "
+        "and it does not end: the network between them, or a device, does not get on"
+    )
+    return StallVerdict(STALLED, (), text, False, operation.timeout, inside[0].lines)
+
+
+def _verdict_by_stacks(views: Sequence[RankView]) -> StallVerdict | None:
+    """Without a recorder: who stands elsewhere than those that wait inside of PyTorch."""
+    inside = [view for view in views if view.waits_by_stack]
+    outside = [view for view in views if not view.waits_by_stack]
+    if not inside or not outside or any(view.recorded and view.last for view in inside):
+        return None
+    stuck = all(view.state in (STOPPED, GONE) or view.ended for view in outside)
+    place = f" at {inside[0].lines[-1]}" if inside[0].lines else ""
+    text = (
+        f"{STALLED} {with_hosts(outside)} {'does' if len(outside) == 1 else 'do'} not wait for others as "
+        f"{_wait_text(inside)}{place}; {whereabouts(outside)} (by steps and stacks alone: there is "
+        "no flight recorder's account)"
+    )
+    return StallVerdict(STALLED, _numbers(outside), text, stuck, None, outside[0].lines)
+
+
+def _wait_text(views: Sequence[RankView]) -> str:
+    return f"{ranks_text([view.rank for view in views])} {'waits' if len(views) == 1 else 'wait'}"
+
+
+def _numbers(views: Sequence[RankView]) -> tuple[int, ...]:
+    return tuple(sorted(view.rank for view in views))
+
+
+# The first collective of a group under whose number ranks called different things.
+
+
+_SAME_SIZES = frozenset(
+    {"all_reduce", "allreduce", "all_reduce_coalesced", "allreduce_coalesced", "broadcast", "reduce"}
+)
+"""Collectives to which all ranks of a group bring tensors of one size (torch.distributed's documentation)."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What the `odd` ranks called where the `usual` ones called something else, each with its rank."""
+
+    odd: list[tuple[RankView, Operation]]
+    usual: list[tuple[RankView, Operation]]
+
+
+def first_mismatch(views: Sequence[RankView]) -> Mismatch | None:
+    """The earliest one in a group in which somebody waits; None where all called the same."""
+    groups = {
+        (each.group, view.groups.get(each.group))
+        for view in views
+        for each in view.waiting
+        if each.peer is None
+    }
+    for group, members in sorted(groups, key=str):
+        of_it = [view for view in views if view.groups.get(group) == members]
+        for number in sorted(set(_numbers_called(of_it, group))):
+            called = [(view, view.entered(group, number)) for view in of_it]
+            there = [(view, operation) for view, operation in called if operation is not None]
+            kinds: dict[str, list[tuple[RankView, Operation]]] = {}
+            for view, operation in there:
+                kinds.setdefault(_kind_of_call(operation), []).append((view, operation))
+            if len(kinds) > 1:
+                usual = max(kinds.values(), key=_plausibility)
+                odd = [each for each in there if each not in usual]
+                return Mismatch(odd, usual)
+    return None
+
+
+def _numbers_called(views: Sequence[RankView], group: str) -> Iterator[int]:
+    for view in views:
+        for each in view.operations:
+            if each.group == group:
+                yield each.number
+
+
+def _kind_of_call(operation: Operation) -> str:
+    return f"{operation.name} {operation.sizes}" if operation.name in _SAME_SIZES else operation.name
+
+
+def _plausibility(called: list[tuple[RankView, Operation]]) -> tuple[int, bool, bool, int]:
+    """Of two kinds the one that more ranks called is right; of equally many what trains, not what ends or
+    saves, then what the lowest rank called."""
+    operation = called[0][1]
+    return len(called), not operation.saving, operation.name != "barrier", -called[0][0].rank
+
+
+# Whether a rank has left a loop that the others are still in, by the text of the user's code.
+
+
+_OF_MODELS = frozenset({"parameters", "named_parameters", "param_groups", "buffers", "named_buffers"})
+
+
+def loop_left(
+    inside: Sequence[UserLine], elsewhere: Sequence[UserLine], text_of: Callable[[str], str | None]
+) -> UserLine | None:
+    """The loop that `inside` is in and `elsewhere` is behind; None where there is none, or it is not known.
+
+    Both are the user's lines of a stack, the innermost last. The two stacks are compared from the outside, up
+    to the function in which they are at different lines: what is behind a call there is also behind all loops
+    of the functions that it called. Where both are in one loop around it, the others may be in its next
+    round: a loop over parameters has not been left for good then. `text_of` gives a file's text by its name.
+    """
+    for depth in range(min(len(inside), len(elsewhere))):
+        here, there = inside[depth], elsewhere[depth]
+        if (here.file, here.function) != (there.file, there.function):
+            return None
+        if here.number != there.number:
+            break
+    else:
+        return None
+    if there.number < here.number:
+        return None
+    around = (_outermost_loop(line, text_of(line.file)) for line in inside[depth + 1 :])
+    mine = _outermost_loop(here, text_of(here.file), behind=there.number)
+    return mine or next((loop for loop in around if loop is not None), None)
+
+
+def _outermost_loop(line: UserLine, text: str | None, behind: int | None = None) -> UserLine | None:
+    """The loop of its function around a line, the outermost of those that end before the line `behind`."""
+    loops = _loops_around(line.number, text)
+    if behind is not None:
+        left = [loop for loop in loops if behind > (loop.end_lineno or loop.lineno)]
+        loops = (
+            left if len(left) == len(loops) else [loop for loop in left if not _goes_over_parameters(loop)]
+        )
+    return UserLine(line.file, min(loop.lineno for loop in loops), line.function) if loops else None
+
+
+def _loops_around(number: int, text: str | None) -> list[ast.stmt]:
+    try:
+        tree = ast.parse(text or "")
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While))
+        and node.lineno <= number <= (node.end_lineno or node.lineno)
+    ]
+
+
+def _goes_over_parameters(loop: ast.stmt) -> bool:
+    """Whether a loop has as many rounds on all ranks, whatever their data: one that averages gradients."""
+    over = getattr(loop, "iter", None)
+    asked = ast.walk(over) if over is not None else ()
+    return any(isinstance(node, ast.Attribute) and node.attr in _OF_MODELS for node in asked)
+
+
+# How ranks, collectives and durations are written in what the watchdog says.
+
+
+_LISTED = 8
+"""So many ranks are named one by one; of more the neighbours are drawn together."""
+
+EVERYBODY = "0"
+"""The name of the group of all ranks: torch counts groups from the first that is made."""
+
+_DESCRIBED = 3
+"""Of so many ranks it is said where they are."""
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """`rank 2`, `ranks 0, 1, 3`, or `ranks 0-6, 8-63`."""
+    ordered = sorted(ranks)
+    if len(ordered) == 1:
+        return f"rank {ordered[0]}"
+    if len(ordered) <= _LISTED:
+        return "ranks " + ", ".join(map(str, ordered))
+    runs: list[list[int]] = []
+    for rank in ordered:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    more = f" and {len(parts) - _LISTED} more stretches" if len(parts) > _LISTED else ""
+    return "ranks " + ", ".join(parts[:_LISTED]) + more
+
+
+def with_hosts(views: Sequence[RankView]) -> str:
+    """`rank 2 on algo-1`, or the ranks with all their hosts."""
+    hosts = list(dict.fromkeys(view.host for view in views))
+    more = f" and {len(hosts) - _DESCRIBED} more" if len(hosts) > _DESCRIBED else ""
+    where = ", ".join(hosts[:_DESCRIBED]) + more
+    return f"{ranks_text([view.rank for view in views])} on {where}"
+
+
+def operation_text(operation: Operation, members: Sequence[int] = ()) -> str:
+    """`all_reduce #36 [4160] of the group of ranks 0, 1 (train.py:16)`; the group of all is not named."""
+    sizes = f" {operation.sizes}" if operation.sizes else ""
+    group = ""
+    if operation.group.partition(" ")[0] != EVERYBODY:
+        group = f" of the group of {ranks_text(members)}" if members else f" of group {operation.group}"
+    place = f" ({operation.lines[-1]})" if operation.lines else ""
+    return f"{operation.name} #{operation.number}{sizes}{group}{place}"
+
+
+def whereabouts(views: Sequence[RankView]) -> str:
+    """Where ranks are: `it is at train.py:8, process state T`, or of each by its number."""
+    if len(views) == 1:
+        return _where(views[0], "it")
+    told = [_where(view, f"rank {view.rank}") for view in views[:_DESCRIBED]]
+    more = [f"of {len(views) - _DESCRIBED} more see the kept dumps"] if len(views) > _DESCRIBED else []
+    return "; ".join(told + more)
+
+
+def _where(view: RankView, subject: str) -> str:
+    if view.state == GONE:
+        return f"{subject} has ended"
+    place = f"at {view.lines[-1]}" if view.lines else "outside of the user's code"
+    if view.ended:
+        place = "behind the script's end"
+    if not view.lines and not view.answered and not view.ended:
+        return f"{subject} gives no answer, process state {view.state}"
+    silent = "" if view.answered or view.state == STOPPED else ", and gives no answer itself"
+    return f"{subject} is {place}, process state {view.state}{silent}"
+
+
+# What follows from a verdict, and how hosts send one.
+
+
+def ends_job(
+    verdict: StallVerdict | None, before: StallVerdict | None, lasted: float, unknown_timeout: float
+) -> bool:
+    """Whether the job is to end: a certain verdict that a second look confirms; one that may still pass once
+    it has lasted, in seconds, as long as the group would let its ranks wait."""
+    if verdict is None or before is None:
+        return False
+    if verdict.certain:
+        return before.same_as == verdict.same_as
+    return lasted >= (verdict.timeout or unknown_timeout)
+
+
+def verdict_to_json(verdict: StallVerdict | None) -> dict[str, Any] | None:
+    """A verdict as JSON holds it."""
+    return None if verdict is None else dataclasses.asdict(verdict)
+
+
+def verdict_from_json(value: dict[str, Any] | None) -> StallVerdict | None:
+    """The verdict again."""
+    if value is None:
+        return None
+    lines = tuple(UserLine(*each) for each in value["lines"])
+    return StallVerdict(**{**value, "ranks": tuple(value["ranks"]), "lines": lines})

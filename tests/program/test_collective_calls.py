@@ -1,0 +1,334 @@
+"""The table of collectives: names, positions of groups, and what a call says about its communication."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from launcher.program import divergence
+from launcher.program.collective_calls import (
+    CHECKPOINTING,
+    COLLECTIVES,
+    COMMUNICATION,
+    ON_REQUEST,
+    CollectiveCalls,
+    collective_last_names,
+)
+from launcher.program.program import Program
+from launcher.program.values import canonical_name
+from launcher.rules.script.check import check_program
+from tests.program.conftest import ReadProgram
+
+LIBRARIES = {
+    "torch": 75,
+    "deepspeed": 30,
+    "smdistributed": 30,
+    "horovod": 28,
+    "torch_xla": 15,
+    "mpi4py": 45,
+    "accelerate": 18,
+    "lightning": 18,
+    "transformers": 1,
+    "ignite": 7,
+    "slipway": 2,
+}
+"""How many collectives each library has at least."""
+
+POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv", "Isend", "sendrecv"})
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_library_has_its_collectives_under_their_one_name(library: str) -> None:
+    names = [each for each in COLLECTIVES if each.partition(".")[0] == library]
+    assert len(names) >= LIBRARIES[library]
+    assert [each for each in names if canonical_name(each) != each] == []
+
+
+def test_no_library_is_left_out_of_the_count() -> None:
+    assert {each.partition(".")[0] for each in COLLECTIVES} == set(LIBRARIES)
+
+
+def test_a_collective_stands_in_one_table_only() -> None:
+    assert len(COLLECTIVES) == sum(
+        len(names) for table in (COMMUNICATION, CHECKPOINTING, ON_REQUEST) for names in table.values()
+    )
+
+
+def test_point_to_point_is_no_collective() -> None:
+    assert not POINT_TO_POINT & {each.does for each in COLLECTIVES.values()}
+
+
+GROUPS = {
+    "torch.distributed.gather": 3,
+    "torch.distributed.nn.functional.gather": 2,
+    "torch.distributed.nn.functional.all_gather": 1,
+    "torch.distributed.nn.scatter": 2,
+    "torch.distributed.broadcast_object_list": 2,
+    "torch.distributed.new_subgroups": 1,
+    "deepspeed.comm.all_to_all_single": 4,
+    "horovod.torch.allreduce": 7,
+    "horovod.torch.allgather": 2,
+    "torch_xla.xla_model.all_reduce": 3,
+    "torch_xla.xla_model.rendezvous": 2,
+    "smdistributed.modelparallel.torch.allgather": 1,
+    "lightning.fabric.Fabric.all_gather": 1,
+    "ignite.distributed.all_gather": 1,
+    "torch.nn.parallel.DistributedDataParallel": 6,
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_group_stands_where_the_library_has_it(name: str) -> None:
+    assert COLLECTIVES[name].group == GROUPS[name]
+
+
+def test_only_the_libraries_that_a_program_imports_lend_their_names() -> None:
+    assert "rendezvous" in collective_last_names(["torch_xla.core.xla_model"])
+    assert "log" in collective_last_names(["pytorch_lightning.LightningModule"])
+    assert "log" not in collective_last_names(["torch", "torch.distributed", "math"])
+    assert collective_last_names(["numpy", ".torch"]) == set()
+    assert "rdp_barrier" in collective_last_names(["torch.sagemaker"])
+
+
+_STATE = (
+    "import torch.distributed.checkpoint.state_dict as s\n"
+    "from torch.distributed.fsdp import fully_shard, FullyShardedDataParallel as F\n"
+)
+_FSDP_2 = f"{_STATE}fully_shard(m)\n"
+
+RUN = {
+    "from torch.distributed import all_gather_single as look\nlook(a, b)": True,
+    "import deepspeed.comm.comm as c\nlook = c.all_reduce\nlook(a)": True,
+    "import horovod.torch as hvd\nhvd.grouped_allreduce(a)": True,
+    "import horovod.torch as hvd\nhvd.allgather(a, 'x', hvd.global_process_set)": True,
+    "from mpi4py import MPI\nMPI.COMM_WORLD.Allgatherv(a, b)": True,
+    "from mpi4py import MPI\nMPI.COMM_WORLD.Split(1)": True,
+    "from accelerate import Accelerator\nAccelerator().check_trigger()": True,
+    "import torch_xla.core.xla_model as xm\nxm.broadcast_master_param(m)": True,
+    "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\nFSDP.summon_full_params(m)": True,
+    "import torch.distributed as d\nd.new_group([0, 1])": True,
+    "import torch.distributed as d\nd.new_group([0, 1], use_local_synchronization=False)": True,
+    "import torch.distributed as d\nd.new_group([0, 1], use_local_synchronization=True)": False,
+    "import torch.distributed as d\nd.new_group([0, 1], use_local_synchronization=own)": False,
+    "import torch.distributed.checkpoint as c\nc.save(s, checkpoint_id='x', use_collectives=False)": False,
+    "from torch.nn.parallel import DistributedDataParallel as D\nD(m, init_sync=False)": False,
+    f"{_FSDP_2}s.get_model_state_dict(m, options=s.StateDictOptions(full_state_dict=True))": True,
+    f"{_FSDP_2}s.get_model_state_dict(m, options=s.StateDictOptions(full_state_dict=full))": False,
+    f"{_FSDP_2}s.get_model_state_dict(m)": False,
+    f"{_STATE}F(m)\ns.get_state_dict(m, o)": True,
+    f"{_STATE}s.get_model_state_dict(m, options=s.StateDictOptions(full_state_dict=True))": False,
+    "import torch.distributed as d\nd.send(a, 1)": False,
+    "import torch.distributed as d\nd.destroy_process_group()": False,
+    "from torch.distributed.fsdp import FullyShardedDataParallel as F\nF.shard_full_optim_state_dict(a, m)": (
+        False
+    ),
+    "from mpi4py import MPI\nMPI.COMM_WORLD.Isend(a, 1)": False,
+    "from mpi4py import MPI\nMPI.COMM_SELF.Barrier()": False,
+    "import horovod.torch as hvd\nhvd.synchronize(a)": False,
+    "import torch_xla.core.xla_model as xm\nxm.mark_step()": False,
+    "from accelerate import Accelerator\nAccelerator().unwrap_model(m)": False,
+}
+"""Programs whose last call is a collective, or is none."""
+
+
+@pytest.mark.parametrize("text", RUN)
+def test_a_call_is_a_collective_where_it_waits_for_others(program: ReadProgram, text: str) -> None:
+    read = program(text)
+    call = read.entry.tree.body[-1]
+    assert isinstance(call, ast.Expr)
+    assert isinstance(call.value, ast.Call)
+    assert (CollectiveCalls(read).collective(call.value) is not None) is RUN[text]
+
+
+LOGS = {
+    "self.log('loss', x, sync_dist=True)": True,
+    "self.log_dict(x, sync_dist=True)": True,
+    "self.log('loss', x, sync_dist=True, rank_zero_only=True)": False,
+    "self.log('loss', x, sync_dist=several)": False,
+    "self.log('loss', x)": False,
+}
+
+
+@pytest.mark.parametrize("call", LOGS)
+def test_lightnings_log_communicates_where_it_is_asked_to(program: ReadProgram, call: str) -> None:
+    read = program(
+        "import lightning as L\nclass Net(L.LightningModule):\n    def training_step(self, x):\n"
+        f"        {call}\n"
+    )
+    (log,) = read.entry.calls_of.get("log", read.entry.calls_of.get("log_dict", ()))
+    assert (CollectiveCalls(read).collective(log) is not None) is LOGS[call]
+
+
+GROUPED = {
+    "import torch.distributed.nn.functional as f\nf.all_gather(a, g)": False,
+    "import torch.distributed.nn.functional as f\nf.gather(a, 0, g)": False,
+    "import torch.distributed.nn.functional as f\nf.all_gather(a)": True,
+    "import torch_xla.core.xla_model as xm\nxm.all_reduce('sum', a, 1.0, g)": False,
+    "import torch_xla.core.xla_model as xm\nxm.rendezvous('x', b'', replicas=g)": False,
+    "import torch_xla.core.xla_model as xm\nxm.all_reduce('sum', a, 1.0)": True,
+    "import horovod.torch as hvd\nhvd.broadcast(a, 0, 'n', s)": False,
+    "import horovod.torch as hvd\nhvd.broadcast(a, 0, 'n')": True,
+    "import smdistributed.modelparallel.torch as smp\nsmp.barrier(smp.DP_GROUP)": False,
+    "import smdistributed.modelparallel.torch as smp\nsmp.barrier(smp.WORLD)": True,
+}
+"""Collectives whose group is known to be all ranks, or not known."""
+
+
+@pytest.mark.parametrize("text", GROUPED)
+def test_a_group_in_its_place_is_seen(program: ReadProgram, text: str) -> None:
+    read = program(text)
+    call = read.entry.tree.body[-1]
+    assert isinstance(call, ast.Expr)
+    assert isinstance(call.value, ast.Call)
+    run = CollectiveCalls(read).collective(call.value)
+    assert run is not None
+    assert run.known_group is GROUPED[text]
+
+
+TRAINING = """
+    import torch.distributed as dist
+    from layers import Block
+    from meeting import meet
+
+    def evaluate(model):
+        return model.state_dict()
+
+    def finish():
+        if dist.get_rank() == 0:
+            meet()
+
+    def main():
+        dist.init_process_group()
+        evaluate(Block())
+        finish()
+
+    main()
+"""
+MEETING = """
+    import torch.distributed as dist
+
+    wait = dist.barrier
+
+    def meet():
+        wait()
+"""
+LAYERS = """
+    import torch
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.index = index()
+
+        def step(self, values):
+            if values is None:
+                return None
+            return self.index.gather(values)
+
+    def index():
+        return torch.load("index.pt")
+"""
+FILES = {"meeting.py": MEETING, "layers.py": LAYERS}
+
+
+def leading(program: Program) -> set[str]:
+    """The functions that may lead to a collective, by their names; a module by that of its file."""
+    running = program.summaries.running
+    found = {each.name for file in program.files for each in file.functions if running.matters(each)}
+    return found | {file.path.name for file in program.files if running.matters(file.tree)}
+
+
+def test_what_leads_to_a_collective_is_found_through_files_and_other_names(program: ReadProgram) -> None:
+    assert leading(program(TRAINING, **FILES)) == {"meet", "finish", "main", "train.py"}
+
+
+def test_what_only_shares_its_name_with_a_collective_leads_to_none(program: ReadProgram) -> None:
+    found = leading(program(TRAINING, **FILES))
+    assert not found & {"evaluate", "step", "index", "__init__", "layers.py"}
+
+
+def test_a_class_leads_to_what_its_initialiser_runs(program: ReadProgram) -> None:
+    text = """
+        import torch.distributed as dist
+
+        class Saver:
+            def __init__(self):
+                dist.barrier()
+
+        def save():
+            return Saver()
+    """
+    assert leading(program(text)) == {"__init__", "save"}
+
+
+def test_a_collective_among_others_that_a_call_may_be_is_followed(program: ReadProgram) -> None:
+    text = """
+        import torch.distributed as dist
+
+        def reduce(values, fast):
+            gather = dist.all_gather if fast else values.gather
+            barrier = print
+            if fast:
+                barrier = dist.barrier
+            barrier()
+    """
+    assert leading(program(text)) == {"reduce"}
+
+
+def test_a_function_that_leads_to_no_collective_is_never_followed(
+    program: ReadProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed: list[ast.stmt] = []
+
+    class Recorded(divergence.FunctionWalk):
+        def _statement(self, statement: ast.stmt, depth: int) -> divergence.Block:
+            followed.append(statement)
+            return super()._statement(statement, depth)
+
+    monkeypatch.setattr(divergence, "FunctionWalk", Recorded)
+    read = program(TRAINING, **FILES)
+    found = [each.code for each in check_program(read)]
+    assert "DDP004" in found
+    assert {read.file(each).path.name for each in followed} == {"train.py", "meeting.py"}
+
+
+def test_of_many_files_only_those_that_mention_a_name_are_looked_into(program: ReadProgram) -> None:
+    others = {f"part_{number}.py": f"def part_{number}(): return {number}" for number in range(30)}
+    imports = "\n".join(f"import part_{number}" for number in range(30))
+    read = program(dedent(TRAINING) + imports, **FILES, **others)
+    assert len(read.files) == 33
+    assert [file.path.name for file in read.mentioning("barrier")] == ["meeting.py"]
+    assert [file.path.name for file in read.mentioning("barrier", "meet", "gather")] == [
+        "train.py",
+        "layers.py",
+        "meeting.py",
+    ]
+    assert read.mentioning("nothing_of_this_name") == []
+
+
+def test_what_neither_leads_to_a_collective_nor_leaves_says_nothing(program: ReadProgram) -> None:
+    text = """
+        import sys
+        import torch.distributed as dist
+
+        def train(model, rank):
+            if model is None:
+                model = rank
+            for _ in range(3):
+                if rank:
+                    break
+            with model:
+                while True:
+                    dist.barrier()
+            if rank:
+                sys.exit()
+            def inner():
+                return model
+            return inner
+    """
+    read = program(text)
+    (train,) = (each for each in read.entry.functions if each.name == "train")
+    said = [read.summaries.running.says_something(each) for each in train.body]
+    assert said == [False, True, True, True, False, True]

@@ -1,0 +1,381 @@
+"""The hosts of a job: types, networks, processes, CPUs, disks, spot capacity, and images.
+
+EFA006, DIST001, DIST002, DATA006, SPEC003, SPEC004, IMG001, IMG002, XLA001, XLA007 to XLA009. A p4d has 96
+vCPUs, 12 for each of its processes.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from tests.rules.job.tuning_job import TUNING
+
+KNOWN = "ml.p4d.24xlarge"
+
+
+@pytest.mark.parametrize(
+    ("resources", "subjects"),
+    [
+        ({"instance_type": KNOWN, "instance_types": ["ml.p5.48xlarge"]}, []),
+        ({"instance_type": "ml.p4d.25xlarge"}, ["resources.instance_type"]),
+        (
+            {"instance_type": KNOWN, "instance_types": ["ml.p5.48xlarge", "ml.p5.49xlarge"]},
+            ["resources.instance_types.1"],
+        ),
+    ],
+)
+def test_an_unknown_type_is_named_at_its_place(judge, resources: dict, subjects: list[str]) -> None:
+    found = judge("SPEC004", resources=resources)
+    assert [finding.subject for finding in found] == subjects
+    assert all("Did you mean ml.p" in finding.remedy for finding in found)
+
+
+def test_another_type_stands_at_its_own_line(judge) -> None:
+    resources = {"instance_type": KNOWN, "instance_types": ["ml.p5.48xlarge", "ml.p5.49xlarge"]}
+    first = judge("SPEC004", resources={"instance_type": "ml.p4d.25xlarge"})
+    (later,) = judge("SPEC004", resources=resources)
+    assert later.location.line > first[0].location.line
+
+
+@pytest.mark.parametrize(
+    ("types", "choice", "retries", "found"),
+    [
+        (["ml.p4de.24xlarge"], "launcher", 0, "info"),
+        (["ml.p4de.24xlarge"], "launcher", 2, None),
+        (["ml.p4de.24xlarge"], "service", 0, None),
+        ([], "launcher", 0, None),
+    ],
+)
+def test_other_types_without_retries_are_an_information(
+    severity_of, types: list[str], choice: str, retries: int, found: str | None
+) -> None:
+    resources = {"instance_type": KNOWN, "instance_types": types, "instance_choice": choice}
+    assert severity_of("SPEC003", resources=resources, limits={"max_retries": retries}) == found
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "hosts", "found"),
+    [
+        pytest.param("ml.g5.2xlarge", 2, "has no EFA", id="no EFA"),
+        pytest.param("ml.g5.2xlarge", 1, None, id="no EFA, and no need of it"),
+        pytest.param("ml.g5.12xlarge", 2, "no GPUDirect RDMA", id="EFA without RDMA"),
+        pytest.param("ml.p3dn.24xlarge", 2, "no GPUDirect RDMA", id="the oldest EFA type"),
+        pytest.param("ml.p4d.24xlarge", 2, None, id="EFA with RDMA"),
+        pytest.param("ml.g7.12xlarge", 2, None, id="nobody knows of its RDMA"),
+        pytest.param("ml.m5.xlarge", 4, None, id="CPUs wait for no gradients of GPUs"),
+        pytest.param("ml.p9.48xlarge", 2, None, id="unknown type"),
+    ],
+)
+def test_several_hosts_want_efa(judge, instance_type: str, hosts: int, found: str | None) -> None:
+    findings = judge("EFA006", resources={"instance_type": instance_type, "instance_count": hosts})
+    assert bool(findings) is (found is not None)
+    for finding in findings:
+        assert found in finding.message
+        assert finding.message.startswith(f"{hosts} hosts of {instance_type}")
+        assert finding.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "subjects"),
+    [
+        ("ml.p6e-gb200.36xlarge", []),
+        ("ml.trn2u.48xlarge", []),
+        ("ml.p6-b200.48xlarge", ["resources.placement"]),
+        ("ml.trn2.48xlarge", ["resources.placement"]),
+    ],
+)
+def test_only_hosts_of_ultra_servers_are_placed(judge, instance_type: str, subjects: list[str]) -> None:
+    resources = {"instance_type": instance_type, "instance_count": 2, "placement": {"share": True}}
+    assert [found.subject for found in judge("SPEC003", resources=resources)] == subjects
+    del resources["placement"]
+    assert judge("SPEC003", resources=resources) == []
+
+
+P4D = "ml.p4d.24xlarge"
+
+
+@pytest.mark.parametrize(
+    ("capacity", "limits", "found"),
+    [
+        pytest.param("spot", {"max_runtime": "2h", "max_wait": 7199}, "error", id="a second less"),
+        pytest.param("spot", {"max_runtime": "2h", "max_wait": "2h"}, None, id="equal"),
+        pytest.param("spot", {"max_runtime": "2h"}, None, id="by default twice as long"),
+        pytest.param("spot", {"max_wait": "1h"}, "error", id="less than the default of 24 h"),
+        pytest.param("on-demand", {"max_runtime": "2h", "max_wait": "1h"}, None, id="not sent without spot"),
+    ],
+)
+def test_waiting_includes_running(severity_of, capacity: str, limits: dict, found: str | None) -> None:
+    job = {"resources": {"instance_type": P4D, "capacity": capacity}, "limits": limits}
+    assert severity_of("SPEC004", **job) == found
+
+
+@pytest.mark.parametrize(
+    ("resources", "found"),
+    [
+        pytest.param({"capacity": "spot", "keep_alive": "30m"}, "error", id="a warm pool of spot hosts"),
+        pytest.param({"capacity": "spot"}, None, id="spot alone"),
+        pytest.param({"keep_alive": "30m"}, None, id="warm pool alone"),
+    ],
+)
+def test_warm_pools_are_not_spot(severity_of, resources: dict, found: str | None) -> None:
+    assert severity_of("SPEC004", resources={"instance_type": P4D, **resources}) == found
+
+
+def test_a_waiting_time_without_spot_is_an_information(severity_of) -> None:
+    assert severity_of("SPEC003", limits={"max_wait": "2d"}) == "info"
+
+
+M5 = "ml.m5.xlarge"
+
+
+@pytest.mark.parametrize(
+    ("resources", "found"),
+    [
+        pytest.param({"instance_type": P4D, "volume_size_gb": 500}, "info", id="beside disks of its own"),
+        pytest.param({"instance_type": P4D}, None, id="the default is nobody's wish"),
+        pytest.param({"instance_type": M5, "volume_size_gb": 500}, None, id="the only disk there is"),
+    ],
+)
+def test_a_volume_without_effect_is_an_information(severity_of, resources: dict, found: str | None) -> None:
+    assert severity_of("SPEC003", resources=resources) == found
+
+
+PRICES = json.loads(files("launcher.planning").joinpath("prices.json").read_text("utf-8"))
+NONE = {"strategy": "none"}
+TWO_P4D = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2}
+
+
+@pytest.mark.parametrize(
+    ("distribution", "instance_type", "found"),
+    [
+        pytest.param(None, "ml.p4d.24xlarge", "warning", id="no distribution is the strategy none"),
+        pytest.param(NONE, "ml.p4d.24xlarge", "warning", id="the strategy none"),
+        pytest.param(NONE, "ml.trn1.32xlarge", "warning", id="Neuron cores"),
+        pytest.param({**NONE, "processes_per_host": 1}, "ml.p4d.24xlarge", None, id="asked for"),
+        pytest.param({"strategy": "torchrun"}, "ml.p4d.24xlarge", None, id="torchrun starts them all"),
+        pytest.param(NONE, "ml.g5.xlarge", None, id="one GPU"),
+        pytest.param(NONE, "ml.m5.xlarge", None, id="no GPU"),
+        pytest.param(NONE, "ml.p9.48xlarge", None, id="an unknown type"),
+    ],
+)
+def test_idle_accelerators_are_a_warning(
+    severity_of, distribution: dict | None, instance_type: str, found: str | None
+) -> None:
+    assert (
+        severity_of("DIST001", distribution=distribution, resources={"instance_type": instance_type}) == found
+    )
+
+
+def test_it_says_how_many_stand_idle_and_what_they_cost(judge) -> None:
+    (found,) = judge("DIST001", distribution=None, resources=TWO_P4D, region="us-east-1")
+    (price,) = [
+        entry["prices"]["ml.p4d.24xlarge"]
+        for entry in PRICES["lists"]
+        if entry["region"] == "us-east-1" and "ml.p4d.24xlarge" in entry["prices"]
+    ]
+    assert "14 of the 16 GPUs stand idle" in found.message
+    assert f"cost {price * 2 * 14 / 16:.2f} USD of {price * 2:.2f} USD an hour" in found.message
+    assert "torchrun" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("distribution", "path"),
+    [(None, ("resources", "instance_type")), (NONE, ("distribution", "strategy"))],
+)
+def test_it_stands_at_the_strategy_or_where_none_is_given_at_the_type(
+    judge, distribution: dict | None, path: tuple[str, str]
+) -> None:
+    (found,) = judge("DIST001", distribution=distribution, resources=TWO_P4D)
+    assert found.path == path
+    assert ("without `distribution`" in found.message) is (distribution is None)
+
+
+def test_what_is_paid_for_whole_has_no_cost_of_its_idle_part(judge) -> None:
+    plan = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/large"
+    resources = {
+        "instance_type": "ml.trn1.32xlarge",
+        "instance_count": 2,
+        "capacity": {"training_plan": plan},
+    }
+    (found,) = judge("DIST001", distribution=NONE, resources=resources)
+    assert "62 of the 64 NeuronCores stand idle" in found.message
+    assert "USD" not in found.message
+
+
+def test_a_shell_script_starts_its_ranks_itself(judge, tmp_path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.sh").write_text("torchrun train.py\n")
+    code = {"source_dir": "src", "entry_point": "train.sh"}
+    assert judge("DIST001", code_section=code, distribution=NONE) == []
+
+
+def test_a_run_on_this_machine_has_other_devices(judge) -> None:
+    assert judge("DIST001", distribution=None, here=True) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "subject"),
+    [
+        pytest.param({"hyperparameters": {"num_workers": 12}}, None, id="as many as CPUs"),
+        pytest.param(
+            {"hyperparameters": {"num_workers": 13}}, "hyperparameters.num_workers", id="one more than CPUs"
+        ),
+        pytest.param(
+            {"hyperparameters": {"dataloader-num-workers": "13"}},
+            "hyperparameters.dataloader-num-workers",
+            id="by another name, as text",
+        ),
+        pytest.param({"hyperparameters": {"num_workers": "auto"}}, None, id="no number"),
+        pytest.param({"hyperparameters": {"workers_per_day": 99}}, None, id="another meaning"),
+        pytest.param(
+            {"hyperparameters": {"num_workers": 12}, "distribution": {"strategy": "none"}},
+            None,
+            id="one process has all CPUs",
+        ),
+        pytest.param(
+            {"hyperparameters": {"num_workers": 97}, "distribution": {"strategy": "none"}},
+            "hyperparameters.num_workers",
+            id="more than all CPUs",
+        ),
+        pytest.param(
+            {"code_section": {"source_dir": "src", "entry_point": "train.py", "arguments": ["--workers=13"]}},
+            "code.arguments.0",
+            id="an argument in one word",
+        ),
+        pytest.param(
+            {
+                "code_section": {
+                    "source_dir": "src",
+                    "entry_point": "train.py",
+                    "arguments": ["--lr", "1", "--num-workers", "13"],
+                }
+            },
+            "code.arguments.2",
+            id="an argument in two words",
+        ),
+        pytest.param(
+            {
+                "hyperparameters": {"num_workers": 99},
+                "resources": {"instance_type": "ml.p9.48xlarge"},
+            },
+            None,
+            id="unknown type",
+        ),
+        *(
+            pytest.param(
+                {
+                    "hyperparameters": {"num_workers": workers},
+                    "resources": {"instance_type": "ml.m5.xlarge"},
+                    "distribution": {"strategy": "torchrun", "processes_per_host": 8},
+                },
+                subject,
+                id=f"{workers} for each of more processes than vCPUs",
+            )
+            for workers, subject in ((1, None), (2, "hyperparameters.num_workers"))
+        ),
+    ],
+)
+def test_workers_have_their_cpus(judge, job: dict, subject: str | None) -> None:
+    assert [finding.subject for finding in judge("DATA006", **job)] == ([subject] if subject else [])
+
+
+def test_the_arithmetic_and_a_fitting_number_are_told(judge) -> None:
+    (finding,) = judge("DATA006", hyperparameters={"num_workers": 16})
+    assert "8 processes make 128 workers on the 96 vCPUs" in finding.message
+    assert "at most 11" in finding.remedy
+    assert finding.severity == "warning"
+
+
+OWN_IMAGE = {"framework": None, "image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/mine:1"}
+
+
+@pytest.mark.parametrize(("strategy", "found"), [("torchrun", "warning"), ("none", "warning"), ("mpi", None)])
+def test_an_image_of_ones_own_needs_the_toolkit_where_the_boot_would_do_without(
+    severity_of, strategy: str, found: str | None
+) -> None:
+    job = {"distribution": {"strategy": strategy}, **OWN_IMAGE}
+    assert severity_of("DIST002", tuning=TUNING, **job) == found
+    assert severity_of("DIST002", **job) is None
+
+
+AWS = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("image", "found"),
+    [
+        ("pytorch/pytorch:2.8.0-cuda12.6-cudnn9-runtime", "error"),
+        ("docker.io/me/mine:1", "error"),
+        (f"{AWS}/pytorch-training:2.9.9-gpu-py312", "warning"),
+        (f"{AWS}/pytorch-training", "warning"),
+        (f"{AWS}/pytorch-inference:2.6.0-gpu-py312", "warning"),
+        (f"{AWS}/pytorch-training:2.10.0-gpu-py313-cu130-ubuntu22.04-sagemaker", None),
+        (f"{AWS}/pytorch:2.13-cu130-amzn2023-sagemaker", None),
+        ("111122223333.dkr.ecr.us-west-2.amazonaws.com/pytorch-inference", None),
+        ("111122223333.dkr.ecr.us-iso-east-1.c2s.ic.gov/mine:1", None),
+    ],
+)
+def test_an_image_that_cannot_be_pulled_is_said_before(severity_of, image: str, found: str | None) -> None:
+    job = {"framework": None, "image": image}
+    assert severity_of("IMG001", **job) == found
+    assert severity_of("IMG001", **job, here=True) is None
+
+
+def test_an_unknown_version_of_awss_comes_with_those_near_it(judge) -> None:
+    (finding,) = judge("IMG001", framework=None, image=f"{AWS}/pytorch-training:2.9.9-gpu-py312")
+    assert "2.9.0" in finding.remedy
+    assert finding.location is not None
+
+
+@pytest.mark.parametrize(
+    ("tag", "instance_type", "found"),
+    [
+        ("2.10.0-cpu-py313", "ml.g5.12xlarge", "warning"),
+        ("2.10.0-gpu-py313", "ml.g5.12xlarge", None),
+        ("2.10.0-cpu-py313", "ml.m5.xlarge", None),
+    ],
+)
+def test_an_image_for_cpus_leaves_gpus_idle(
+    severity_of, tag: str, instance_type: str, found: str | None
+) -> None:
+    job = {"framework": None, "image": f"{AWS}/pytorch-training:{tag}"}
+    assert severity_of("IMG002", **job, resources={"instance_type": instance_type}) == found
+
+
+P3 = "ml.p3.16xlarge"
+
+
+@pytest.mark.parametrize(
+    ("value", "strategy", "instance_type", "found"),
+    [
+        pytest.param("8", "torch_xla", P3, None, id="the GPUs of the host"),
+        pytest.param("4", "torch_xla", P3, "error", id="fewer"),
+        pytest.param("9", "torch_xla", P3, "error", id="more"),
+        pytest.param("all", "torch_xla", P3, "error", id="no number"),
+        pytest.param("4", "torchrun", P3, None, id="without the compiler nobody reads it"),
+        pytest.param("4", "torch_xla", "ml.p9.48xlarge", None, id="unknown type"),
+        pytest.param(None, "torch_xla", P3, None, id="the plan sets it"),
+    ],
+)
+def test_gpu_num_devices(
+    severity_of, value: str | None, strategy: str, instance_type: str, found: str | None
+) -> None:
+    environment = {} if value is None else {"GPU_NUM_DEVICES": value}
+    job = {"distribution": {"strategy": strategy}, "resources": {"instance_type": instance_type}}
+    assert severity_of("XLA001", environment=environment, **job) == found
+
+
+@pytest.mark.parametrize("code", ["XLA007", "XLA008", "XLA009"])
+def test_what_the_compiler_changes_is_an_information(severity_of, code: str) -> None:
+    compiled = {"distribution": {"strategy": "torch_xla"}, "resources": {"instance_type": P3}}
+    assert severity_of(code, **compiled) == "info"
+    assert severity_of(code) is None
+
+
+def test_the_batch_to_be_tuned_again_is_named(judge) -> None:
+    compiled = {"distribution": {"strategy": "torch_xla"}, "resources": {"instance_type": P3}}
+    (finding,) = judge("XLA008", data={"batch_size": 24}, **compiled)
+    assert "24" in finding.message

@@ -1,0 +1,460 @@
+"""A job's diagnosis through its backend, with what the launcher alone knows of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
+from launcher.cli.app import main
+from launcher.diagnosis.diagnose import diagnose
+from launcher.diagnosis.logs.lines import Record
+from launcher.diagnosis.model import Diagnosis, Verdict
+from launcher.failure_modes.refusal import AwsRefusal
+from launcher.planning.request_view import RequestView
+from launcher.session.runs.diagnose_job import (
+    LEFT_OUT_KEPT_SECONDS,
+    MOST_NAMES,
+    LeftOutNote,
+    Place,
+    add_left_out_files,
+    asked_job_of_request,
+    attribute_to_machine,
+    diagnose_job,
+    left_checkpoints,
+    places_of,
+    read_left_out_note,
+    write_left_out_note,
+)
+from launcher.source.folder_walk import IgnoredPath
+from launcher.source.tree import SourceTree, read_source
+
+KILLED = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+@dataclass
+class RecordedJob:
+    """A backend that answers for one job, batch by batch."""
+
+    status: JobStatus
+    batches: list[list[LogLine]] = field(default_factory=list)
+    refuses_logs: bool = False
+    name: str = "recorded"
+    runs_here: bool = False
+
+    def describe(self, job_name: str) -> JobStatus:
+        return self.status
+
+    def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
+        if self.refuses_logs:
+            raise AwsRefusal("no logs.", "Ask.")
+        position = int(cursor.get("all", "0"))
+        lines = self.batches[position] if position < len(self.batches) else []
+        return LogBatch(lines, {"all": str(position + bool(lines))})
+
+
+def failed(reason: str | None = None, state: JobState = JobState.FAILED) -> JobStatus:
+    return JobStatus("job", state, "Failed", reason)
+
+
+def test_all_batches_are_read() -> None:
+    job = RecordedJob(failed(), [[LogLine(1.0, "algo-1", "step")], [LogLine(2.0, "algo-2", KILLED)]])
+    root = diagnose_job(job, "job").root_cause
+    assert (root.finding.code, root.host) == ("HW001", "algo-2")
+
+
+def test_a_job_that_never_started_is_judged_by_its_reason() -> None:
+    job = RecordedJob(failed("CapacityError: Unable to provision requested ML compute capacity."))
+    assert diagnose_job(job, "job").root_cause.finding.code == "CAP001"
+
+
+def test_a_completed_job_has_no_root_cause() -> None:
+    job = RecordedJob(failed(state=JobState.COMPLETED), [[LogLine(1.0, "algo-1", KILLED)]])
+    assert diagnose_job(job, "job").root_cause is None
+
+
+def test_without_access_to_the_logs_the_reason_still_counts() -> None:
+    job = RecordedJob(failed("CapacityError: Unable to provision requested"), refuses_logs=True)
+    assert diagnose_job(job, "job").root_cause.finding.code == "CAP001"
+
+
+def test_without_access_to_the_logs_and_without_a_reason_the_refusal_is_told() -> None:
+    with pytest.raises(AwsRefusal):
+        diagnose_job(RecordedJob(failed(), refuses_logs=True), "job")
+
+
+FULL = (
+    "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 5 has a total "
+    "capacity of 39.40 GiB of which 1.20 GiB is free."
+)
+
+
+def test_the_remedy_has_the_numbers_that_the_job_was_given() -> None:
+    asked = RequestView({"HyperParameters": {"batch_size": "32"}})
+    job = RecordedJob(replace(failed(), request=asked), [[LogLine(1.0, "algo-1", FULL)]])
+    assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")
+
+
+def test_so_it_has_where_only_the_reason_is_known() -> None:
+    asked = RequestView({"HyperParameters": {"batch_size": "32"}})
+    status = replace(failed(f"AlgorithmError: {FULL}"), request=asked)
+    job = RecordedJob(status, refuses_logs=True)
+    assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")
+
+
+def silent(state: JobState = JobState.IN_PROGRESS, phase: str = "Training") -> RecordedJob:
+    lines = [LogLine(1e9 + 10 * step, "algo-1", f"step {step} loss 2.0") for step in range(40)]
+    return RecordedJob(JobStatus("job", state, phase), [lines])
+
+
+def test_a_job_that_still_trains_and_has_long_been_silent_is_not_called_healthy() -> None:
+    assert diagnose_job(silent(), "job", now=1e9 + 9000).verdict is Verdict.UNKNOWN
+    assert diagnose_job(silent(), "job", now=1e9 + 400).verdict is Verdict.HEALTHY
+
+
+@pytest.mark.parametrize("phase", ["Starting", "Downloading", "Uploading"])
+def test_in_other_phases_than_training_it_may_be_silent(phase: str) -> None:
+    assert diagnose_job(silent(phase=phase), "job", now=1e9 + 9000).verdict is Verdict.HEALTHY
+
+
+REQUEST = RequestView(
+    {
+        "ResourceConfig": {"InstanceType": "ml.p3.8xlarge", "InstanceCount": 2, "VolumeSizeInGB": 50},
+        "HyperParameters": {"batch_size": "32"},
+        "AlgorithmSpecification": {
+            "ContainerArguments": ["--processes-per-host", "4", "--", "--num-workers", "8"]
+        },
+    }
+)
+
+
+def test_hosts_and_numbers_are_those_of_the_request() -> None:
+    asked = asked_job_of_request(REQUEST)
+    assert (asked.instance_type, asked.volume_size_gb) == ("ml.p3.8xlarge", 50)
+    assert asked.number(["batch_size"]).value == 32
+    assert asked.number(["num_workers"]).value == 8
+
+
+def test_the_boots_own_options_are_no_numbers_of_the_script() -> None:
+    assert asked_job_of_request(REQUEST).number(["processes_per_host"]) is None
+
+
+def test_of_a_run_here_nothing_is_said_of_other_hosts() -> None:
+    asked = asked_job_of_request(REQUEST, here=True)
+    assert (asked.instance_type, asked.volume_size_gb, asked.facts) == (None, None, None)
+    assert asked.number(["batch_size"]).value == 32
+
+
+CPUS = Place(gpus=False, instance_type="ml.g5.12xlarge")
+GPUS = Place(gpus=True, instance_type="ml.g5.12xlarge")
+
+
+def failed_with(error: str) -> Diagnosis:
+    """The diagnosis of a run whose rank 0 ended with that error."""
+    return diagnose((), f"AlgorithmError: CODE001 rank 0 on algo-1: {error} (train.py:3), exit code: 1")
+
+
+def remedy(error: str, place: Place) -> str:
+    found = attribute_to_machine(failed_with(error), place)
+    assert found.root_cause is not None
+    # What is listed and what is told first are the same.
+    assert found.findings[0] == found.root_cause.finding
+    assert found.root_cause.finding.code in ("CODE001", "DIST003")
+    assert "launch JOB.yaml --local` before" not in found.root_cause.finding.remedy
+    return found.root_cause.finding.remedy
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+        "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: Distributed package doesn't have NCCL built in",
+        "RuntimeError: Attempting to deserialize on a CUDA device but torch.cuda.is_available() is False.",
+        "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
+        "RuntimeError: Tried to instantiate dummy base class Stream",
+        "MisconfigurationException: No supported gpu backend found!",
+        "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
+        "ValueError: SyncBatchNorm layers only work with GPU modules",
+        "ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
+        "single-device/multiple-device GPU modules or CPU modules, but got device_ids [device(type='cpu')], "
+        "output_device None, and module parameters {device(type='cpu')}.",
+        "RuntimeError: 0 active drivers ([]). There should only be one.",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
+    ],
+)
+def test_a_missing_gpu_is_the_machines(error: str) -> None:
+    said = remedy(error, CPUS)
+    assert said.startswith(
+        "The hosts of this run see no GPU; on ml.g5.12xlarge the script would go on. To run it here"
+    )
+    assert "torch.cuda.is_available()" in said
+    # A run of an older launcher does not say whether it had GPUs; what it printed does.
+    assert remedy(error, Place(None, "ml.g5.12xlarge")) == said
+
+
+def test_triton_which_only_a_torch_for_gpus_brings_is_not_asked_of_requirements_txt() -> None:
+    cause = attribute_to_machine(
+        failed_with("ModuleNotFoundError: No module named 'triton'"), CPUS
+    ).root_cause
+    assert cause is not None
+    assert cause.finding.remedy.startswith("The hosts of this run see no GPU; on ml.g5.12xlarge the script")
+
+
+def test_where_the_instance_type_has_no_gpu_either_the_script_would_fail_there_too() -> None:
+    said = remedy("RuntimeError: No CUDA GPUs are available", Place(False, "ml.m5.xlarge"))
+    assert "ml.m5.xlarge has none either: it would fail there, too" in said
+
+
+def test_with_gpus_here_the_script_or_the_build_of_torch_is_at_fault() -> None:
+    assert "Install one with CUDA" in remedy("AssertionError: Torch not compiled with CUDA enabled", GPUS)
+    assert "see no GPU" not in remedy("RuntimeError: No CUDA GPUs are available", GPUS)
+    too_many = failed_with("RuntimeError: CUDA error: invalid device ordinal")
+    assert attribute_to_machine(too_many, GPUS) == too_many
+
+
+def test_a_python_without_torch_is_named_with_the_option_for_another() -> None:
+    assert "--python PATH" in remedy("ModuleNotFoundError: No module named 'torch'", CPUS)
+    assert "--python" not in remedy("ModuleNotFoundError: No module named 'torchtune'", CPUS)
+
+
+def test_a_containers_folder_in_the_code_is_said_to_be_elsewhere_here() -> None:
+    for error in (
+        "PermissionError: [Errno 13] Permission denied: '/opt/ml'",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/model/model.pt'",
+    ):
+        found = diagnose((), f"AlgorithmError: CODE001 algo-1: {error} (train.py:3), exit code: 1")
+        [finding] = attribute_to_machine(found, CPUS).findings
+        assert "SM_MODEL_DIR" in finding.remedy, finding
+    assert "SM_MODEL_DIR" not in remedy(
+        "FileNotFoundError: [Errno 2] No such file or directory: '/data'", CPUS
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["httpx.ConnectError: [Errno -2] Name or service not known", "urllib.error.HTTPError: HTTP Error 503: x"],
+)
+def test_a_hub_that_this_machine_cannot_reach_is_looked_for_from_here(line: str) -> None:
+    found = diagnose([Record(1.0, "algo-1", f"[rank0]: {line}")])
+    assert found.root_cause is not None
+    assert found.root_cause.finding.code == "HUB001"
+    [finding] = attribute_to_machine(found, CPUS).findings
+    assert "See whether this machine reaches it" in finding.remedy
+    assert "give the subnets" not in finding.remedy
+
+
+def test_what_was_run_here_is_not_advised_to_be_run_here() -> None:
+    assert remedy("ValueError: 3 is not in range", CPUS).startswith("Repair what the traceback")
+
+
+def test_other_causes_keep_their_remedy() -> None:
+    found = diagnose((), "AlgorithmError: MEM002 algo-1: killed by SIGKILL, exit code: 137")
+    assert attribute_to_machine(found, CPUS) == found
+    nothing = diagnose(())
+    assert attribute_to_machine(nothing, CPUS) == nothing
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> SourceTree:
+    folder = tmp_path / "src"
+    modules = ("generated.py", "made/__init__.py", "lib/made/__init__.py")
+    for name in ("train.py", "data/x.bin", "code/a.csv", ".venv/a.txt", *modules):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    (folder / ".gitignore").write_text("*.bin\ngenerated.py\nmade/\n*.csv\n")
+    return read_source(folder, "train.py")
+
+
+def failed_with_left_out(error: str) -> Diagnosis:
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/opt/ml/code/train.py", line 4, in <module>',
+        "    load()",
+        error,
+    )
+    return diagnose([LogLine(float(number), "algo-1", line) for number, line in enumerate(lines)])
+
+
+def told(error: str, source: SourceTree) -> str:
+    write_left_out_note("job-1", source)
+    diagnosis = add_left_out_files(failed_with_left_out(error), read_left_out_note("job-1"))
+    assert diagnosis.root_cause is not None
+    assert diagnosis.findings[0] == diagnosis.root_cause.finding
+    return diagnosis.root_cause.finding.message
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "pattern"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data/x.bin'", "data/x.bin", "*.bin"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: './data/x.bin'", "data/x.bin", "*.bin"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: b'data/x.bin'", "data/x.bin", "*.bin"),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/code/data/x.bin'",
+            "data/x.bin",
+            "*.bin",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: "
+            "'/me/code/.slipway/local/job-1/algo-1/opt/ml/code/code/a.csv'",
+            "code/a.csv",
+            "*.csv",
+        ),
+        ("ModuleNotFoundError: No module named 'generated'", "generated.py", "generated.py"),
+        ("ModuleNotFoundError: No module named 'made'", "made/__init__.py", "made/"),
+        ("ModuleNotFoundError: No module named 'lib.made'", "lib/made/__init__.py", "made/"),
+    ],
+)
+def test_a_missing_file_that_was_left_out_is_named_with_its_pattern(
+    source: SourceTree, error: str, name: str, pattern: str
+) -> None:
+    said = told(error, source)
+    assert f"{name} lies in the source folder and was not packed: the pattern {pattern} of" in said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data/y.bin'",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.bin'",
+        "FileNotFoundError: [Errno 2] No such file or directory: '../data/x.bin'",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'train.py'",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'x.bin'",
+        "ModuleNotFoundError: No module named 'einops'",
+        "ValueError: bad file 'data/x.bin'",
+    ],
+)
+def test_what_was_not_left_out_or_never_was_there_is_the_scripts_own(source: SourceTree, error: str) -> None:
+    assert told(error, source) == str(failed_with_left_out(error).findings[0].message)
+
+
+def test_the_remedy_brings_the_file_back(source: SourceTree) -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: 'data/x.bin'"
+    write_left_out_note("job-1", source)
+    finding = add_left_out_files(failed_with_left_out(error), read_left_out_note("job-1")).findings[0]
+    assert f"Add the line !data/x.bin to {source.folder / '.slipwayignore'}" in finding.remedy
+    (source.folder / ".slipwayignore").write_text("!data/x.bin\n")
+    assert read_source(source.folder, "train.py").why_ignored("data/x.bin") is None
+
+
+def test_a_file_in_a_folder_that_is_never_packed_says_so(source: SourceTree) -> None:
+    said = told("FileNotFoundError: [Errno 2] No such file or directory: '.venv/a.txt'", source)
+    assert said.endswith("as .venv/ never is")
+
+
+def test_a_job_without_a_note_is_diagnosed_as_ever() -> None:
+    diagnosis = failed_with_left_out("FileNotFoundError: [Errno 2] No such file or directory: 'x'")
+    assert add_left_out_files(diagnosis, read_left_out_note("nobody")) is diagnosis
+
+
+def test_a_healthy_job_stays_healthy(source: SourceTree) -> None:
+    write_left_out_note("job-1", source)
+    assert add_left_out_files(diagnose([]), read_left_out_note("job-1")) == diagnose([])
+
+
+def test_a_note_is_bounded(tmp_path: Path) -> None:
+    ignored = tuple(IgnoredPath(f"{number}.log", "*.log", tmp_path) for number in range(MOST_NAMES + 5))
+    write_left_out_note("job-1", SourceTree(tmp_path, "train.py", True, True, ignored=ignored))
+    assert read_left_out_note("job-1") == LeftOutNote(tmp_path, ignored[:MOST_NAMES])
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"folder": "/", "left_out": [1]}', "[" * 100_000])
+def test_a_broken_note_is_none(source: SourceTree, content: str) -> None:
+    write_left_out_note("job-1", source)
+    (note,) = Path(os.environ["XDG_CACHE_HOME"]).rglob("job-1.json")
+    note.write_text(content)
+    assert read_left_out_note("job-1") is None
+
+
+def test_notes_on_jobs_of_long_ago_go(source: SourceTree) -> None:
+    write_left_out_note("job-1", source)
+    (note,) = Path(os.environ["XDG_CACHE_HOME"]).rglob("job-1.json")
+    os.utime(note, (note.stat().st_mtime - LEFT_OUT_KEPT_SECONDS - 60,) * 2)
+    write_left_out_note("job-2", source)
+    assert read_left_out_note("job-1") is None and read_left_out_note("job-2") is not None
+
+
+def test_without_a_home_there_is_no_note(source: SourceTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
+    write_left_out_note("job-1", source)
+    assert read_left_out_note("job-1") is None
+
+
+def test_a_local_run_tells_of_the_file_that_it_misses(
+    write_job: Callable[..., Path], tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_job(
+        resources={"instance_type": "ml.m5.xlarge", "instance_count": 1}, distribution={"strategy": "none"}
+    )
+    (tmp_path / "src" / "train.py").write_text("open('data.bin')\n")
+    (tmp_path / "src" / "data.bin").touch()
+    (tmp_path / "src" / ".gitignore").write_text("*.bin")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main([str(file), "--local"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the pattern *.bin of" in printed and "Add the line !data.bin to" in printed
+
+
+def job(checkpoints: object, output: object) -> JobStatus:
+    return JobStatus("job", JobState.COMPLETED, "Completed", checkpoints=str(checkpoints), output=str(output))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    for name in (
+        "checkpoints",
+        "hosts/algo-1/ml/model",
+        "hosts/algo-1/ml/code",
+        "hosts/algo-1/ml/output/data/slipway/algo-1",
+        "hosts/algo-1/ml/output/data/flight_recorder",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "hosts/algo-1/ml/code/train.py").touch()
+    (tmp_path / "hosts/algo-1/ml/output/data/slipway/algo-1/stdout.log").touch()
+    (tmp_path / "hosts/algo-1/ml/output/data/flight_recorder/0").touch()
+    return tmp_path
+
+
+def test_empty_folders_and_what_is_ours_are_not_named(run: Path) -> None:
+    assert list(places_of(job(run / "checkpoints", run / "hosts"))) == []
+    assert list(places_of(job(run / "gone", run / "gone"))) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "label", "place"),
+    [
+        ("checkpoints/5/model.pt", "checkpoints", "checkpoints"),
+        ("hosts/algo-1/ml/model/model.pt", "output", "hosts"),
+        ("hosts/algo-1/ml/output/data/plots/loss.png", "output", "hosts"),
+        ("hosts/algo-1/ml/output/data/result.json", "output", "hosts"),
+    ],
+)
+def test_what_the_script_wrote_is(run: Path, file: str, label: str, place: str) -> None:
+    (run / file).parent.mkdir(parents=True, exist_ok=True)
+    (run / file).touch()
+    assert list(places_of(job(run / "checkpoints", run / "hosts"))) == [(label, str(run / place))]
+
+
+def test_of_s3_is_said_only_what_goes_there() -> None:
+    assert list(places_of(job("s3://b/checkpoints", "s3://b/output"))) == [
+        ("checkpoints go to", "s3://b/checkpoints"),
+        ("output goes to", "s3://b/output"),
+    ]
+    assert list(places_of(JobStatus("job", JobState.FAILED, "Failed"))) == []
+
+
+def test_checkpoints_are_left_on_s3_or_where_a_file_lies(run: Path) -> None:
+    assert left_checkpoints(job("s3://bucket/checkpoints/job", run))
+    assert not left_checkpoints(job(run / "checkpoints", run))
+    assert not left_checkpoints(JobStatus("job", JobState.STOPPED, "Stopped"))
+    (run / "checkpoints" / "step-1.pt").touch()
+    assert left_checkpoints(job(run / "checkpoints", run))

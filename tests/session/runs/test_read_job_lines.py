@@ -1,0 +1,437 @@
+"""The lines of a followed job: which are shown, how far the training is, and when it stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from launcher.backends.interface import JobState, JobStatus, LogLine
+from launcher.failure_modes.refusal import Refusal
+from launcher.session.runs.read_job_lines import (
+    Digest,
+    LogFilter,
+    Moving,
+    ProgressReader,
+    Stall,
+    StallWatch,
+    compile_pattern,
+    curve_in_blocks,
+    parse_since,
+    rank_of,
+)
+from tests.diagnosis.verdict.test_causes import RAISED, RANKS_TERMINATED
+
+NOW = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("host", "text", "processes", "rank"),
+    [
+        ("algo-2", "[rank13]: loss=1", 8, 13),
+        ("algo-2", "[rank13]:[E1016 03:31:38.9 ProcessGroupNCCL.cpp:607] [Rank 4] x", None, 13),
+        ("algo-2", "[1,13]<stdout>: loss=1", 8, 13),
+        ("algo-2", "[1,mpirank:13,algo-2]<stderr>:boom", 8, 13),
+        ("algo-2", "[default5]:loss=1", 8, 13),
+        ("algo-2", "[default5]:loss=1", None, None),
+        ("algo-2", "[Rank 3] Watchdog caught collective operation timeout", None, 3),
+        ("algo-3", "plain", 1, 2),
+        ("algo-3", "plain", 8, None),
+        ("algo-3", "reached [rank3]: in the middle", 8, None),
+    ],
+)
+def test_the_rank_of_a_line(host: str, text: str, processes: int | None, rank: int | None) -> None:
+    assert rank_of(LogLine(0, host, text), processes) == rank
+
+
+def test_all_conditions_hold_together() -> None:
+    lines = [
+        LogLine(10, "algo-1", "[rank0]: loss=1"),
+        LogLine(20, "algo-1", "[rank1]: loss=1"),
+        LogLine(30, "algo-2", "[rank2]: loss=1"),
+        LogLine(40, "algo-1", "[rank1]: saved"),
+    ]
+    chosen = LogFilter(hosts=frozenset({"algo-1"}), rank=1, pattern=compile_pattern("loss="), since=15)
+    assert chosen.keep(lines) == [lines[1]]
+    assert LogFilter().keep(lines) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("10m", NOW - timedelta(minutes=10)),
+        ("7d", NOW - timedelta(days=7)),
+        ("2026-08-20T11:30", datetime(2026, 8, 20, 11, 30, tzinfo=UTC)),
+        ("2026-08-20T11:30+02:00", datetime(2026, 8, 20, 9, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_span_or_a_time_is_understood(text: str, meant: datetime) -> None:
+    assert parse_since(text, NOW) == meant
+
+
+def test_neither_span_nor_time_is_refused() -> None:
+    with pytest.raises(Refusal, match="yesterday"):
+        parse_since("yesterday", NOW)
+
+
+def test_a_broken_regular_expression_is_refused() -> None:
+    with pytest.raises(Refusal, match="not a regular expression"):
+        compile_pattern("loss=(")
+
+
+CHILD_FAILED = (
+    RANKS_TERMINATED.replace("Root Cause", "=" * 60 + "\ntrain.py FAILED\nRoot Cause") + "\n" + "=" * 60
+)
+
+
+def lines(*texts: str, host: str = "algo-1") -> list[LogLine]:
+    return [LogLine(float(number), host, text) for number, text in enumerate("\n".join(texts).split("\n"))]
+
+
+def seen(given: list[LogLine], processes: int | None = 2, world: int | None = 4) -> list[str]:
+    digest = Digest(processes, world)
+    return [line.text for line in [*digest.keep(given), *digest.rest()]]
+
+
+def of_rank(rank: int, text: str) -> str:
+    return "\n".join(f"[rank{rank}]:{line}" for line in text.split("\n"))
+
+
+def test_rank_0_is_shown_and_the_others_are_not() -> None:
+    given = [*lines("[rank0]:step 1", "[rank1]:step 1"), *lines("[rank2]:step 1", host="algo-2")]
+    assert seen(given) == ["[rank0]:step 1"]
+
+
+def test_a_traceback_of_another_rank_is_shown_whole() -> None:
+    failing = of_rank(3, RAISED)
+    given = lines("[rank3]:step 1", failing, "[rank3]:step 2", host="algo-2")
+    assert seen(given) == failing.split("\n")
+
+
+def test_of_a_traceback_that_another_rank_has_printed_the_exception_is_shown() -> None:
+    other = RAISED.replace("KeyError: 'label'", "KeyError: 'image'")
+    first, second = of_rank(1, RAISED), of_rank(3, other)
+    given = [*lines(first), *lines(second, of_rank(2, RAISED), host="algo-2")]
+    assert seen(given) == [*first.split("\n"), "[rank3]:KeyError: 'image'", "[rank2]:KeyError: 'label'"]
+
+
+def test_ranks_that_fail_elsewhere_and_rank_0_are_shown_whole() -> None:
+    elsewhere = of_rank(1, RAISED.replace("line ", "line 7"))
+    given = lines(of_rank(2, RAISED), elsewhere, of_rank(0, RAISED))
+    assert seen(given) == [line.text for line in given]
+
+
+def test_ranks_that_print_their_tracebacks_at_the_same_time_are_told_apart() -> None:
+    rows = zip(of_rank(1, RAISED).split("\n"), of_rank(0, RAISED).split("\n"), strict=True)
+    given = lines(*(line for row in rows for line in row))
+    shown = seen(given)
+    assert [line for line in shown if line.startswith("[rank0]")] == of_rank(0, RAISED).split("\n")
+    assert "[rank1]:KeyError: 'label'" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[rank3]: ValueError: bad learning rate",
+        "[rank3]:torch.OutOfMemoryError",
+        "[rank3]:[E1122 10:00:00 ProcessGroupNCCL.cpp:616] ERROR: watchdog",
+        "slipway: algo-2, host 2 of 2: train.py by torchrun",
+        "FutureWarning: deprecated",
+    ],
+)
+def test_errors_of_every_rank_and_what_slipway_says_of_every_host_are_shown(text: str) -> None:
+    assert seen(lines(text, host="algo-2")) == [text]
+
+
+@pytest.mark.parametrize(
+    "text", ["[rank3]:error=0.25 loss=1", "installing torch", "[rank3]:FutureWarning: x"]
+)
+def test_the_rest_of_other_hosts_is_not(text: str) -> None:
+    assert seen(lines(text, host="algo-2")) == []
+
+
+def test_lines_of_the_first_host_that_nobody_marked_are_shown() -> None:
+    assert seen(lines("installing torch")) == ["installing torch"]
+
+
+@pytest.mark.parametrize("host", ["algo-1", "algo-2"])
+def test_torchruns_report_is_folded_and_what_comes_after_it_is_not(host: str) -> None:
+    after = "slipway: CODE001 rank 3 on algo-2: KeyError: 'label'"
+    assert seen(lines(CHILD_FAILED, after, host=host)) == [after]
+
+
+def test_torchruns_report_is_folded_for_a_single_rank_as_well() -> None:
+    assert seen(lines("step 1", CHILD_FAILED, "done"), 1, 1) == ["step 1", "done"]
+
+
+def test_a_traceback_that_is_not_torchruns_is_shown_though_nobody_marked_it() -> None:
+    assert seen(lines(RAISED, "after", host="algo-1")) == [*RAISED.split("\n"), "after"]
+
+
+def test_a_traceback_that_was_cut_is_shown_at_the_end() -> None:
+    cut = RAISED.split("\n")[:2]
+    assert seen(lines(*cut, host="algo-2")) == cut
+
+
+def test_a_report_without_its_table_hides_nothing_that_comes_after() -> None:
+    text = RANKS_TERMINATED.split("Root Cause")[0].strip()
+    assert seen(lines(text, "step 2")) == ["step 2"]
+
+
+def test_that_others_are_hidden_is_told_once_and_only_then() -> None:
+    told: list[int] = []
+    digest = Digest(2, 4, lambda: told.append(1))
+    digest.keep(lines("[rank0]:step 1"))
+    assert told == []
+    digest.keep(lines("[rank1]:step 1", "[rank1]:step 2"))
+    assert told == [1]
+
+
+def test_a_job_of_one_rank_shows_everything() -> None:
+    assert seen(lines("step 1", "[rank1]:odd"), 1, 1) == ["step 1", "[rank1]:odd"]
+
+
+def test_lines_without_marks_are_judged_by_their_host_where_one_process_runs_on_each() -> None:
+    assert seen([*lines("step 1"), *lines("step 1", "KeyError: 'x'", host="algo-2")], 1, 2) == [
+        "step 1",
+        "KeyError: 'x'",
+    ]
+
+
+def lines_progress(*texts: str, host: str = "algo-1") -> list[LogLine]:
+    return [LogLine(float(number), host, text) for number, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("epoch=3 loss=0.5120 samples/s=4100", {"epoch": 3, "loss": 0.512, "samples/s": 4100}),
+        ("step 12: train_loss: 2.31e-1, 5.5 samples/s", {"step": 12, "loss": 0.231, "samples/s": 5.5}),
+        ("{'loss': 1.25, 'grad_norm': 3.0, 'epoch': 0.5}", {"loss": 1.25, "epoch": 0.5}),
+        (
+            "{'loss': '4.303', 'grad_norm': '2.274', 'learning_rate': '0.0021', 'epoch': '0.2041'}",
+            {"loss": 4.303, "epoch": 0.2041},
+        ),  # Transformers 5 prints texts
+        (" iteration      100/  2000 | lm loss: 6.5E+00 | loss scale: 1.0 |", {"step": 100, "loss": 6.5}),
+        ("Epoch: [1][10/500] Loss 0.70 (0.71)", {"epoch": 1, "step": 10, "loss": 0.7}),
+        ("Epoch 2: 31%|#  | 31/100 [00:02<00:05, train_loss=2.5]", {"epoch": 2, "step": 31, "loss": 2.5}),
+        ("Map: 100%|####| 1000/1000 [00:02<00:00, 500it/s]", {}),
+        ("step 7 val loss 0.5", {"step": 7}),
+        ("step 7 validation loss 0.5 train loss 0.6", {"step": 7, "loss": 0.6}),
+        ("GLOBAL_STEP 5 LOSS=0.7 IMAGES/SEC=12", {"step": 5, "loss": 0.7, "samples/s": 12}),
+        ("Iter 4, 320.5 examples/sec", {"step": 4, "samples/s": 320.5}),
+        ('{"step": 7, "loss": NaN}', {"step": 7}),
+        ("eval_loss=0.3", {}),
+        ("loss_scale=65536", {}),
+        ("saved a checkpoint at the last step", {}),
+        ("12 steps/s", {}),
+    ],
+)  # fmt: skip
+def test_common_ways_to_print_are_read(text: str, values: dict[str, float]) -> None:
+    progress = ProgressReader().read(lines_progress(text))
+    found = {} if progress is None else {n: v for n, v in progress.values.items() if v == v}
+    assert found == values
+
+
+def test_the_jobs_own_definitions_go_first() -> None:
+    reader = ProgressReader({"train:loss": r"objective (\S+)", "accuracy": r"acc=(\S+)"})
+    progress = reader.read(lines_progress("objective 0.25 acc=0.9 loss=7 step=3"))
+    assert progress is not None
+    assert progress.values == {"train:loss": 0.25, "accuracy": 0.9, "step": 3}
+    assert progress.drawn == "train:loss"
+
+
+def test_the_loss_of_a_validation_is_drawn_only_where_there_is_no_other() -> None:
+    held_out, trained = {"validation:loss": r"vl=(\S+)"}, {"train:loss": r"tl=(\S+)"}
+    for definitions, drawn in (
+        ({**held_out, **trained}, "train:loss"),
+        (held_out, "validation:loss"),
+    ):
+        progress = ProgressReader(definitions).read(lines_progress("vl=1 tl=2"))
+        assert progress is not None
+        assert progress.drawn == drawn
+
+
+def test_a_definition_that_python_cannot_read_is_left_out() -> None:
+    assert ProgressReader({"loss": "(?<bad>("}).read(lines_progress("loss=1")) is not None
+
+
+def test_what_every_rank_prints_counts_once() -> None:
+    reader = ProgressReader(processes_per_host=2)
+    reader.read(lines_progress("[rank3]: step=1 loss=9"))
+    progress = reader.read(
+        lines_progress("[rank0]: step=1 loss=1", "[rank3]: step=1 loss=9", "[rank0]: step=2 loss=2")
+    )
+    assert progress is not None
+    assert progress.values["loss"] == 2
+    assert list(progress.curve) == [9, 1, 2]
+
+
+def test_rank_0_takes_over_on_whichever_host_it_is_and_keeps_the_floor() -> None:
+    reader = ProgressReader()
+    reader.read(lines_progress("[rank8]: loss=9", host="algo-2"))
+    reader.read(lines_progress("[rank0]: loss=1", host="algo-3"))
+    assert reader.read(lines_progress("loss=7", "[rank8]: loss=8", host="algo-2")) is None
+    progress = reader.read(lines_progress("[rank0]: loss=2", host="algo-3"))
+    assert progress is not None
+    assert list(progress.curve) == [9, 1, 2]
+
+
+def test_lines_without_metrics_are_no_progress() -> None:
+    assert ProgressReader().read(lines_progress("NCCL INFO Bootstrap", "hello")) is None
+
+
+def test_a_long_training_keeps_a_bounded_curve() -> None:
+    reader = ProgressReader()
+    progress = None
+    for number in range(10_000):
+        progress = reader.read(lines_progress(f"loss={number}"))
+    assert progress is not None
+    assert 256 < len(progress.curve) <= 1024
+    assert list(progress.curve) == sorted(progress.curve)
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "curve"),
+    [
+        ([], 8, ""),
+        ([1, 1, 1], 8, "▁▁▁"),
+        ([0, 1, 2, 3, 4, 5, 6, 7], 8, "▁▂▃▄▅▆▇█"),
+        ([0, 0, 7, 7], 2, "▁█"),
+    ],
+)
+def test_the_curve_goes_from_the_lowest_to_the_highest_block(
+    values: list[float], width: int, curve: str
+) -> None:
+    assert curve_in_blocks(values, width) == curve
+
+
+def test_of_a_line_without_end_the_beginning_is_read() -> None:
+    progress = ProgressReader().read(lines_progress("step 3, samples " + "1" * 1_000_000 + " loss=0.5"))
+    assert progress is not None
+    assert progress.values == {"step": 3}
+
+
+class Job:
+    """A job looked at every half minute."""
+
+    def __init__(self) -> None:
+        self.watch = StallWatch()
+        self.time = 0.0
+        self.changes: list[Stall | Moving] = []
+
+    def goes(
+        self, minutes: float, phase: str = "Training", lines: Sequence[str] = (), stepped: bool = False
+    ) -> None:
+        for _ in range(int(minutes * 2)):
+            self.time += 30
+            self.look(phase, lines, stepped)
+
+    def look(self, phase: str, lines: Sequence[str], stepped: bool) -> None:
+        status = JobStatus("job", JobState.IN_PROGRESS, phase)
+        printed = [LogLine(self.time, "algo-1", text) for text in lines]
+        change = self.watch.look(self.time, status, printed, stepped=stepped)
+        if change is not None:
+            self.changes.append(change)
+
+    @property
+    def codes(self) -> list[str]:
+        return [change.situation.likely[0].code for change in self.changes if isinstance(change, Stall)]
+
+
+def test_silence_before_the_first_step_points_to_initialisation() -> None:
+    job = Job()
+    job.goes(60, "Starting", lines=["waiting"])
+    job.goes(2, lines=["NCCL INFO"])
+    job.goes(14)
+    assert job.codes == []
+    job.goes(2)
+    assert job.codes == ["NCCL007"]
+    stall = job.changes[0]
+    assert isinstance(stall, Stall)
+    assert "launch diagnose job" in stall.remedy
+    assert "launch explain NCCL007" in stall.remedy
+
+
+def test_silence_after_steps_points_to_a_collective() -> None:
+    job = Job()
+    job.goes(5, lines=["loss=1"], stepped=True)
+    job.goes(11)
+    assert job.codes == ["NCCL004"]
+
+
+def test_silence_after_the_word_of_a_checkpoint_points_to_it() -> None:
+    job = Job()
+    job.goes(5, lines=["loss=1"], stepped=True)
+    job.goes(0.5, lines=["saving checkpoint-7 ..."])
+    job.goes(15)
+    assert job.codes == []
+    job.goes(10)
+    assert job.codes == ["CKPT003"]
+
+
+@pytest.mark.parametrize(("phase", "code"), [("Pending", "CAP001"), ("Downloading", "FSX006")])
+def test_a_phase_that_takes_too_long_has_a_cause_of_its_own(phase: str, code: str) -> None:
+    job = Job()
+    job.goes(29, phase)
+    assert job.codes == []
+    job.goes(3, phase)
+    assert job.codes == [code]
+
+
+def test_it_is_told_once_and_taken_back_when_the_job_moves() -> None:
+    job = Job()
+    job.goes(5, lines=["loss=1"], stepped=True)
+    job.goes(60)
+    assert len(job.changes) == 1
+    job.goes(1, lines=["loss=0.9"], stepped=True)
+    job.goes(5)
+    assert [type(change) for change in job.changes] == [Stall, Moving]
+
+
+def test_slow_steps_are_no_stall() -> None:
+    job = Job()
+    for _ in range(4):
+        job.goes(0.5, lines=["loss=1"], stepped=True)
+        job.goes(9)
+    job.goes(30)
+    assert job.changes == []
+    job.goes(30)
+    assert job.codes == ["NCCL004"]
+
+
+def test_lines_that_go_on_without_steps_are_missed_later() -> None:
+    job = Job()
+    job.goes(5, lines=["loss=1"], stepped=True)
+    job.goes(29, lines=["heartbeat"])
+    assert job.changes == []
+    job.goes(3, lines=["heartbeat"])
+    assert job.codes == ["NCCL004"]
+    job.goes(10, lines=["heartbeat"])
+    assert len(job.changes) == 1
+
+
+def test_a_job_whose_lines_tell_no_steps_moves_with_its_lines() -> None:
+    job = Job()
+    job.goes(120, lines=["processing"])
+    job.goes(20)
+    job.goes(1, lines=["processing"])
+    assert [type(change) for change in job.changes] == [Stall, Moving]
+
+
+def test_a_night_in_which_nobody_looked_is_no_silence() -> None:
+    job = Job()
+    job.goes(5, lines=["loss=1"], stepped=True)
+    job.time += 8 * 3600
+    job.goes(5)
+    assert job.changes == []
+
+
+def test_a_job_that_has_ended_does_not_stall() -> None:
+    watch = StallWatch()
+    for minute in range(600):
+        assert (
+            watch.look(minute * 60, JobStatus("job", JobState.COMPLETED, "Completed"), (), stepped=False)
+            is None
+        )

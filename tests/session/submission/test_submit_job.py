@@ -1,0 +1,221 @@
+"""Launches that were cut off, and a run that launches the same job again, from wherever: one job."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.backends.interface import JobState, Progress
+from launcher.backends.sagemaker.backend import SageMakerBackend
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.session.submit_job import Journal, JournalEntry, Start, run_id_of
+from tests.emulator.faults import EXPIRED, inject
+from tests.emulator.sagemaker import TrainingScript
+from tests.session.submission.launches import PlanOf, entries, interrupt, launch, names
+
+
+def test_an_interrupted_launch_goes_on_under_its_name(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    first = plan_of()
+    interrupt(first, seconds_ago=130)
+    told: list[Progress] = []
+    assert launch(backend, plan_of(), told.append) == first.name
+    assert script.requests == [first.request]
+    assert "interrupted 2 minutes ago; it had created nothing yet" in told[0].step
+    assert entries() == []
+
+
+def test_a_launch_of_another_request_is_told_of_the_interrupted_ones_job(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    first = plan_of()
+    launch(backend, first)
+    interrupt(first)
+    told: list[Progress] = []
+    second = plan_of(hyperparameters={"lr": 0.1})
+    assert launch(backend, second, told.append) == second.name
+    assert f"its job {first.name}, of another request, is InProgress" in told[0].step
+
+
+@pytest.mark.parametrize(("minutes", "goes_on"), [(59, True), (61, False)])
+def test_an_interrupted_launch_whose_job_has_ended_is_meant_for_an_hour(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, minutes: int, goes_on: bool
+) -> None:
+    first, second = plan_of(), plan_of()
+    launch(backend, first)
+    for _ in range(5):
+        backend.describe(str(first.name))
+    interrupt(first, seconds_ago=60 * minutes)
+    assert launch(backend, second) == (first.name if goes_on else second.name)
+    assert entries() == []
+
+
+def test_a_launch_that_still_goes_on_is_left_alone(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    going_on, second = plan_of(), plan_of()
+    claim = Journal().record(JournalEntry.of(going_on))
+    assert launch(backend, second) == second.name
+    claim.close()
+
+
+def test_a_refused_look_at_the_interrupted_job_forgets_nothing(
+    backend: SageMakerBackend, script: TrainingScript, clients: dict[str, Any], plan_of: PlanOf
+) -> None:
+    first = plan_of()
+    interrupt(first)
+    inject(clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
+    with pytest.raises(AwsRefusal):
+        launch(backend, plan_of())
+    assert launch(backend, plan_of()) == first.name
+    assert names(script) == [first.name]
+
+
+def test_without_a_place_for_notes_the_launch_says_so_and_goes_on(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    plan_of: PlanOf,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    told: list[Progress] = []
+    plan = plan_of()
+    launch(backend, plan, told.append)
+    assert "no note of this launch can be kept" in told[0].step
+    assert names(script) == [plan.name]
+
+
+def test_a_launch_without_a_home_goes_on_without_its_note(
+    monkeypatch: pytest.MonkeyPatch, backend: SageMakerBackend, plan_of: PlanOf, script: TrainingScript
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    told: list[Progress] = []
+    plan = plan_of()
+    launch(backend, plan, told.append)
+    assert "no note of this launch can be kept (this user has no home folder)" in told[0].step
+    assert names(script) == [plan.name]
+
+
+def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> None:
+    interrupt(plan_of(environment={"MY_SETTING": "planted-value"}))
+    (entry,) = entries()
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
+    assert sorted(json.loads(entry.read_text())) == [
+        "fingerprint", "job", "name", "operation", "queue", "region", "started",
+    ]  # fmt: skip
+    assert "planted" not in entry.read_text()
+
+
+def test_the_journal_survives_what_it_cannot_read(plan_of: PlanOf) -> None:
+    journal, launch = Journal(), JournalEntry.of(plan_of())
+    journal.folder.mkdir(parents=True)
+    (journal.folder / "broken.json").write_text("{")
+    (journal.folder / "other.json").write_text('{"a": 1}')
+    (journal.folder / "folder.json").mkdir()
+    assert list(journal.interrupted(launch)) == []
+
+
+def test_two_homes_with_one_run_id_have_one_job(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    plan_of: PlanOf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Progress] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    first = launch(backend, plan_of(), run_id="nightly-7")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    second = launch(backend, plan_of(), told.append, run_id="nightly-7")
+    assert second == first
+    assert names(script) == [first]
+    assert told[-1].step == f"the run nightly-7 has launched this job already: {first} is InProgress"
+    assert first.startswith("digits-") and len(first) == len(str(plan_of().name))
+
+
+def test_the_name_stands_in_the_prefixes_too(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    name = launch(backend, plan_of(checkpoint={}), run_id="nightly-7")
+    [request] = script.requests
+    assert request["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
+
+
+def test_another_run_and_other_content_are_other_jobs(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    started = [
+        launch(backend, plan_of(), run_id="nightly-7"),
+        launch(backend, plan_of(), run_id="nightly-8"),
+        launch(backend, plan_of(hyperparameters={"lr": 0.1}), run_id="nightly-7"),
+        launch(backend, plan_of()),
+    ]
+    assert len(set(started)) == 4
+    assert names(script) == started
+
+
+def test_a_job_that_ended_is_still_the_runs_and_the_way_to_another_is_said(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    script.failure_reason = "AlgorithmError: out of luck, exit code: 1"
+    name = launch(backend, plan_of(), run_id="nightly-7")
+    while not backend.describe(name).state.is_final:
+        pass
+    begun = Start(backend, "nightly-7").begun(plan_of())
+    assert begun is not None
+    assert (begun.name, begun.state) == (name, JobState.FAILED)
+    assert "another --run-id launches it again" in begun.news
+    assert launch(backend, plan_of(), run_id="nightly-7") == name
+    assert names(script) == [name]
+
+
+def test_a_run_needs_no_note_on_this_machine(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    launch(backend, plan_of(), run_id="nightly-7")
+    assert entries() == []
+
+
+def test_launches_of_one_run_at_the_same_moment_make_one_job(
+    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+) -> None:
+    start = Start(backend, "nightly-7")
+    # Neither has seen the other's job when it sends its own.
+    plans = [start.named(plan_of()), start.named(plan_of())]
+    assert [backend.submit(plan) for plan in plans] == [plans[0].name] * 2
+    assert names(script) == [plans[0].name]
+
+
+GITHUB = {"GITHUB_REPOSITORY": "team/models", "GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "1"}
+
+
+def test_in_ci_the_run_is_its_own_and_stays_it_when_it_is_repeated() -> None:
+    assert run_id_of(None, GITHUB) == "team/models:123"
+    assert run_id_of(None, {**GITHUB, "GITHUB_RUN_ATTEMPT": "2"}) == "team/models:123"
+    assert run_id_of(None, {"CODEBUILD_BUILD_ID": "train:8f1c"}) == "train:8f1c"
+
+
+def test_half_an_identity_is_none() -> None:
+    assert run_id_of(None, {"GITHUB_RUN_ID": "123"}) is None
+    assert run_id_of(None, {**GITHUB, "GITHUB_REPOSITORY": ""}) is None
+    assert run_id_of(None, {}) is None
+
+
+def test_what_is_given_goes_before_the_environment_and_an_empty_one_is_none() -> None:
+    assert run_id_of("mine", GITHUB) == "mine"
+    assert run_id_of("", GITHUB) is None
+
+
+@pytest.mark.parametrize("given", ["two words", "line\nbreak", "x" * 129, "ümlaut"])
+def test_an_id_that_could_not_be_told_from_others_is_refused(given: str) -> None:
+    with pytest.raises(Refusal, match="is not an id of a run"):
+        run_id_of(given, {})

@@ -1,0 +1,153 @@
+"""A job by its name: nothing but its own place stands between a person and a job that costs money."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.aws.clients import Clients
+from launcher.backends.interface import JobState, UnknownJob
+from launcher.cluster.manifest import Cluster, cache_manifest
+from launcher.failure_modes.refusal import AwsRefusal
+from launcher.session.find_jobs import find_job, stop_job
+from tests.cli.test_jobs import NAME, REGION, account, create, stopped
+from tests.emulator.batch import EmulatedQueue
+from tests.emulator.sagemaker import TrainingScript
+
+__all__ = ["account"]
+
+QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
+
+
+class ClientsThatAre(Clients):
+    """The launcher's clients; those of a service answer the operations as `refusing` tells."""
+
+    def __init__(self, refusing: dict[str, str]) -> None:
+        super().__init__()
+        self._refusing = refusing
+
+    def __call__(self, service: str, *arguments: Any, **named: Any) -> Any:
+        client = super().__call__(service, *arguments, **named)
+        for operation, code in self._refusing.items():
+            client.meta.events.register_first(f"before-call.*.{operation}", _refusal(operation, code))
+        return client
+
+
+def _refusal(operation: str, code: str) -> Callable[..., None]:
+    def refuse(**_: Any) -> None:
+        error = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+        raise ClientError(error, operation)
+
+    return refuse
+
+
+@pytest.fixture
+def known_queue(account: TrainingScript, manifest: dict[str, Any]) -> None:
+    cache_manifest(Cluster.model_validate({**manifest, "queue_arn": QUEUE}))
+
+
+BROKEN_QUEUES = ["ClientException", "AccessDeniedException", "ServerException"]
+
+
+@pytest.mark.parametrize("code", BROKEN_QUEUES)
+def test_a_queue_that_is_gone_or_denied_does_not_keep_a_job_from_being_stopped(
+    account: TrainingScript, known_queue: None, tmp_path: Path, code: str
+) -> None:
+    answer = stop_job(NAME, ClientsThatAre({"ListServiceJobs": code}), REGION, tmp_path)
+    assert (answer.asked, answer.state) == (True, JobState.IN_PROGRESS)
+    assert stopped(account)
+
+
+def test_a_job_that_may_not_be_looked_at_is_stopped_all_the_same(
+    account: TrainingScript, tmp_path: Path
+) -> None:
+    clients = ClientsThatAre({"DescribeTrainingJob": "AccessDeniedException"})
+    answer = stop_job(NAME, clients, REGION, tmp_path)
+    assert (answer.asked, answer.state) == (True, None)
+    assert stopped(account)
+
+
+def test_a_queue_that_does_not_answer_is_what_is_told_of_a_job_that_only_it_may_have(
+    account: TrainingScript, known_queue: None, tmp_path: Path
+) -> None:
+    with pytest.raises(AwsRefusal, match="The queue of the cluster dev could not be asked"):
+        stop_job("waiting-1", ClientsThatAre({"ListServiceJobs": "ServerException"}), REGION, tmp_path)
+
+
+def test_what_refuses_to_stop_a_job_is_what_is_told(account: TrainingScript, tmp_path: Path) -> None:
+    clients = ClientsThatAre(
+        {"DescribeTrainingJob": "AccessDeniedException", "StopTrainingJob": "AccessDeniedException"}
+    )
+    with pytest.raises(AwsRefusal, match="refused to stop the training job"):
+        stop_job(NAME, clients, REGION, tmp_path)
+
+
+def test_a_job_that_nobody_is_seen_to_have_is_told_with_the_queue_that_could_not_be_asked(
+    account: TrainingScript, known_queue: None, tmp_path: Path
+) -> None:
+    clients = ClientsThatAre({"ListServiceJobs": "AccessDeniedException"})
+    with pytest.raises(AwsRefusal, match="The queue of the cluster dev could not be asked") as refused:
+        find_job("nothing-of-the-kind", clients, REGION, tmp_path)
+    assert "there is no training job nothing-of-the-kind" in refused.value.message
+    assert refused.value.exit_code == 3
+
+
+def test_a_name_that_no_place_has_is_unknown(queued: EmulatedQueue, tmp_path: Path) -> None:
+    with pytest.raises(UnknownJob, match="there is no training job nothing-of-the-kind"):
+        find_job("nothing-of-the-kind", QueuedClients(queued, {}), REGION, tmp_path)
+
+
+class QueuedClients(ClientsThatAre):
+    """And a queue that answers."""
+
+    def __init__(self, queue: EmulatedQueue, refusing: dict[str, str]) -> None:
+        super().__init__(refusing)
+        self._queue = queue
+
+    def __call__(self, service: str, *arguments: Any, **named: Any) -> Any:
+        client = super().__call__(service, *arguments, **named)
+        return self._queue.attach(client) if service == "batch" else client
+
+
+@pytest.fixture
+def queued(account: TrainingScript, known_queue: None) -> Iterator[EmulatedQueue]:
+    queue = EmulatedQueue(QUEUE, boto3.client("sagemaker", region_name=REGION), room=False)
+    batch = queue.attach(boto3.client("batch", region_name=REGION))
+    batch.submit_service_job(
+        jobName="waiting-1",
+        jobQueue=QUEUE,
+        serviceJobType="SAGEMAKER_TRAINING",
+        serviceRequestPayload=json.dumps({"TrainingJobName": "waiting-1"}),
+        clientToken="waiting-1",
+    )
+    yield queue
+
+
+@pytest.mark.parametrize("refusing", [{}, {"DescribeTrainingJob": "AccessDeniedException"}])
+def test_a_queued_job_is_stopped_whatever_sagemaker_says(
+    queued: EmulatedQueue, tmp_path: Path, refusing: dict[str, str]
+) -> None:
+    answer = stop_job("waiting-1", QueuedClients(queued, refusing), REGION, tmp_path)
+    assert answer.asked
+    [job] = queued.jobs.values()
+    assert job["isTerminated"]
+
+
+def test_a_queued_job_is_found_without_a_region_in_its_own(queued: EmulatedQueue, tmp_path: Path) -> None:
+    found = find_job("waiting-1", QueuedClients(queued, {}), None, tmp_path)
+    assert found.backend.name == "queue"
+
+
+def test_sagemaker_is_asked_before_any_queue(
+    account: TrainingScript, known_queue: None, tmp_path: Path
+) -> None:
+    found = find_job(NAME, ClientsThatAre({"ListServiceJobs": "ServerException"}), REGION, tmp_path)
+    assert found.backend.name == "sagemaker"
+    create(TrainingJobName="other-1")
+    assert find_job("other-1", Clients(), REGION, tmp_path).name == "other-1"

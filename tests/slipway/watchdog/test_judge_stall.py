@@ -1,0 +1,193 @@
+"""Who stalls a job, judged by what was seen of its ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipway.watchdog.judge_stall import (
+    StallVerdict,
+    ends_job,
+    judge_stall,
+    verdict_from_json,
+    verdict_to_json,
+)
+from slipway.watchdog.rank_views import GONE, RankView, UserLine
+from tests.slipway.watchdog.ranks_seen import BEHIND, IN_STEP, TRAIN, operation, seen, waiting
+
+
+def judged(*views: RankView) -> StallVerdict:
+    verdict = judge_stall(views, {"train.py": TRAIN}.get)
+    assert verdict is not None
+    return verdict
+
+
+def test_who_has_not_entered_what_the_others_wait_in_is_named_with_its_place() -> None:
+    verdict = judged(waiting(0), waiting(1), seen(2), waiting(3))
+    assert verdict.text == (
+        "NCCL004 rank 2 on algo-2 has not entered all_reduce #36 [4160] (train.py:6), in which ranks 0, 1, 3 "
+        "wait; it is at train.py:2, process state S"
+    )
+    assert (verdict.code, verdict.ranks, verdict.certain, verdict.timeout) == ("NCCL004", (2,), False, 600.0)
+
+
+@pytest.mark.parametrize("state", ["T", GONE])
+def test_who_is_stopped_or_gone_will_not_come(state: str) -> None:
+    silent = seen(2, state=state, answered=False, recorded=False, last={}, lines=(), groups={})
+    assert judged(waiting(0), waiting(1), silent, waiting(3)).certain
+
+
+def test_as_long_as_another_rank_works_too_nothing_is_certain() -> None:
+    stopped = seen(2, state="T", answered=False, recorded=False, last={}, lines=(), groups={})
+    verdict = judged(waiting(0), seen(1, state="R"), stopped, waiting(3))
+    assert (verdict.ranks, verdict.certain) == ((1, 2), False)
+
+
+def test_who_gives_no_answer_is_named_as_such() -> None:
+    silent = seen(2, answered=False, recorded=False, last={}, lines=(UserLine("train.py", 3, "train"),))
+    text = judged(waiting(0), waiting(1), silent, waiting(3)).text
+    assert text.endswith("it is at train.py:3, process state S, and gives no answer itself")
+
+
+def test_another_collective_under_the_same_number_is_a_mismatch() -> None:
+    odd = waiting(2, operation(name="broadcast", sizes="[3]", waits=False), operation(37))
+    verdict = judged(waiting(0), waiting(1), odd, waiting(3))
+    assert verdict.text == (
+        "NCCL004 rank 2 on algo-2 called broadcast #36 [3] (train.py:6), where ranks 0, 1, 3 called "
+        "all_reduce #36 [4160] (train.py:6)"
+    )
+    assert verdict.certain
+
+
+def test_another_size_of_the_same_collective_is_one_too() -> None:
+    assert judged(waiting(0), waiting(1), waiting(2, operation(sizes="[9]"))).ranks == (2,)
+
+
+def test_sizes_that_may_differ_between_ranks_are_none() -> None:
+    views = [waiting(rank, operation(name="all_gather", sizes=f"[{rank}]"), world=2) for rank in range(2)]
+    assert "all have entered" in judged(*views).text
+
+
+def test_who_waits_in_another_collective_behind_the_loop_has_left_it() -> None:
+    odd = waiting(2, operation(name="barrier", sizes="", lines=BEHIND))
+    verdict = judged(waiting(0), waiting(1), odd, waiting(3))
+    assert (verdict.code, verdict.ranks, verdict.certain) == ("DATA001", (2,), True)
+    assert verdict.text.endswith(
+        "called barrier #36 (train.py:9), where ranks 0, 1, 3 called all_reduce #36 [4160] (train.py:6): it "
+        "has left the loop at train.py:2, in which the others still are"
+    )
+
+
+def test_of_two_ranks_the_one_behind_the_loop_is_the_odd_one() -> None:
+    barrier = operation(name="barrier", sizes="", lines=BEHIND)
+    assert judged(waiting(0, barrier, world=2), waiting(1, world=2)).ranks == (0,)
+
+
+def test_who_works_behind_the_loop_may_come_back() -> None:
+    verdict = judged(waiting(0), waiting(1), seen(2, lines=BEHIND), waiting(3))
+    assert (verdict.code, verdict.certain) == ("DATA001", False)
+    assert verdict.text.endswith("behind the loop at train.py:2, in which the others still are")
+
+
+def test_whose_script_has_ended_does_not() -> None:
+    verdict = judged(waiting(0), waiting(1), seen(2, ended=True, lines=()), waiting(3))
+    assert (verdict.code, verdict.certain) == ("DATA001", True)
+
+
+def test_a_collective_of_saving_that_one_rank_alone_called_is_named_so() -> None:
+    saving = operation(name="all_gather", lines=(UserLine("train.py", 10, "<module>"),), saving=True)
+    verdict = judged(waiting(0, saving), waiting(1), waiting(2), waiting(3))
+    assert (verdict.code, verdict.ranks, verdict.certain) == ("CKPT003", (0,), True)
+    assert verdict.text.endswith("saving needs ranks 1, 2, 3 as well")
+
+
+def test_of_a_chain_the_last_is_named_and_not_the_links() -> None:
+    in_pair = operation(5, group="1")
+    link = waiting(1, in_pair, groups={"0": (0, 1, 2, 3), "1": (1, 2)})
+    verdict = judged(waiting(0), link, seen(2, groups={"0": (0, 1, 2, 3), "1": (1, 2)}), waiting(3))
+    assert verdict.ranks == (2,)
+
+
+def test_the_ranks_of_a_group_that_waits_are_told() -> None:
+    in_pair = operation(5, group="1")
+    groups = {"0": (0, 1, 2, 3), "1": (1, 2)}
+    verdict = judged(seen(0), waiting(1, in_pair, groups=groups), seen(2, groups=groups), seen(3))
+    assert verdict.ranks == (2,)
+    assert "all_reduce #5 [4160] of the group of ranks 1, 2 (train.py:6)" in verdict.text
+
+
+def test_ranks_that_wait_for_each_other_in_two_groups_are_a_ring() -> None:
+    groups = {"1": (0, 1), "2": (0, 1)}
+    one = waiting(0, operation(1, group="1"), world=2, groups=groups)
+    other = waiting(1, operation(1, group="2"), world=2, groups=groups)
+    verdict = judged(one, other)
+    assert verdict.certain
+    assert verdict.text.endswith("they wait there for those that wait for them")
+
+
+def test_a_receive_waits_for_its_sender() -> None:
+    receive = operation(4, name="recv 1<-0", group="0 (p2p)", peer=0, sizes="[2]")
+    sender = seen(0, world=2)
+    assert judged(sender, waiting(1, receive, world=2)).ranks == (0,)
+
+
+def test_where_all_have_entered_nobody_is_blamed() -> None:
+    verdict = judged(*(waiting(rank) for rank in range(4)))
+    assert (verdict.ranks, verdict.certain) == ((), False)
+    assert "all have entered all_reduce #36 [4160]" in verdict.text
+
+
+def test_where_nobody_waits_nothing_is_said() -> None:
+    assert judge_stall([seen(rank) for rank in range(4)]) is None
+    assert judge_stall([seen(0, world=1, recorded=False, last={})]) is None
+
+
+def test_without_a_recorder_the_stacks_tell_and_it_is_said() -> None:
+    views = [
+        seen(rank, recorded=False, last={}, waits_by_stack=rank != 2, lines=IN_STEP[: 3 if rank != 2 else 2])
+        for rank in range(4)
+    ]
+    verdict = judged(*views)
+    assert (verdict.ranks, verdict.certain) == ((2,), False)
+    assert verdict.text == (
+        "NCCL004 rank 2 on algo-2 does not wait for others as ranks 0, 1, 3 wait at train.py:6; it is at "
+        "train.py:3, process state S (by steps and stacks alone: there is no flight recorder's account)"
+    )
+
+
+def test_of_many_ranks_a_few_are_described() -> None:
+    views = [waiting(rank, world=64) if rank % 2 else seen(rank, world=64) for rank in range(64)]
+    verdict = judged(*views)
+    assert len(verdict.text) < 900
+    assert verdict.ranks == tuple(range(0, 64, 2))
+    assert "of 29 more see the kept dumps" in verdict.text
+
+
+def test_the_report_ends_with_the_lines_of_the_first_that_is_named() -> None:
+    assert judged(waiting(0), waiting(1), seen(2), waiting(3)).report.splitlines()[1:] == [
+        '  File "train.py", line 8, in <module>',
+        '  File "train.py", line 2, in train',
+    ]
+
+
+def verdict(rank: int, *, certain: bool = True, timeout: float | None = None) -> StallVerdict:
+    return StallVerdict("NCCL004", (rank,), "NCCL004 ...", certain, timeout, (UserLine("a.py", 1, "f"),))
+
+
+def test_what_is_certain_ends_the_job_once_a_second_look_says_the_same() -> None:
+    assert not ends_job(verdict(2), None, 0, 600)
+    assert not ends_job(verdict(2), verdict(1), 0, 600)
+    assert not ends_job(None, verdict(2), 0, 600)
+    assert ends_job(verdict(2), verdict(2), 0, 600)
+
+
+def test_what_may_pass_ends_it_when_the_groups_own_timeout_would() -> None:
+    known, unknown = verdict(2, certain=False, timeout=1800), verdict(2, certain=False)
+    assert not ends_job(known, known, 1799, 600)
+    assert ends_job(known, known, 1800, 600)
+    assert not ends_job(unknown, unknown, 599, 600)
+    assert ends_job(unknown, unknown, 600, 600)
+
+
+def test_a_verdict_travels_as_json() -> None:
+    assert verdict_from_json(verdict_to_json(verdict(2))) == verdict(2)
+    assert verdict_from_json(verdict_to_json(None)) is None

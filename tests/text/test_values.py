@@ -1,0 +1,226 @@
+"""Seconds as they are shown."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.diagnosis.logs.lines import redacted
+from launcher.jobs.values import parse_duration
+from launcher.text.values import (
+    CREDENTIAL_FORMS,
+    HIDDEN,
+    LONGEST_WORD,
+    credential_in,
+    duration_in_words,
+    elapsed_time,
+    exact_duration,
+    gibibytes,
+    gigabytes,
+    nearest,
+    ranks_text,
+    size_in_words,
+    split_uri,
+    without_controls,
+    without_secrets,
+)
+from slipway.watchdog import judge_stall
+
+DAY = 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0s"), (90, "1m30s"), (1800, "30m"), (5400, "1h30m"), (DAY, "24h"), (28 * DAY, "672h")],
+)
+def test_a_span_reads_like_in_the_job_file(seconds: int, words: str) -> None:
+    assert exact_duration(seconds) == words
+
+
+@given(st.integers(min_value=0, max_value=10**7))
+def test_the_job_file_reads_an_exact_duration_back(seconds: int) -> None:
+    assert parse_duration(exact_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.4, "0s"),
+        (59.9, "59s"),
+        (60, "1m00s"),
+        (187, "3m07s"),
+        (3600, "1h00m"),
+        (7530, "2h05m"),
+        (DAY, "24h00m"),
+    ],
+)
+def test_what_has_passed_is_shown_to_two_units(seconds: float, words: str) -> None:
+    assert elapsed_time(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "less than a minute"),
+        (59, "less than a minute"),
+        (61, "1 minute"),
+        (119, "1 minute"),
+        (120, "2 minutes"),
+        (7199, "119 minutes"),
+        (7200, "2 hours"),
+        (3 * DAY, "72 hours"),
+    ],
+)
+def test_a_sentence_has_the_duration_rounded_down(seconds: float, words: str) -> None:
+    assert duration_in_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (0, "0 B"),
+        (512, "512 B"),
+        (999, "999 B"),
+        (999_400, "999 kB"),
+        (999_600, "1 MB"),
+        (3_400_000, "3.4 MB"),
+        (12e9, "12 GB"),
+        (1e15, "1 PB"),
+        (1.5e18, "1,500 PB"),
+    ],
+)
+def test_a_size_is_shown_in_the_unit_that_fits_it(size: float, words: str) -> None:
+    assert size_in_words(size) == words
+
+
+def test_what_is_compared_with_a_disk_is_in_the_units_of_disks() -> None:
+    assert gigabytes(10_000 * 1000**3) == "10,000 GB"
+    assert gigabytes(501 * 1000**3) == "501 GB"
+
+
+def test_memory_is_in_the_units_of_memory() -> None:
+    assert gibibytes(40 * 2**30) == "40.0 GiB"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        ([2], "rank 2"),
+        ([3, 0, 1], "ranks 0, 1, 3"),
+        ([*range(7), *range(8, 64)], "ranks 0-6, 8-63"),
+        (range(0, 64, 2), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 24 more stretches"),
+        ([5, 5], "rank 5"),
+    ],
+)
+def test_ranks_are_named_or_drawn_together(ranks: list[int], words: str) -> None:
+    assert ranks_text(ranks) == words
+
+
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_the_container_and_the_launcher_say_it_alike(ranks: set[int]) -> None:
+    assert judge_stall.ranks_text(sorted(ranks, reverse=True)) == ranks_text(sorted(ranks, reverse=True))
+
+
+@pytest.mark.parametrize(
+    ("uri", "parts"),
+    [
+        ("s3://data/train/1", ("data", "train/1")),
+        ("s3://data/", ("data", "")),
+        ("s3://data", ("data", "")),
+    ],
+)
+def test_a_uri_is_a_bucket_and_a_key(uri: str, parts: tuple[str, str]) -> None:
+    assert split_uri(uri) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]52;c;ZXZpbA==\x07", ""),
+        ("\x9d52;c;ZXZpbA==\x9c", "\\u009d52;c;ZXZpbA==\\u009c"),
+        ("\x9b2J", "\\u009b2J"),
+        ("access = \u202enimda", "access = \\u202enimda"),
+        ("\u2066a\u2069", "\\u2066a\\u2069"),
+        ("10%\r20%\x08\x00", "10%20%"),
+        ("a\tb\n", "a\tb\n"),
+        ("Grüße, 日本語 · ×", "Grüße, 日本語 · ×"),
+    ],
+)
+def test_colours_go_and_what_would_act_unseen_is_written_out(text: str, shown: str) -> None:
+    assert without_controls(text) == shown
+
+
+@given(st.text())
+def test_nothing_that_acts_is_left(text: str) -> None:
+    left = without_controls(text)
+    assert not any((ord(each) < 0x20 and each not in "\t\n") or 0x7F <= ord(each) < 0xA0 for each in left)
+    assert not set(left) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+    assert without_controls(left) == left
+
+
+@given(st.text())
+def test_json_keeps_its_value(text: str) -> None:
+    assert json.loads(without_controls(json.dumps({text: [text]}, ensure_ascii=False))) == {text: [text]}
+
+
+TYPES = ["ml.p4d.24xlarge", "ml.p4de.24xlarge", "ml.p5.48xlarge"]
+
+
+def test_the_likest_come_first_and_no_more_than_asked_for() -> None:
+    assert nearest("ml.p4d.24xlrge", TYPES) == ["ml.p4d.24xlarge"]
+    assert nearest("ml.p4d.24xlrge", TYPES, most=2) == ["ml.p4d.24xlarge", "ml.p4de.24xlarge"]
+
+
+def test_what_is_like_nothing_has_no_nearest() -> None:
+    assert nearest("banana", TYPES) == []
+
+
+def test_a_word_too_long_for_a_slip_is_not_compared() -> None:
+    near = "x" * LONGEST_WORD
+    assert nearest(near, [near]) == [near]
+    assert nearest(f"{near}x", [near]) == []
+
+
+LETTERS = "abcdefghijklmnopqrst"
+
+CREDENTIALS = {
+    "an AWS access key id": "AKIA" + "IOSFODNN7EXAMPLE",
+    "a private key": "-----BEGIN OPENSSH PRIVATE KEY-----" + LETTERS,
+    "a GitHub token": "ghp_" + LETTERS,
+    "a GitLab token": "glpat-" + LETTERS,
+    "a Hugging Face token": "hf_" + LETTERS,
+    "a Slack token": "xoxe-" + LETTERS,
+    "an API key": "nvapi-" + LETTERS,
+    "a JSON web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc",
+    "a password in a URL": "postgres://me:" + LETTERS + "@db/x",
+    "an AWS secret": "aws_secret_access_key: wJalrXUtnFEMI" + LETTERS,
+}
+
+
+def test_every_form_has_an_example_here() -> None:
+    assert [what for what, _ in CREDENTIAL_FORMS] == list(CREDENTIALS)
+
+
+@pytest.mark.parametrize("what", CREDENTIALS)
+def test_a_credential_is_known_by_its_form_and_hidden(what: str) -> None:
+    text = f"value {CREDENTIALS[what]}"
+    assert credential_in(text) == what
+    (form,) = (form for name, form in CREDENTIAL_FORMS if name == what)
+    found = form.search(text)
+    assert found is not None
+    assert found["value"] not in redacted(text)
+    assert HIDDEN in redacted(text)
+
+
+def test_what_only_begins_like_a_credential_is_none() -> None:
+    for text in ("hf_hub_download", "sk-learn", "ghp_", "AKIA", "https://host:8080/x", "eyJ.a.b"):
+        assert credential_in(text) is None
+
+
+def test_what_stands_around_a_secret_stays() -> None:
+    assert without_secrets("a b=c d", re.compile("b=(?P<value>c)")) == f"a b={HIDDEN} d"
