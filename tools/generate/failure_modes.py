@@ -3,8 +3,9 @@
     python -m tools.generate.failure_modes           write catalogue.json, table.json and the package's stub
     python -m tools.generate.failure_modes --check   exit 1 when one of them is not current
 
-docs/developing.md shows how a family is written. An error names the file and the key. Modes and log rows
-become two files, since most commands need no rows; what lines are searched for (`literal`) is found here.
+docs/contributing/developing.md shows how a family is written. An error names the file and the key. Modes and
+log rows become two files, since most commands need no rows; what lines are searched for (`literal`) is found
+here.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def test_the_literal_is_what_pattern_and_near_miss_have_in_common() -> None:
 
 
 def test_the_page_for_developers_shows_a_mode_as_it_stands_there() -> None:
-    page = (ROOT / "docs" / "developing.md").read_text("utf-8")
+    page = (ROOT / "docs" / "contributing" / "developing.md").read_text("utf-8")
     shown = re.findall(r"```toml\n(\[.*?)```", page, re.DOTALL)
     assert len(shown) == 1
     assert shown[0] in (FOLDER / "training_script.toml").read_text("utf-8")
