@@ -272,12 +272,12 @@ def _about_texts() -> Iterator[Call]:
     for command in commands:
         yield (*command.split(), "--help")
     yield from (("schema",), ("--version",), ("explain", "--all"), ("explain", "--all", "--output", "json"))
-    coverage = (ROOT / "docs" / "failure-modes.md").read_text("utf-8")
+    coverage = (ROOT / "docs" / "reference" / "failure-modes" / "README.md").read_text("utf-8")
     for code in sorted(set(re.findall(r"\b[A-Z][A-Z0-9]+\d{3}\b", coverage))):
         yield ("explain", code)
     for line in SLIPS.splitlines():
         yield tuple(shlex.split(line))
-    page = (ROOT / "docs" / "seeds.md").read_text("utf-8")
+    page = (ROOT / "docs" / "contributing" / "seeds.md").read_text("utf-8")
     for line in dict.fromkeys(re.findall(r"`launch ([^`]+)` →", page)):
         yield tuple(shlex.split(line))
     yield from (("@public", "launcher"), ("@public", "slipway"))
