@@ -8,15 +8,15 @@ where it may be called from where nobody sees, nothing is known of them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.index import (
     Binding,
     BindingKind,
     FunctionNode,
+    ProgramFiles,
     Scope,
     default_of,
     dotted_name,
@@ -33,6 +33,7 @@ from launcher.program.index import (
 from launcher.program.values import (
     UNKNOWN,
     Defined,
+    Environment,
     External,
     Instance,
     Made,
@@ -42,10 +43,6 @@ from launcher.program.values import (
     Value,
     joined,
 )
-
-if TYPE_CHECKING:
-    from launcher.program.evaluate import Environment, Evaluation
-    from launcher.program.program import Program
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -183,10 +180,10 @@ class CallSite:
 class CallGraph:
     """The calls of one program, from the side of who is called."""
 
-    def __init__(self, program: Program, evaluation: Evaluation) -> None:
-        """Nothing is looked for before somebody asks."""
-        self.program = program
-        self.evaluation = evaluation
+    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is."""
+        self.files = files
+        self.value = value
         self._found: dict[ast.AST, list[CallSite] | None] = {}
 
     def of(self, function: FunctionNode) -> list[CallSite] | None:
@@ -207,7 +204,7 @@ class CallGraph:
         """What is handed to init_process_group as `rank`, as written: `args.rank`."""
         given = (
             dotted_name(keyword.value)
-            for file in self.program.mentioning("init_process_group")
+            for file in self.files.mentioning("init_process_group")
             for call in file.calls_of.get("init_process_group", ())
             for keyword in call.keywords
             if keyword.arg == "rank"
@@ -231,17 +228,17 @@ class CallGraph:
         self, name: str, wanted: ast.AST, function: FunctionNode, bound: bool
     ) -> Iterator[CallSite | None]:
         """What every use of a function's or class's name says; from other modules also as an attribute."""
-        for file in self.program.mentioning(name):
+        for file in self.files.mentioning(name):
             for alias in {name, *file.imported_as.get(name, ())}:
                 for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
-                    value = self.evaluation.value(use)
+                    value = self.value(use)
                     if isinstance(value, Defined) and value.node is wanted:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
-        for file in self.program.mentioning(name):
+        for file in self.files.mentioning(name):
             for use in file.attributes.get(name, ()):
-                value = self.evaluation.value(use)
+                value = self.value(use)
                 if isinstance(value, Defined):
                     if value.node is function:
                         yield from self._use(use, function, bound=value.owner is not None)
@@ -262,7 +259,7 @@ class CallGraph:
         if not isinstance(call, ast.Call):
             yield None
             return
-        called = self.evaluation.value(call.func)
+        called = self.value(call.func)
         if isinstance(called, External):
             yield self._started(called.name, call, function)
         elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
@@ -366,9 +363,13 @@ def _elements(node: ast.expr | None) -> list[ast.expr | None]:
 class ParameterEvaluator:
     """The parameters of one program's functions."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
-        """Nothing is evaluated before somebody asks."""
-        self.evaluation = evaluation
+    def __init__(
+        self, callers: CallGraph, value: Callable[[ast.expr], Value], being_evaluated: set[ast.AST]
+    ) -> None:
+        """Nothing is evaluated before somebody asks; `being_evaluated` is what others are finding out."""
+        self.callers = callers
+        self.value_of = value
+        self.being_evaluated = being_evaluated
         self._known: dict[ast.AST, Value] = {}
 
     def value(self, parameter: ast.AST, environment: Environment | None) -> Value:
@@ -378,13 +379,13 @@ class ParameterEvaluator:
         known = self._known.get(parameter)
         if known is not None:
             return known
-        if parameter in self.evaluation.open:
+        if parameter in self.being_evaluated:
             return Nothing.ITSELF
-        self.evaluation.open.add(parameter)
+        self.being_evaluated.add(parameter)
         try:
             found = self._of_every_call(parameter)
         finally:
-            self.evaluation.open.discard(parameter)
+            self.being_evaluated.discard(parameter)
         if found is not Nothing.ITSELF:
             self._known[parameter] = found
         return found
@@ -400,7 +401,7 @@ class ParameterEvaluator:
             positional = positional_of(function)
             if positional and positional[0] is parameter:
                 return Defined(owner) if is_class_method(function) else Made(owner)
-        calls = self.evaluation.callers.of(function)
+        calls = self.callers.of(function)
         if calls is None or not calls:
             return declared
         found = joined(
@@ -418,7 +419,7 @@ class ParameterEvaluator:
         if given is None:
             function = function_of_parameter(parameter)
             given = None if function is None else default_of(function, parameter.arg)
-        return UNKNOWN if given is None else self.evaluation.value(given)
+        return UNKNOWN if given is None else self.value_of(given)
 
     def _annotated(self, parameter: ast.arg) -> Value:
         """An object of the class that the parameter's annotation names."""
@@ -427,7 +428,7 @@ class ParameterEvaluator:
             annotation = annotation.left
         if not isinstance(annotation, ast.Name | ast.Attribute):
             return UNKNOWN
-        named = self.evaluation.value(annotation)
+        named = self.value_of(annotation)
         if isinstance(named, Defined) and isinstance(named.node, ast.ClassDef):
             return Made(named.node)
         if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():

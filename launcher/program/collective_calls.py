@@ -9,10 +9,9 @@ keyword only, or where there is none. Beside each library stands which version o
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.guards import Guard
@@ -29,11 +28,13 @@ from launcher.program.index import (
     statement_of,
     with_enclosing_statements,
 )
+from launcher.program.program import Program
 from launcher.program.values import (
     FSDP,
     FULLY_SHARD,
     Constant,
     Defined,
+    Environment,
     External,
     Instance,
     Made,
@@ -44,12 +45,6 @@ from launcher.program.values import (
     alternatives,
     canonical_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from launcher.program.evaluate import Environment
-    from launcher.program.program import Program
 
 _ASSIGNMENTS_TO_MODEL = 3
 """So many assignments lead at most from a loss to the model: `out = model(x)`, `loss = f(out)`."""

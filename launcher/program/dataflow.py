@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from launcher.program.index import (
     SCOPE,
@@ -27,10 +26,8 @@ from launcher.program.index import (
     parent_of,
     positional_of,
 )
+from launcher.program.program import Program
 from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives
-
-if TYPE_CHECKING:
-    from launcher.program.program import Program
 
 
 def has_star_arguments(call: ast.Call) -> bool:

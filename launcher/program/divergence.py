@@ -12,16 +12,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
-from launcher.program.guards import Guard, Truth, is_in_body, negate
+from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import FunctionNode, ancestors, file_of, last_name, parent_of
-from launcher.program.values import Defined, RankKind
-
-if TYPE_CHECKING:
-    from launcher.program.evaluate import Environment
-    from launcher.program.program import Program
+from launcher.program.program import Program
+from launcher.program.values import Defined, Environment, RankKind
 
 _DEEPEST_FUNCTION = 12
 """So many functions within functions are followed."""
@@ -64,7 +60,11 @@ class FunctionSummaries:
             return FunctionSummary()
         follow = FunctionWalk(self, environment)
         block = follow.block(function.body, 0)
-        guard = None if isinstance(function, ast.Module) else self.program.guards.of_decorators(function)
+        guard = (
+            None
+            if isinstance(function, ast.Module)
+            else self.program.analysis(Guards).of_decorators(function)
+        )
         if guard is not None:
             parted = [Divergence(run, guard) for run in block.must if run.concerns(guard)]
             return FunctionSummary((), (), (*parted, *_without_counterparts(follow.parted, block.may)))
@@ -90,7 +90,7 @@ class FunctionSummaries:
             return False
         for use in file_of(function).names.get(function.name, ()):
             call = parent_of(use)
-            if isinstance(call, ast.Call) and use in call.args and self.program.guards.around(call):
+            if isinstance(call, ast.Call) and use in call.args and self.program.analysis(Guards).around(call):
                 called, value = self.program.value(call.func), self.program.value(use)
                 mine = isinstance(value, Defined) and value.node is function
                 if mine and not isinstance(called, Defined):
@@ -133,14 +133,14 @@ def _is_counterpart(one: Divergence, other: Divergence) -> bool:
     return one.leaves is None and one.run.does == other.run.does and one.guard.complements(other.guard)
 
 
-def collectives_run_by(statements: Iterable[ast.stmt], summaries: FunctionSummaries) -> list[CollectiveRun]:
+def collectives_run_by(program: Program, statements: Iterable[ast.stmt]) -> list[CollectiveRun]:
     """What ranks that come to these statements wait in, whatever stands around them."""
-    return FunctionWalk(summaries, None).block(list(statements), 0).certain
+    return FunctionWalk(program.analysis(FunctionSummaries), None).block(list(statements), 0).certain
 
 
-def may_run_collectives(statements: Iterable[ast.stmt], summaries: FunctionSummaries) -> bool:
+def may_run_collectives(program: Program, statements: Iterable[ast.stmt]) -> bool:
     """Whether ranks that come to these statements may run a collective in them."""
-    return bool(FunctionWalk(summaries, None).block(list(statements), 0).everything)
+    return bool(FunctionWalk(program.analysis(FunctionSummaries), None).block(list(statements), 0).everything)
 
 
 _DEEPEST_BLOCK = 60
@@ -153,7 +153,7 @@ class FunctionWalk:
     def __init__(self, summaries: FunctionSummaries, environment: Environment | None) -> None:
         """Nothing is followed yet."""
         self.summaries = summaries
-        self.guards = summaries.program.guards
+        self.guards = summaries.program.analysis(Guards)
         self.environment = environment
         self.parted: list[Divergence] = []
         self._among: list[Guard] = []

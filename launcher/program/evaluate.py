@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.bindings import CallGraph, ParameterEvaluator, bind_arguments, reaching_definitions
 from launcher.program.index import (
     Binding,
     BindingKind,
+    FileIndex,
     FunctionNode,
+    ProgramFiles,
     Scope,
     ancestors,
     default_of,
@@ -43,6 +44,7 @@ from launcher.program.values import (
     Constant,
     Defined,
     Either,
+    Environment,
     External,
     Instance,
     Made,
@@ -59,13 +61,6 @@ from launcher.program.values import (
     rank_named,
 )
 
-if TYPE_CHECKING:
-    from launcher.program.index import FileIndex
-    from launcher.program.program import Program
-
-Environment = Mapping[ast.AST, Value]
-"""What parameters are in one call, by the nodes of the parameters."""
-
 _DEEPEST_EXPRESSION = 40
 """So many steps from an expression to its source; what lies deeper is unknown."""
 
@@ -78,17 +73,17 @@ _BUILTINS = frozenset(dir(builtins))
 class Evaluation:
     """The expressions of one program; everything is found out once."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, files: ProgramFiles) -> None:
         """Nothing is evaluated before somebody asks."""
-        self.program = program
-        self.callers = CallGraph(program, self)
+        self.files = files
+        self.being_evaluated: set[ast.AST] = set()
+        """What is being found out: it depends on itself where somebody asks again."""
+        self.callers = CallGraph(files, self.value)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
-        self.parameters = ParameterEvaluator(self)
+        self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
         self._known: dict[ast.AST, Value] = {}
         self._libraries: dict[Binding, Value] = {}
-        self.open: set[ast.AST] = set()
-        """What is being found out: it depends on itself where somebody asks again."""
         self._depth = 0
         self._steps = 0
         self._kinds: dict[type[ast.expr], Callable[[ast.expr, Environment | None], Value]] = {
@@ -110,13 +105,13 @@ class Evaluation:
             return self._evaluated(node, environment)
         found = self._known.get(node)
         if found is None:
-            if node in self.open:
+            if node in self.being_evaluated:
                 return Nothing.ITSELF
-            self.open.add(node)
+            self.being_evaluated.add(node)
             try:
                 found = self._evaluated(node, None)
             finally:
-                self.open.discard(node)
+                self.being_evaluated.discard(node)
             if found is not Nothing.ITSELF:
                 self._known[node] = found
         return found
@@ -183,12 +178,12 @@ class Evaluation:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
         for star in file.stars:
-            module = self.program.module(star, file)
+            module = self.files.module(star, file)
             if module is not None and node.id in module.module.bindings:
                 return self.member(module.module, node.id)
         if node.id in _BUILTINS:
             return External(node.id)
-        foreign = [star for star in file.stars if self.program.module(star, file) is None]
+        foreign = [star for star in file.stars if self.files.module(star, file) is None]
         if len(foreign) == 1 and not foreign[0].startswith("."):
             return self._external(f"{foreign[0]}.{node.id}")
         return UNKNOWN
@@ -239,11 +234,11 @@ class Evaluation:
         if canonical_name(name) in KNOWN_BY_TABLES:
             return self._external(name)
         file = file_of(binding.node)
-        module = self.program.module(name, file)
+        module = self.files.module(name, file)
         package, _, last = name.rpartition(".")
         if last and name.startswith(".") and not package.strip("."):
             package = name[: len(name) - len(last)]
-        holder = self.program.module(package, file) if last else None
+        holder = self.files.module(package, file) if last else None
         held = holder is not None and holder is not file and last in holder.module.bindings
         if holder is not None and held and (module is None or isinstance(binding.node, ast.ImportFrom)):
             return self.member(holder.module, last)
@@ -255,7 +250,7 @@ class Evaluation:
 
     def _through_star(self, file: FileIndex, name: str) -> Value:
         for star in file.stars:
-            module = self.program.module(star, file)
+            module = self.files.module(star, file)
             if module is not None and name in module.module.bindings:
                 return self.member(module.module, name)
         return UNKNOWN
@@ -411,9 +406,9 @@ class CallEvaluator:
         key = (function, frozenset((environment or {}).items()))
         if key in self._results:
             return self._results[key]
-        if function in self.evaluation.open:
+        if function in self.evaluation.being_evaluated:
             return Nothing.ITSELF
-        self.evaluation.open.add(function)
+        self.evaluation.being_evaluated.add(function)
         try:
             returns = file_of(function).returns_of.get(function, [])
             found = joined(
@@ -421,7 +416,7 @@ class CallEvaluator:
                 for each in returns
             )
         finally:
-            self.evaluation.open.discard(function)
+            self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF:
             self._results[key] = found
         return found
@@ -473,8 +468,8 @@ class AttributeEvaluator:
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)
-            inner = self.evaluation.program.modules.get(
-                f"{self.evaluation.program.module_name(owner.file)}.{name}"
+            inner = self.evaluation.files.modules.get(
+                f"{self.evaluation.files.module_name(owner.file)}.{name}"
             )
             return ModuleOf(inner) if inner is not None else UNKNOWN
         if isinstance(owner, Made):
@@ -508,7 +503,7 @@ class AttributeEvaluator:
         if found is None:
             found = self._stores[last, node.attr] = [
                 binding
-                for file in self.evaluation.program.mentioning(node.attr)
+                for file in self.evaluation.files.mentioning(node.attr)
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
             ]
@@ -552,7 +547,7 @@ class AttributeEvaluator:
 
     def _set_from_outside(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
         """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
-        for file in self.evaluation.program.mentioning(name):
+        for file in self.evaluation.files.mentioning(name):
             for binding in file.set_attributes.get(name, ()):
                 node = binding.node
                 if isinstance(node, ast.Attribute) and binding.name.split(".")[-2] not in ("self", "cls"):
@@ -586,7 +581,7 @@ class AttributeEvaluator:
         """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
         return any(
             binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
-            for file in self.evaluation.program.mentioning("local_rank")
+            for file in self.evaluation.files.mentioning("local_rank")
             for binding in file.set_attributes.get("local_rank", ())
         )
 
@@ -602,7 +597,7 @@ class AttributeEvaluator:
         """Whether a parser of the program has the option that launchers hand over."""
         return any(
             isinstance(argument, ast.Constant) and argument.value in LOCAL_RANK_OPTIONS
-            for file in self.evaluation.program.mentioning("add_argument")
+            for file in self.evaluation.files.mentioning("add_argument")
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )

@@ -11,8 +11,9 @@ import ast
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -21,6 +22,7 @@ from launcher.program.index import (
     function_of_parameter,
     last_name,
 )
+from launcher.program.program import Program
 from launcher.program.values import (
     LAST_RANK,
     MAIN_PROCESS_DECORATORS,
@@ -29,6 +31,7 @@ from launcher.program.values import (
     TRUE_WHEN_DISTRIBUTED,
     Constant,
     Defined,
+    Environment,
     External,
     Instance,
     Made,
@@ -38,9 +41,6 @@ from launcher.program.values import (
     Value,
     WorldSize,
 )
-
-if TYPE_CHECKING:
-    from launcher.program.evaluate import Environment, Evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ _DEEPEST_TEST = 25
 class Guards:
     """The tests of one program."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
-        self.evaluation = evaluation
+        self.evaluation = program.evaluation
         self._known: dict[ast.expr, Truth] = {}
         self._open: set[ast.AST] = set()
         self._calls_of_decorated: dict[FunctionNode, ast.Call | None] = {}

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.dataflow import argument_of, calls_that_may_make
 from launcher.program.index import BindingKind, FunctionNode, ancestors, class_of, last_name, scope_of
-from launcher.program.values import DDP, FSDP, FULLY_SHARD, Defined, External, Instance, Value, alternatives
-
-if TYPE_CHECKING:
-    from launcher.program.program import Program
+from launcher.program.program import Program
+from launcher.program.values import DDP, FSDP, FULLY_SHARD, Defined, External, Instance, alternatives
 
 LOADER = "torch.utils.data.DataLoader"
 SAMPLER = "torch.utils.data.DistributedSampler"
-DDP_WRAPPER = "torch.nn.parallel.DistributedDataParallel"
-FSDP_WRAPPER = "torch.distributed.fsdp.FullyShardedDataParallel"
-OPTIMIZERS = "torch.optim."
-"""The one dotted names of what a training is made of; those of optimizers begin so."""
+"""The one dotted names of what a training is made of."""
 
 
 class LoaderOwner(Enum):
@@ -63,54 +56,17 @@ _OWNER_BY_CLASS = {
 }
 """The classes whose own methods make objects for a library."""
 
-_LOOP_WRAPPERS = frozenset({"enumerate", "tqdm", "trange", "zip", "islice", "iter", "track", "cycle", "list"})
-"""What loops over its first argument."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingLoop:
-    """A loop in which gradients are made: over `loader`, which is UNKNOWN or an Instance where that is known.
-
-    `epochs` is the loop around it, in its function or around the one call of that.
-    """
-
-    node: ast.For | ast.AsyncFor
-    loader: Value
-    owner: LoaderOwner
-    epochs: ast.For | None
-
-
-class Loops:
-    """The training loops of one program, and its objects."""
+class LoaderOwners:
+    """Which library owns the objects of one program."""
 
     def __init__(self, program: Program) -> None:
         """Nothing is looked for before somebody asks."""
         self.program = program
 
-    def loaders(self) -> Iterator[tuple[ast.Call, LoaderOwner]]:
-        """The data loaders that the program makes, with the owner of each."""
-        for call, _ in self.program.calls(LOADER):
-            yield call, self.owner_of(call)
-
     def owner_of(self, call: ast.Call) -> LoaderOwner:
         """Who owns the object that a call makes: by what it is handed to, or by the class that makes it."""
         return self._taken.get(call) or self._of_class(call) or LoaderOwner.SCRIPT
-
-    @cached_property
-    def training(self) -> tuple[TrainingLoop, ...]:
-        """The innermost loops over data in which a backward pass stands."""
-        found: dict[ast.AST, TrainingLoop] = {}
-        for file in self.program.files:
-            for call in file.calls_of.get("backward", ()):
-                loop = _loop_around(call)
-                if loop is not None and loop not in found:
-                    found[loop] = self._described(loop)
-        return tuple(found.values())
-
-    def wrapped(self, node: ast.expr) -> str | None:
-        """The wrapper of a model that an expression is: the name of DDP or FSDP, None where it is neither."""
-        names = {each.name for each in alternatives(self.program.value(node)) if isinstance(each, Instance)}
-        return next((name for name in (DDP_WRAPPER, FSDP_WRAPPER) if name in names), None)
 
     @cached_property
     def _taken(self) -> dict[ast.Call, LoaderOwner]:
@@ -137,45 +93,6 @@ class Loops:
                 if above is not None:
                     return above
         return None
-
-    def _described(self, loop: ast.For | ast.AsyncFor) -> TrainingLoop:
-        over = loop.iter
-        while isinstance(over, ast.Call) and over.args and last_name(over.func) in _LOOP_WRAPPERS:
-            over = over.args[0]
-        value = self.program.value(over)
-        owner = LoaderOwner.SCRIPT
-        for each in alternatives(value):
-            if isinstance(each, Instance):
-                owner = _OWNER_BY_CALL.get(each.name) or self.owner_of(each.call)
-        return TrainingLoop(loop, value, owner, self._epochs(loop))
-
-    def _epochs(self, loop: ast.For | ast.AsyncFor) -> ast.For | None:
-        outer = next((each for each in _ancestors_in_function(loop) if isinstance(each, ast.For)), None)
-        scope = scope_of(loop).function
-        if outer is not None or scope is None or isinstance(scope.node, ast.ClassDef | ast.Module):
-            return outer
-        function = scope.node
-        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        calls = self.program.evaluation.callers.of(function)
-        if calls is None or len(calls) != 1:
-            return None
-        return next(
-            (each for each in _ancestors_in_function(calls[0].call) if isinstance(each, ast.For)), None
-        )
-
-
-def _loop_around(node: ast.AST) -> ast.For | ast.AsyncFor | None:
-    return next(
-        (each for each in _ancestors_in_function(node) if isinstance(each, ast.For | ast.AsyncFor)), None
-    )
-
-
-def _ancestors_in_function(node: ast.AST) -> Iterator[ast.AST]:
-    """What holds a node within its function."""
-    for outer in ancestors(node):
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            return
-        yield outer
 
 
 def _flatten_lists(nodes: list[ast.expr]) -> Iterator[ast.expr]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.bindings import SPAWN_CALLS
 from launcher.program.dataflow import argument_of, has_star_arguments
-from launcher.program.guards import Guard, Truth, negate
+from launcher.program.guards import Guard, Guards, Truth, negate
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -27,6 +26,8 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.program import Program, joining_calls
+from launcher.program.reachability import Reachability
 from launcher.program.values import (
     RANK_VARIABLES,
     Constant,
@@ -38,11 +39,7 @@ from launcher.program.values import (
     RankValue,
     Value,
     WorldSize,
-    joining_calls,
 )
-
-if TYPE_CHECKING:
-    from launcher.program.program import Program
 
 _BLOCKS = ("body", "orelse", "finalbody")
 _PLAIN_DECORATORS = (
@@ -78,7 +75,7 @@ class Participants:
     def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
         self.program = program
-        self.agreement = Uniformity(program)
+        self.agreement = program.analysis(Uniformity)
         self._functions: dict[ast.AST, Truth] = {}
 
     @cached_property
@@ -100,7 +97,7 @@ class Participants:
         """The calls by which the program starts its ranks itself."""
         calls = [call for call, _ in self.program.calls(*SPAWN_CALLS)]
         calls += filter(self._makes_ranks, self._processes())
-        return frozenset(filter(self.program.reach.comes_to, calls))
+        return frozenset(filter(self.program.analysis(Reachability).comes_to, calls))
 
     def _processes(self) -> Iterator[ast.Call]:
         """The calls that make a process of a function."""
@@ -155,7 +152,7 @@ class Participants:
             return found
         if _normal_form(test, not in_body) in self._starting:
             return False
-        truth = self.program.guards.truth(test)
+        truth = self.program.analysis(Guards).truth(test)
         if isinstance(truth, Guard):
             if in_body:
                 return truth
@@ -193,7 +190,7 @@ class Participants:
     def _called(self, function: FunctionNode) -> Truth:
         if isinstance(function, ast.Lambda):
             return None
-        guard = self.program.guards.of_decorators(function)
+        guard = self.program.analysis(Guards).of_decorators(function)
         if guard is not None:
             return guard
         for decorator in function.decorator_list:

@@ -11,16 +11,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import argument_of
-from launcher.program.index import FunctionNode, ancestors, dotted_name, file_of, parent_of, scope_of
-from launcher.program.values import Constant, Several, canonical_name, joining_calls
-
-if TYPE_CHECKING:
-    from launcher.program.index import FileIndex
-    from launcher.program.program import Program
+from launcher.program.guards import Guards
+from launcher.program.index import (
+    FileIndex,
+    FunctionNode,
+    ancestors,
+    dotted_name,
+    file_of,
+    parent_of,
+    scope_of,
+)
+from launcher.program.program import Program, joining_calls
+from launcher.program.values import Constant, Several, canonical_name
 
 _NameInFile = tuple["FileIndex | None", str]
 """A name, and the file in which it means something; None where that may be any."""
@@ -349,7 +354,7 @@ def _truth_in_training(program: Program, test: ast.expr) -> bool | None:
         return True
     if name == "torch.distributed.is_initialized":
         return False  # Before the group is made, of which the rules on a start speak.
-    found = program.guards.truth(test)
+    found = program.analysis(Guards).truth(test)
     return found if isinstance(found, bool) else None
 
 

@@ -8,16 +8,12 @@ and attributes of libraries and from the variables of launchers.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from launcher.program.index import FileIndex
-
-if TYPE_CHECKING:
-    from launcher.program.program import Program
 
 
 class RankKind(Enum):
@@ -131,6 +127,9 @@ Value = (
     | Either
     | Nothing
 )
+
+Environment = Mapping[ast.AST, Value]
+"""What parameters are in one call, by the nodes of the parameters."""
 
 
 def joined(values: Iterable[Value]) -> Value:
@@ -478,8 +477,3 @@ JOINING_CALLS = (
     "torch_xla.launch",
 )
 """The calls after which a program is one of several processes."""
-
-
-def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
-    """The calls by which a program joins others."""
-    return program.calls(*JOINING_CALLS)

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Edit, Finding, Fix
 from launcher.failure_modes.refusal import Refusal
+from launcher.program.index import Unread
 from launcher.program.program import (
     NO_CHANGED_FILES,
     FileCache,
     Program,
-    Unread,
     collection_paused,
     has_main_guard,
     may_be_started,

@@ -16,6 +16,7 @@ from launcher.program.collective_calls import (
     CollectiveCalls,
     collective_last_names,
 )
+from launcher.program.divergence import FunctionSummaries
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 from launcher.rules.script.check import check_program
@@ -235,7 +236,7 @@ FILES = {"meeting.py": MEETING, "layers.py": LAYERS}
 
 def leading(program: Program) -> set[str]:
     """The functions that may lead to a collective, by their names; a module by that of its file."""
-    running = program.summaries.running
+    running = program.analysis(FunctionSummaries).running
     found = {each.name for file in program.files for each in file.functions if running.matters(each)}
     return found | {file.path.name for file in program.files if running.matters(file.tree)}
 
@@ -330,5 +331,5 @@ def test_what_neither_leads_to_a_collective_nor_leaves_says_nothing(program: Rea
     """
     read = program(text)
     (train,) = (each for each in read.entry.functions if each.name == "train")
-    said = [read.summaries.running.says_something(each) for each in train.body]
+    said = [read.analysis(FunctionSummaries).running.says_something(each) for each in train.body]
     assert said == [False, True, True, True, False, True]

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from launcher.program.guards import Guard, Truth
+from launcher.program.guards import Guard, Guards, Truth
 from tests.program.conftest import ReadProgram
 
 START = """
@@ -21,7 +21,7 @@ world_size = dist.get_world_size()
 def truth(program: ReadProgram, text: str) -> Truth:
     read = program(START + text)
     (test,) = [node for node in ast.walk(read.entry.tree) if isinstance(node, ast.If) and marked(node)]
-    return read.guards.truth(test.test)
+    return read.analysis(Guards).truth(test.test)
 
 
 def marked(node: ast.If) -> bool:

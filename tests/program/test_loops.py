@@ -1,11 +1,11 @@
-"""Who owns a loader is said per object, and a training loop knows its loader and the loop of epochs."""
+"""Who owns a loader is said per object: by what it went through, or by the class that makes it."""
 
 from __future__ import annotations
 
 import pytest
 
-from launcher.program.loops import DDP_WRAPPER, FSDP_WRAPPER, LOADER, SAMPLER, LoaderOwner
-from launcher.program.values import Instance
+from launcher.program.loops import LOADER, SAMPLER, LoaderOwner, LoaderOwners
+from launcher.program.program import Program
 from tests.program.conftest import ReadProgram
 
 START = """
@@ -16,6 +16,10 @@ from lightning.fabric import Fabric
 from transformers import Trainer
 accelerator, fabric, trainer = Accelerator(), Fabric(), pl.Trainer()
 """
+
+
+def owners_of_loaders(program: Program) -> list[LoaderOwner]:
+    return [program.analysis(LoaderOwners).owner_of(call) for call, _ in program.calls(LOADER)]
 
 
 @pytest.mark.parametrize(
@@ -41,69 +45,15 @@ accelerator, fabric, trainer = Accelerator(), Fabric(), pl.Trainer()
 def test_a_loader_belongs_to_what_it_went_through(
     program: ReadProgram, text: str, owner: LoaderOwner
 ) -> None:
-    assert [each for _, each in program(START + text).loops.loaders()] == [owner]
+    assert owners_of_loaders(program(START + text)) == [owner]
 
 
 def test_of_two_loaders_only_the_prepared_one_is_owned(program: ReadProgram) -> None:
     read = program(START + "a, b = DataLoader(x), DataLoader(y)\na = accelerator.prepare(a)\n")
-    assert [owner for _, owner in read.loops.loaders()] == [LoaderOwner.ACCELERATE, LoaderOwner.SCRIPT]
+    assert owners_of_loaders(read) == [LoaderOwner.ACCELERATE, LoaderOwner.SCRIPT]
 
 
 def test_a_sampler_beside_deepspeed_is_the_scripts(program: ReadProgram) -> None:
     read = program(START + "s = DistributedSampler(d)\ne, *_ = deepspeed.initialize(model=m)\n")
     ((call, _),) = read.calls(SAMPLER)
-    assert read.loops.owner_of(call) is LoaderOwner.SCRIPT
-
-
-def test_a_training_loop_knows_its_loader_and_the_loop_of_epochs(program: ReadProgram) -> None:
-    read = program(
-        START
-        + "loader = DataLoader(d)\nfor epoch in range(3):\n    for i, b in enumerate(loader):\n"
-        + "        loss(b).backward()\n"
-    )
-    (loop,) = read.loops.training
-    assert isinstance(loop.loader, Instance)
-    assert loop.loader.name == LOADER
-    assert loop.epochs is not None
-    assert (loop.epochs.lineno, loop.node.lineno) == (9, 10)
-
-
-def test_the_loop_of_epochs_may_stand_around_the_call(program: ReadProgram) -> None:
-    read = program(
-        START
-        + "def train(loader):\n    for b in loader:\n        loss(b).backward()\n"
-        + "loader = DataLoader(d)\nfor epoch in range(3):\n    train(loader)\n"
-    )
-    (loop,) = read.loops.training
-    assert loop.epochs is not None
-    assert loop.epochs.lineno == 12
-    assert loop.owner is LoaderOwner.SCRIPT
-
-
-def test_a_loop_over_what_accelerate_prepared_is_accelerates(program: ReadProgram) -> None:
-    read = program(
-        START
-        + "m, l = accelerator.prepare(m, DataLoader(d))\nfor b in l:\n    accelerator.backward(loss(b))\n"
-    )
-    (loop,) = read.loops.training
-    assert loop.owner is LoaderOwner.ACCELERATE
-
-
-def test_a_loop_without_a_backward_pass_trains_nothing(program: ReadProgram) -> None:
-    assert program(START + "for b in DataLoader(d):\n    print(b)\n").loops.training == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "wrapper"),
-    [
-        ("m = torch.nn.parallel.DistributedDataParallel(m)\n", DDP_WRAPPER),
-        ("m = net()\nif many:\n    m = torch.nn.parallel.DistributedDataParallel(m)\n", DDP_WRAPPER),
-        ("m = torch.distributed.fsdp.FullyShardedDataParallel(m)\n", FSDP_WRAPPER),
-        ("m = torch.nn.Linear(1, 1)\n", None),
-        ("m = torch.nn.DataParallel(m)\n", None),
-    ],
-)
-def test_a_wrapped_model_is_known(program: ReadProgram, text: str, wrapper: str | None) -> None:
-    read = program(START + text + "look(m)\n")
-    (call,) = read.entry.calls_of["look"]
-    assert read.loops.wrapped(call.args[0]) == wrapper
+    assert read.analysis(LoaderOwners).owner_of(call) is LoaderOwner.SCRIPT

@@ -20,7 +20,8 @@ from launcher.failure_modes import job_file, job_runtime, registry
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
-from launcher.program.program import Program, Unread
+from launcher.program.index import Unread
+from launcher.program.program import Program
 from launcher.program.reachability import Reachability
 from launcher.rules.script import checkpoints, collectives, environment, gradients, process_groups, processes
 from launcher.rules.script import checkpoints as kept
@@ -116,7 +117,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
 def check_program(program: Program) -> list[Finding]:
     """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
     try:
-        reach = program.reach
+        reach = program.analysis(Reachability)
         rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
         findings = [each for rule in rules for each in rule(program) if _is_reached(reach, each)]
     except RecursionError:

@@ -14,8 +14,9 @@ from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.guards import Guard
 from launcher.program.index import ancestors, file_of, function_of_parameter, last_name, parent_of, scope_of
 from launcher.program.participants import Participants
-from launcher.program.program import Program
-from launcher.program.values import DDP, Constant, Instance, Made, RankKind, RankValue, joining_calls
+from launcher.program.program import Program, joining_calls
+from launcher.program.reachability import Reachability
+from launcher.program.values import DDP, Constant, Instance, Made, RankKind, RankValue
 from launcher.rules.script.environment import default_of_option
 from launcher.rules.script.findings import ScriptSubject, finding_at, guard_by_rank_zero, related_at
 
@@ -56,8 +57,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     making = [call for call, _ in joining_calls(program)]
     if not making:
         return
-    participants = Participants(program)
-    severity = None if program.reach.is_one_of_several(making) else Severity.INFO
+    participants = program.analysis(Participants)
+    severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
         path = _opened(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
         if path is None or not participants.agreement.holds(path):

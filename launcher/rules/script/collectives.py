@@ -13,8 +13,8 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
-from launcher.program.divergence import Divergence, collectives_run_by, may_run_collectives
-from launcher.program.guards import Guard
+from launcher.program.divergence import Divergence, FunctionSummaries, collectives_run_by, may_run_collectives
+from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -80,7 +80,7 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     Source: torch.distributed's documentation, of collective functions.
     """
     caught = {id(each.run.node) for each in _in_handlers(program)}
-    for parted in program.summaries.parted():
+    for parted in program.analysis(FunctionSummaries).parted():
         if id(parted.run.node) not in caught:
             yield _parted(parted, Severity.INFO if _may_be_answered(program, parted) else None)
 
@@ -122,11 +122,11 @@ def _may_be_answered(program: Program, parted: Divergence) -> bool:
         for branch in file_of(parted.guard.test).statements.get(ast.If, ())
         if isinstance(branch, ast.If)
         and scope_of(branch) is scope
-        and isinstance(program.guards.truth(branch.test), Guard)
+        and isinstance(program.analysis(Guards).truth(branch.test), Guard)
         for arm in (branch.body, branch.orelse)
     ]
     here = {parted.run.node, *ancestors(parted.run.node)}
-    if any(here.isdisjoint(arm) and may_run_collectives(arm, program.summaries) for arm in arms if arm):
+    if any(here.isdisjoint(arm) and may_run_collectives(program, arm) for arm in arms if arm):
         return True
     return _is_met_behind(program, parted)
 
@@ -150,7 +150,7 @@ def _is_met_behind(program: Program, parted: Divergence) -> bool:
     if isinstance(function.node, ast.Lambda) or not ends_block(branch.body):
         return False
     behind = [each for each in function.node.body if each.lineno > (branch.end_lineno or branch.lineno)]
-    return any(run.does == parted.run.does for run in collectives_run_by(behind, program.summaries))
+    return any(run.does == parted.run.does for run in collectives_run_by(program, behind))
 
 
 def _parted(parted: Divergence, severity: Severity | None) -> Finding:
@@ -221,16 +221,16 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
         for kind in (ast.Try, ast.TryStar):
             for statement in file.statements.get(kind, []):
                 assert isinstance(statement, ast.Try | ast.TryStar)
-                waited = collectives_run_by([*statement.body, *statement.orelse], program.summaries)
+                waited = collectives_run_by(program, [*statement.body, *statement.orelse])
                 for handler in statement.handlers:
                     if not _alike(handler.type):
-                        for run in collectives_run_by(handler.body, program.summaries):
+                        for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
                                 yield _Handled(run, "except", handler.lineno, bool(waited))
                 # Where the others wait in nothing before, they all meet here.
                 if waited:
                     halves = {each.does for each in waited if _is_under_a_test(each.node, statement)}
-                    for run in collectives_run_by(statement.finalbody, program.summaries):
+                    for run in collectives_run_by(program, statement.finalbody):
                         # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
                         if run.does in halves and _is_under_a_test(run.node, statement):
                             continue
@@ -465,7 +465,7 @@ def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
 
 def _guard(program: Program, test: ast.expr) -> Guard | None:
     """The ranks for which a test asks by their number; a place in a mesh or pipeline is another matter."""
-    guard = program.guards.guard(test)
+    guard = program.analysis(Guards).guard(test)
     return guard if guard is not None and guard.kind in (RankKind.GLOBAL, RankKind.LOCAL) else None
 
 

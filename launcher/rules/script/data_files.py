@@ -11,15 +11,15 @@ from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import argument_of
-from launcher.program.guards import Guard
+from launcher.program.guards import Guard, Guards
 from launcher.program.index import FunctionNode, ancestors, class_of, file_of, last_name, parent_of, scope_of
 from launcher.program.participants import Uniformity
 from launcher.program.program import Program
-from launcher.program.reachability import is_for_one_host, process_starts
+from launcher.program.reachability import Reachability, is_for_one_host, process_starts
 from launcher.program.values import Defined, External, Made, RankValue, alternatives
 from launcher.rules.script.environment import as_attribute, is_given
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
-from launcher.rules.script.loaders import loaders_of
+from launcher.rules.script.loaders import Loaders
 from launcher.rules.script.shards import is_cut_by_rank
 from launcher.text.values import nearest
 
@@ -121,14 +121,14 @@ def _is_sorted_within(walk: ast.Call) -> bool:
 
 def _splits_by_index(program: Program) -> bool:
     """Whether ranks get indices of one dataset: by a sampler of the script, or of a library that wraps it."""
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     return bool(loaders.samplers) or any(True for _ in program.calls("accelerate.Accelerator.prepare"))
 
 
 def _is_sampled(program: Program, kept: ast.Subscript) -> bool:
     """Whether a DistributedSampler is made of an object of the Dataset that reads here."""
     owner = _class_around(kept)
-    for sampler in loaders_of(program).samplers:
+    for sampler in program.analysis(Loaders).samplers:
         given = argument_of(sampler, "dataset", 0)
         made = alternatives(program.value(given)) if given is not None else ()
         if any(isinstance(each, Made) and each.definition is owner for each in made):
@@ -345,7 +345,9 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """
     fetches = list(_fetches(program))
-    if not fetches or not program.reach.joins_others(call for call, _ in program.calls(*_GROUP)):
+    if not fetches or not program.analysis(Reachability).joins_others(
+        call for call, _ in program.calls(*_GROUP)
+    ):
         return
     paths = _Paths(program)
     # After a rank has fetched it alone, the others find it there.
@@ -397,7 +399,7 @@ class _Paths:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.agreement = Uniformity(program)
+        self.agreement = program.analysis(Uniformity)
         # A program that is started is mostly a tool, and no parent of ranks.
         self.spawns = frozenset(
             each for each in process_starts(program) if program.qualified(each.func) != "subprocess.Popen"
@@ -406,7 +408,8 @@ class _Paths:
     def is_guarded(self, call: ast.Call) -> bool:
         """Whether a call stands where some ranks come alone."""
         return any(
-            isinstance(outer, ast.If | ast.IfExp) and isinstance(self.program.guards.truth(outer.test), Guard)
+            isinstance(outer, ast.If | ast.IfExp)
+            and isinstance(self.program.analysis(Guards).truth(outer.test), Guard)
             for outer in ancestors(call)
         )
 
@@ -453,7 +456,7 @@ class _Paths:
 
     def _passes(self, branch: ast.If | ast.IfExp) -> bool:
         test = branch.test
-        if self.program.guards.truth(test) is True or _tests_for_main(test) or self._chooses(test):
+        if self.program.analysis(Guards).truth(test) is True or _tests_for_main(test) or self._chooses(test):
             return True
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test = test.operand
@@ -486,7 +489,7 @@ class _Paths:
             isinstance(branch, ast.If)
             and branch.lineno < node.lineno
             and scope_of(branch) is scope_of(node)
-            and not isinstance(self.program.guards.truth(branch.test), bool)
+            and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)
             and not self._chooses(branch.test)
             and _may_part(branch, self.program)
             for branch in file.statements.get(ast.If, ())
@@ -501,7 +504,7 @@ def _tests_for_main(test: ast.expr) -> bool:
 
 def _may_part(branch: ast.If, program: Program) -> bool:
     """Whether a branch is for some ranks alone, or ends its function for what may be some."""
-    if isinstance(program.guards.truth(branch.test), Guard):
+    if isinstance(program.analysis(Guards).truth(branch.test), Guard):
         return True
     return any(isinstance(each, ast.Return) for each in ast.walk(branch))
 

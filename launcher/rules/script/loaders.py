@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
@@ -18,7 +18,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import argument_of, calls_that_made, constant_argument, has_star_arguments
 from launcher.program.index import ancestors, last_name, scope_of
-from launcher.program.loops import LOADER, SAMPLER, LoaderOwner
+from launcher.program.loops import LOADER, SAMPLER, LoaderOwner, LoaderOwners
 from launcher.program.program import Program
 from launcher.program.values import Constant, Defined, External, Instance, Made, Value, alternatives
 from launcher.rules.script.environment import default_of_option, is_given
@@ -36,7 +36,7 @@ def workers_are_there(program: Program) -> Iterator[Finding]:
 
     Source: torch/utils/data/dataloader.py.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         workers = loaders.given(loader, "num_workers")
         if has_star_arguments(loader) or not (workers is None or program.value(workers) == Constant(0)):
@@ -66,7 +66,7 @@ def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation (multi-process data loading); torch/cuda/__init__.py.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     if not loaders.calls or _starts_otherwise(program):
         return
     reported = set[ast.AST]()
@@ -188,7 +188,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
         return
     program = subject.program
     cpus = max(1, facts.vcpus // processes)
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         given = loaders.given(loader, "num_workers")
         if given is None or has_star_arguments(loader):
@@ -405,7 +405,7 @@ class Loaders:
     @cached_property
     def handed_over(self) -> frozenset[ast.Call]:
         """The loaders that were given to a library, made for one, or given to something unknown."""
-        owner_of = self.program.loops.owner_of
+        owner_of = self.program.analysis(LoaderOwners).owner_of
         found = {call for call in self.calls if owner_of(call) is not LoaderOwner.SCRIPT}
         for file in self.program.files:
             for call in file.calls:
@@ -518,9 +518,3 @@ def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
     arguments = bind_arguments(function, call, called.owner is not None) or {}
     found = [arguments[looped[each]] for each in given if looped.get(each) in arguments]
     return found[0] if len(found) == 1 and len(given) == 1 else None
-
-
-@lru_cache(maxsize=4)
-def loaders_of(program: Program) -> Loaders:
-    """The loaders of a program, looked for once for all rules; the last few programs are remembered."""
-    return Loaders(program)

@@ -94,7 +94,7 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
-    participants = Participants(program)
+    participants = program.analysis(Participants)
     for call, _ in program.calls(INIT_PROCESS_GROUP):
         given = argument_of(call, "timeout", 2)
         if given is None:

@@ -16,7 +16,7 @@ from launcher.program.loops import LOADER, SAMPLER
 from launcher.program.program import Program
 from launcher.program.values import Constant, Instance, RankKind, RankValue, WorldSize, alternatives
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
-from launcher.rules.script.loaders import WRAPPERS, Loaders, loaders_of
+from launcher.rules.script.loaders import WRAPPERS, Loaders
 from launcher.rules.script.shards import Closure
 
 
@@ -45,7 +45,7 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
 
 def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
     """The loaders that give every rank the same data, each with a loop that trains with it."""
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     if not loaders.calls or not loaders.is_data_parallel:
         return
     seen = set[ast.Call]()
@@ -94,7 +94,7 @@ def samplers_stand_without_shuffle(program: Program) -> Iterator[Finding]:
 
     Source: torch/utils/data/dataloader.py.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         shuffle = loaders.given(loader, "shuffle")
         if not isinstance(shuffle, ast.Constant) or shuffle.value is not True:
@@ -141,7 +141,7 @@ def samplers_are_used(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for sampler in loaders.samplers:
         binding = _kept_in(sampler)
         if binding is None or not loaders.calls:
@@ -202,7 +202,7 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
-    for sampler in loaders_of(program).samplers:
+    for sampler in program.analysis(Loaders).samplers:
         rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
         value = None if rank is None else program.value(rank)
         # The index that spawn gives is the global rank on one host, which is where spawn is used.
@@ -262,7 +262,7 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
 
     Source: torch/utils/data/distributed.py: "This number should be identical across all processes".
     """
-    for sampler in loaders_of(program).samplers:
+    for sampler in program.analysis(Loaders).samplers:
         seed = argument_of(sampler, "seed", 4)
         value = None if seed is None or has_star_arguments(sampler) else program.value(seed)
         if seed is not None and isinstance(value, RankValue) and not _is_taken_off(program, seed):
@@ -291,7 +291,7 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation, DistributedSampler.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     told: list[_EpochCall] | None = None
     reported = set[ast.Call]()
     for sampler, loop in _shuffling(loaders):
