@@ -42,6 +42,7 @@ from launcher.program.values import (
     RankValue,
     Value,
     joined,
+    library_names,
 )
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
@@ -151,16 +152,7 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
     return getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
 
 
-SPAWN_CALLS = frozenset(
-    {
-        "torch.multiprocessing.spawn",
-        "torch.multiprocessing.start_processes",
-        "torch_xla.multiprocessing.spawn",
-        "torch_xla.launch",
-    }
-)
-"""What runs a function as every rank."""
-
+_RANK_STARTERS = library_names("rank_starters")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
@@ -285,7 +277,7 @@ class CallGraph:
         """A function that is handed to what starts processes with it."""
         if name in ("isinstance", "issubclass", "type", "super"):
             return CallSite(call, {})
-        if name in SPAWN_CALLS:
+        if name in _RANK_STARTERS:
             given = next((each.value for each in call.keywords if each.arg == "args"), None)
             given = call.args[1] if given is None and len(call.args) > 1 else given
             return _spawned_site(call, function, [None, *_elements(given)], _SPAWNED)

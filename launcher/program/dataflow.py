@@ -27,7 +27,7 @@ from launcher.program.index import (
     positional_of,
 )
 from launcher.program.program import Program
-from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives
+from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives, library_names
 
 
 def has_star_arguments(call: ast.Call) -> bool:
@@ -145,28 +145,7 @@ _DEEPEST_TYPE = 8
 """So many names behind each other; what lies deeper is unknown."""
 
 _BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
-_NUMBERS = (
-    "torch.cuda.device_count",
-    "torch.cuda.current_device",
-    "torch.distributed.get_rank",
-    "torch.distributed.get_world_size",
-    "torch.distributed.get_node_local_rank",
-    "torch_xla.xla_model.xrt_world_size",
-    "torch_xla.xla_model.get_ordinal",
-    "torch_xla.xla_model.get_local_ordinal",
-    "torch_xla.runtime.world_size",
-    "torch_xla.runtime.global_ordinal",
-    "horovod.torch.rank",
-    "horovod.torch.local_rank",
-    "horovod.torch.size",
-    "os.cpu_count",
-    "os.getpid",
-    "multiprocessing.cpu_count",
-    "random.randint",
-    "mpi4py.MPI.COMM_WORLD.Get_rank",
-    "mpi4py.MPI.COMM_WORLD.Get_size",
-)
-_TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(_NUMBERS, "int")}
+_TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(library_names("integers"), "int")}
 _NUMERIC = frozenset({"int", "float", "bool"})
 _PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
 

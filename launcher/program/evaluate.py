@@ -35,11 +35,10 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.values import (
-    GROUP_RANK_CALLS,
-    KNOWN_BY_TABLES,
-    LOCAL_RANK_OPTIONS,
+    LIBRARY_TABLES,
+    RANK_ATTRIBUTES,
     RANK_VARIABLES,
-    RESULT_CLASSES,
+    RANKS,
     UNKNOWN,
     Constant,
     Defined,
@@ -58,7 +57,7 @@ from launcher.program.values import (
     alternatives,
     canonical_name,
     joined,
-    rank_named,
+    library_names,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -66,6 +65,15 @@ _DEEPEST_EXPRESSION = 40
 
 _MOST_STEPS = 1000
 """So many expressions are looked at for one; what needs more is unknown. A sound program needs a tenth."""
+
+_KNOWN_BY_TABLES = library_names("known_by_tables")
+"""What the tables of ranks and collectives tell all of, also where the library's source is in the program.
+
+Its own examples and tests import it so, and its thousands of lines would have to be followed to the same end.
+"""
+
+_GROUP_RANK_CALLS = library_names("group_rank_calls")
+"""What gives the rank within a group where it is called with one."""
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -231,7 +239,7 @@ class Evaluation:
 
     def _of_import(self, binding: Binding) -> Value:
         name = binding.module or ""
-        if canonical_name(name) in KNOWN_BY_TABLES:
+        if canonical_name(name) in _KNOWN_BY_TABLES:
             return self._external(name)
         file = file_of(binding.node)
         module = self.files.module(name, file)
@@ -257,7 +265,7 @@ class Evaluation:
 
     def _external(self, name: str) -> Value:
         name = canonical_name(name)
-        return rank_named(name) if name.endswith("COMM_WORLD.rank") else External(name)  # type: ignore[return-value]
+        return RANKS[name] if name.endswith("COMM_WORLD.rank") and name in RANKS else External(name)
 
     # Other expressions
 
@@ -355,9 +363,9 @@ class CallEvaluator:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
             return self._got(node, environment)
-        found = rank_named(name)
+        found = RANKS.get(name)
         if found is not None:
-            grouped = bool(node.args or node.keywords) and name in GROUP_RANK_CALLS
+            grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         return Instance(name, node)
 
@@ -422,20 +430,6 @@ class CallEvaluator:
         return found
 
 
-_RANK_PROPERTIES = frozenset(
-    {
-        "process_index",
-        "local_process_index",
-        "num_processes",
-        "global_rank",
-        "local_rank",
-        "node_rank",
-        "world_size",
-    }
-)
-"""The ranks and sizes that are read; the others are called."""
-
-
 class AttributeEvaluator:
     """The attributes of one program."""
 
@@ -454,17 +448,17 @@ class AttributeEvaluator:
         if isinstance(owner, External):
             whole = canonical_name(f"{owner.name}.{name}")
             known = (
-                rank_named(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
+                RANKS.get(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
             )
             return known or External(whole)
         if isinstance(owner, Instance):
-            made = RESULT_CLASSES.get((owner.name, owner.item), owner.name)
+            made = _class_of_result(owner)
             whole = canonical_name(f"{made}.{name}")
             stored = self._stored(node, owner)
             if stored is not UNKNOWN:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
-            return option if option is not UNKNOWN else self._rank_called(whole) or External(whole)
+            return option if option is not UNKNOWN else RANK_ATTRIBUTES.get(whole) or External(whole)
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)
@@ -486,11 +480,6 @@ class AttributeEvaluator:
         """
         found = self.evaluation.any_of(list(self.stores(node, owner)), None)
         return UNKNOWN if isinstance(found, Constant) else found
-
-    def _rank_called(self, name: str) -> Value | None:
-        """A rank that is read as an attribute; what must be called is one of `_called`."""
-        found = rank_named(name)
-        return found if name.rpartition(".")[2] in _RANK_PROPERTIES else None
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
         """Where the program sets this attribute on a variable of the same name: `args.rank = ...`."""
@@ -564,7 +553,7 @@ class AttributeEvaluator:
                     return found
             if isinstance(parent, External):
                 whole = canonical_name(f"{parent.name}.{name}")
-                return self._rank_called(whole) or External(whole)
+                return RANK_ATTRIBUTES.get(whole) or External(whole)
         return UNKNOWN
 
     def _optional(self, node: ast.Attribute) -> Value:
@@ -596,11 +585,18 @@ class AttributeEvaluator:
     def takes_local_rank(self) -> bool:
         """Whether a parser of the program has the option that launchers hand over."""
         return any(
-            isinstance(argument, ast.Constant) and argument.value in LOCAL_RANK_OPTIONS
+            isinstance(argument, ast.Constant) and argument.value in LIBRARY_TABLES["local_rank_options"]
             for file in self.evaluation.files.mentioning("add_argument")
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )
+
+
+def _class_of_result(made: Instance) -> str:
+    """The class of what a function gives, or of one part of it; that of an object otherwise."""
+    name = made.name if made.item is None else f"{made.name}[{made.item}]"
+    found: str = LIBRARY_TABLES["results"].get(name, made.name)
+    return found
 
 
 def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:

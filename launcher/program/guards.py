@@ -25,10 +25,10 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.values import (
     LAST_RANK,
+    LIBRARY_TABLES,
     MAIN_PROCESS_DECORATORS,
     MAIN_PROCESS_TESTS,
     RANK_VARIABLES,
-    TRUE_WHEN_DISTRIBUTED,
     Constant,
     Defined,
     Environment,
@@ -249,7 +249,7 @@ class Guards:
     def _call(self, test: ast.Call, environment: Environment | None) -> Truth:
         called = self.evaluation.value(test.func, environment)
         if isinstance(called, External):
-            if called.name in TRUE_WHEN_DISTRIBUTED:
+            if called.name in LIBRARY_TABLES["true_when_distributed"]:
                 return True
             if called.name == "bool" and test.args:
                 return self.truth(test.args[0], environment)

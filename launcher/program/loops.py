@@ -15,7 +15,16 @@ from functools import cached_property
 from launcher.program.dataflow import argument_of, calls_that_may_make
 from launcher.program.index import BindingKind, FunctionNode, ancestors, class_of, last_name, scope_of
 from launcher.program.program import Program
-from launcher.program.values import DDP, FSDP, FULLY_SHARD, Defined, External, Instance, alternatives
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    FULLY_SHARD,
+    LIBRARY_TABLES,
+    Defined,
+    External,
+    Instance,
+    alternatives,
+)
 
 LOADER = "torch.utils.data.DataLoader"
 SAMPLER = "torch.utils.data.DistributedSampler"
@@ -33,27 +42,10 @@ class LoaderOwner(Enum):
     DEEPSPEED = "DeepSpeed"
 
 
-_OWNER_BY_CALL = {
-    "accelerate.Accelerator.prepare": LoaderOwner.ACCELERATE,
-    "accelerate.Accelerator.prepare_data_loader": LoaderOwner.ACCELERATE,
-    "accelerate.Accelerator.prepare_model": LoaderOwner.ACCELERATE,
-    "accelerate.Accelerator.prepare_optimizer": LoaderOwner.ACCELERATE,
-    "lightning.fabric.Fabric.setup_dataloaders": LoaderOwner.FABRIC,
-    "lightning.fabric.Fabric.setup": LoaderOwner.FABRIC,
-    "lightning.pytorch.Trainer.fit": LoaderOwner.LIGHTNING,
-    "lightning.pytorch.Trainer.validate": LoaderOwner.LIGHTNING,
-    "lightning.pytorch.Trainer.test": LoaderOwner.LIGHTNING,
-    "lightning.pytorch.Trainer.predict": LoaderOwner.LIGHTNING,
-    "transformers.Trainer": LoaderOwner.TRANSFORMERS,
-    "deepspeed.initialize": LoaderOwner.DEEPSPEED,
-}
+_OWNER_BY_CALL = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_call"].items()}
 """The calls by which a library takes the objects that are its arguments."""
 
-_OWNER_BY_CLASS = {
-    "lightning.pytorch.LightningModule": LoaderOwner.LIGHTNING,
-    "lightning.pytorch.LightningDataModule": LoaderOwner.LIGHTNING,
-    "transformers.Trainer": LoaderOwner.TRANSFORMERS,
-}
+_OWNER_BY_CLASS = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_class"].items()}
 """The classes whose own methods make objects for a library."""
 
 
@@ -131,9 +123,6 @@ _SHARING_WORDS = (
 _NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
 """In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
 
-_LIBRARIES_BACKWARDS = ("accelerate.Accelerator.backward", "lightning.fabric.Fabric.backward")
-"""What calculates the gradients of a model that the library wrapped, by `prepare` or `setup`."""
-
 
 def wrapped_training_loops(program: Program) -> Iterator[Loop]:
     """The innermost loops that run a wrapped model forward and backward."""
@@ -180,7 +169,7 @@ def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
     around = [each for each in ancestors_in_function(block) if isinstance(each, ast.With)]
     if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
         return False
-    if any(program.qualified(each.func) in _LIBRARIES_BACKWARDS for each in calls):
+    if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
         return True
     return any(is_forward(program, each) for each in calls) or any(
         _is_wrapped(program, given)

@@ -11,7 +11,6 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from launcher.program.bindings import SPAWN_CALLS
 from launcher.program.dataflow import argument_of, has_star_arguments
 from launcher.program.guards import Guard, Guards, Truth, negate
 from launcher.program.index import (
@@ -39,6 +38,7 @@ from launcher.program.values import (
     RankValue,
     Value,
     WorldSize,
+    library_names,
 )
 
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -95,7 +95,7 @@ class Participants:
     @cached_property
     def _spawning(self) -> frozenset[ast.Call]:
         """The calls by which the program starts its ranks itself."""
-        calls = [call for call, _ in self.program.calls(*SPAWN_CALLS)]
+        calls = [call for call, _ in self.program.calls(*library_names("rank_starters"))]
         calls += filter(self._makes_ranks, self._processes())
         return frozenset(filter(self.program.analysis(Reachability).comes_to, calls))
 

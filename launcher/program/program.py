@@ -31,7 +31,15 @@ from launcher.program.index import (
     file_of,
     is_package,
 )
-from launcher.program.values import JOINING_CALLS, External, Instance, Value, alternatives, canonical_name
+from launcher.program.values import (
+    External,
+    Instance,
+    Value,
+    alternatives,
+    canonical_name,
+    is_import_of,
+    library_names,
+)
 
 Analysis = TypeVar("Analysis")
 
@@ -86,7 +94,7 @@ class Program(ProgramFiles):
 
 def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """The calls by which a program joins others."""
-    return program.calls(*JOINING_CALLS)
+    return program.calls(*library_names("joining_calls"))
 
 
 def _library_name(value: Value) -> str | None:
@@ -336,24 +344,6 @@ MOST_FILES_BELOW = 20_000
 
 MAIN_WORD = b"__main__"
 
-_DISTRIBUTED_LIBRARIES = (
-    "torch.distributed",
-    "torch.nn.parallel",
-    "torch.multiprocessing.spawn",
-    "torch.utils.data.DistributedSampler",
-    "torch_xla",
-    "deepspeed",
-    "horovod",
-    "smdistributed",
-    "accelerate",
-    "lightning",
-    "transformers.Trainer",
-    "transformers.Seq2SeqTrainer",
-    "trl",
-    "mpi4py",
-)
-"""What only programs import that are meant for several processes."""
-
 
 def python_files_below(folder: Path, excluded: Callable[[Path], bool] = lambda path: False) -> Iterator[Path]:
     """The Python files below a folder, in the order of their names; links to folders are not followed."""
@@ -406,12 +396,10 @@ def trains_distributed(program: Program) -> bool:
 
 
 def _imports_distributed(file: FileIndex) -> bool:
-    if any(_is_distributed_library(canonical_name(binding.module or "")) for binding in file.imports):
+    if any(
+        is_import_of(canonical_name(binding.module or ""), "distributed_imports") for binding in file.imports
+    ):
         return True
     return "DistributedDataParallel" in file.attributes or any(
         dotted_name(node) == "torch.distributed" for node in file.attributes.get("distributed", ())
     )
-
-
-def _is_distributed_library(name: str) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in _DISTRIBUTED_LIBRARIES)

@@ -25,29 +25,22 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
-from launcher.program.values import Constant, Several, canonical_name
+from launcher.program.values import (
+    LIBRARY_TABLES,
+    Constant,
+    Several,
+    canonical_name,
+    is_import_of,
+    library_names,
+)
 
 _NameInFile = tuple["FileIndex | None", str]
 """A name, and the file in which it means something; None where that may be any."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
-_JOINING_LIBRARIES = (
-    "lightning",
-    "transformers.Trainer",
-    "transformers.Seq2SeqTrainer",
-    "trl",
-    "accelerate",
-    "colossalai",
-    "megatron",
-    "mpi4py",
-    "ray",
-    "smdistributed",
-)
-"""Libraries that make process groups of their own: who imports one may be joined to others by it."""
-
-_TRAINER_LIBRARIES = ("transformers.", "trl.", "lightning.", "deepspeed.")
-"""Libraries whose loops run the backward pass themselves."""
+_TRAINER_LIBRARIES = tuple(f"{name}." for name in library_names("trainer_imports"))
+"""How the names of libraries begin whose loops run the backward pass themselves."""
 
 _TRAINER_METHODS = ("train", "fit", "train_batch")
 """What those loops are called: Trainer.train, Trainer.fit, engine.train_batch."""
@@ -74,7 +67,9 @@ class Reachability:
         if not calls or any(file_of(call) is self.program.entry for call in calls):
             return False
         imported = (each.module or "" for file in self.program.files for each in file.imports)
-        return not any(map(_is_joining_library, imported)) and not any(map(self.comes_to, calls))
+        return not any(
+            is_import_of(canonical_name(each), "joining_imports") for each in imported
+        ) and not any(map(self.comes_to, calls))
 
     def joins_others(self, calls: Iterable[ast.Call]) -> bool:
         """Whether the entry may come to one of the calls that make a process group."""
@@ -125,11 +120,6 @@ class Reachability:
                     return part in self._reached
                 return not (isinstance(part, ast.If) and _asks_for_name(part.test))
         return True
-
-
-def _is_joining_library(module: str) -> bool:
-    name = canonical_name(module)
-    return any(name == each or name.startswith(f"{each}.") for each in _JOINING_LIBRARIES)
 
 
 def _reached_definitions(program: Program) -> set[ast.AST]:
@@ -406,36 +396,17 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
 # Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
 
 
-_PROCESS_STARTERS = (
-    "torch.multiprocessing.spawn",
-    "torch.multiprocessing.start_processes",
-    "multiprocessing.Process",
-    "torch_xla.multiprocessing.spawn",
-    "torch_xla.launch",
-    "accelerate.notebook_launcher",
-    "accelerate.debug_launcher",
-    "torch.distributed.launcher.api.elastic_launch",
-    "torch.distributed.launcher.elastic_launch",
-    "subprocess.Popen",
-    "ray.train.torch.TorchTrainer",
-)
-
 _TOOL_PROGRAMS = frozenset(
     {"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"}
 )
 """Programs that are no rank and start none."""
-
-_LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "LSB_", "AZ_BATCH", "FLUX_")
-"""How the variables of launchers begin that set no MASTER_ADDR and MASTER_PORT."""
-
-_LAUNCHER_LIBRARIES = frozenset({"mpi4py", "ray", "submitit", "hostlist", "pyspark", "dask", "simple_slurm"})
 
 
 def process_starts(program: Program) -> list[ast.Call]:
     """The calls by which a program starts processes itself, on the host where it runs."""
     found = [
         call
-        for call, name in program.calls(*_PROCESS_STARTERS)
+        for call, name in program.calls(*library_names("process_starters"))
         if name != "subprocess.Popen" or not _runs_another_program(program, call)
     ]
     contexts = (
@@ -474,9 +445,10 @@ def has_another_launcher(program: Program) -> bool:
     """Whether something else than torchrun may start it, after which it must set the addresses itself."""
     for file in program.files:
         if any(
-            (each.module or "").lstrip(".").partition(".")[0] in _LAUNCHER_LIBRARIES for each in file.imports
+            (each.module or "").lstrip(".").partition(".")[0] in LIBRARY_TABLES["launcher_imports"]
+            for each in file.imports
         ):
             return True
-        if any(prefix in file.text for prefix in _LAUNCHER_VARIABLES):
+        if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
             return True
     return False

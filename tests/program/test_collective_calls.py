@@ -9,10 +9,7 @@ import pytest
 
 from launcher.program import divergence
 from launcher.program.collective_calls import (
-    CHECKPOINTING,
     COLLECTIVES,
-    COMMUNICATION,
-    ON_REQUEST,
     CollectiveCalls,
     collective_last_names,
 )
@@ -49,12 +46,6 @@ def test_every_library_has_its_collectives_under_their_one_name(library: str) ->
 
 def test_no_library_is_left_out_of_the_count() -> None:
     assert {each.partition(".")[0] for each in COLLECTIVES} == set(LIBRARIES)
-
-
-def test_a_collective_stands_in_one_table_only() -> None:
-    assert len(COLLECTIVES) == sum(
-        len(names) for table in (COMMUNICATION, CHECKPOINTING, ON_REQUEST) for names in table.values()
-    )
 
 
 def test_point_to_point_is_no_collective() -> None:

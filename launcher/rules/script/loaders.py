@@ -20,7 +20,17 @@ from launcher.program.dataflow import argument_of, calls_that_made, constant_arg
 from launcher.program.index import ancestors, last_name, scope_of
 from launcher.program.loops import LOADER, SAMPLER, LoaderOwner, LoaderOwners
 from launcher.program.program import Program
-from launcher.program.values import Constant, Defined, External, Instance, Made, Value, alternatives
+from launcher.program.values import (
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    Value,
+    alternatives,
+    is_import_of,
+    library_names,
+)
 from launcher.rules.script.environment import default_of_option, is_given
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 
@@ -221,37 +231,6 @@ BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
 """The first parameters of a DataLoader, which may be given by position."""
 
-PLAIN_SAMPLERS = (
-    "torch.utils.data.RandomSampler",
-    "torch.utils.data.SequentialSampler",
-)
-"""Samplers that give every rank the whole dataset."""
-
-WRAPPERS = (
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.distributed.fsdp.fully_shard",
-    "horovod.torch.DistributedOptimizer",
-    "apex.parallel.DistributedDataParallel",
-    "smdistributed.modelparallel.torch.DistributedModel",
-    "deepspeed.initialize",
-)
-"""What makes the ranks train one model on different data."""
-
-OTHER_PARALLELISM = (
-    "torch.distributed.tensor",
-    "torch.distributed.pipelining",
-    "torch.distributed.pipeline",
-    "torch.distributed.rpc",
-    "torch.distributed.device_mesh",
-    "megatron",
-    "smdistributed.modelparallel",
-    "deepspeed.pipe",
-    "fairscale.nn.model_parallel",
-    "torchtitan",
-)
-"""Imports of programs some of whose ranks share a model, and must get the same data."""
-
 _LOOKERS = frozenset(
     {
         "enumerate",
@@ -325,10 +304,9 @@ class Loaders:
         """Whether all ranks train one model, each with data of its own; False where that is not sure."""
         for file in self.program.files:
             for binding in file.imports:
-                module = binding.module or ""
-                if any(module == each or module.startswith(f"{each}.") for each in OTHER_PARALLELISM):
+                if is_import_of(binding.module or "", "parallelism_imports"):
                     return False
-        return any(True for _ in self.program.calls(*WRAPPERS))
+        return any(True for _ in self.program.calls(*library_names("model_wrappers")))
 
     def given(self, call: ast.Call, name: str) -> ast.expr | None:
         """What a DataLoader is given for one of PARAMETERS or by keyword."""
@@ -355,7 +333,7 @@ class Loaders:
             return frozenset()
         found = frozenset[ast.Call]()
         for each in alternatives(value):
-            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *PLAIN_SAMPLERS)
+            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers"))
             if calls is None:
                 return None
             for call in calls:

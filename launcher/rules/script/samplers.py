@@ -14,9 +14,17 @@ from launcher.program.dataflow import argument_of, calls_that_made, has_star_arg
 from launcher.program.index import Binding, FunctionNode, Scope, ancestors, file_of, parent_of, scope_of
 from launcher.program.loops import LOADER, SAMPLER
 from launcher.program.program import Program
-from launcher.program.values import Constant, Instance, RankKind, RankValue, WorldSize, alternatives
+from launcher.program.values import (
+    Constant,
+    Instance,
+    RankKind,
+    RankValue,
+    WorldSize,
+    alternatives,
+    library_names,
+)
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
-from launcher.rules.script.loaders import WRAPPERS, Loaders
+from launcher.rules.script.loaders import Loaders
 from launcher.rules.script.shards import Closure
 
 
@@ -67,7 +75,7 @@ def _is_of_several(program: Program, loader: ast.Call, loop: ast.For) -> bool:
     may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
     files = {program.entry, file_of(loader), file_of(loop)}
     files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
-    for call, _ in program.calls(*WRAPPERS):
+    for call, _ in program.calls(*library_names("model_wrappers")):
         if file_of(call) in files:
             return True
         if any(file_of(site) in files for site in _calls_of(program, scope_of(call).function)):
