@@ -48,9 +48,6 @@ from launcher.program.values import (
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_ARMS, _PART = "arms", "part"
-"""Where a node keeps what was found out about its place: like its parent, the same in every program."""
-
 Arm = tuple[ast.AST, str]
 """A branching statement and the part of it in which something stands."""
 
@@ -84,8 +81,9 @@ def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
 
 def branch_arms(node: ast.AST) -> frozenset[Arm]:
     """The parts of branching statements of its function in which a node stands."""
+    known = file_of(node).branch_arms
     within: list[tuple[ast.AST, ast.AST]] = []
-    found: frozenset[Arm] | None = node.__dict__.get(_ARMS)
+    found = known.get(node)
     inner = node
     while found is None:
         outer = parent_of(inner)
@@ -93,7 +91,7 @@ def branch_arms(node: ast.AST) -> frozenset[Arm]:
             found = frozenset()
         else:
             within.append((outer, inner))
-            found = outer.__dict__.get(_ARMS)
+            found = known.get(outer)
             inner = outer
     for outer, inner in reversed(within):
         if isinstance(outer, _BRANCHES):
@@ -103,21 +101,20 @@ def branch_arms(node: ast.AST) -> frozenset[Arm]:
             ):
                 found |= {(outer, part)}
         if isinstance(inner, ast.stmt):  # Each is asked for again by what stands in it.
-            inner.__dict__[_ARMS] = found
+            known[inner] = found
     return found
 
 
 def _part_of(branch: ast.AST, inner: ast.AST) -> str:
     """The field of a branching statement that holds a node. The first to ask writes it down for all of them:
     one after the other they would look through the same long blocks."""
-    if _PART not in inner.__dict__:
+    known = file_of(branch).branch_parts
+    if inner not in known:
         for name, value in ast.iter_fields(branch):
             for each in value if isinstance(value, list) else (value,):
                 if isinstance(each, ast.AST):
-                    each.__dict__[_PART] = name
-    part = inner.__dict__[_PART]
-    assert isinstance(part, str)
-    return part
+                    known[each] = name
+    return known[inner]
 
 
 def _are_exclusive(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
@@ -168,6 +165,17 @@ class CallSite:
     arguments: Mapping[str, ast.expr] | None
     values: Mapping[str, Value] = field(default_factory=dict)
 
+    def given(self, parameter: ast.arg) -> ast.expr | None:
+        """What the call itself gives a parameter; None where that cannot be said, too."""
+        return None if self.arguments is None else self.arguments.get(parameter.arg)
+
+    def given_or_default(self, parameter: ast.arg) -> ast.expr | None:
+        """What a parameter is in the call, by its default where the call does not give it."""
+        function = function_of_parameter(parameter)
+        if self.arguments is None or function is None:
+            return None
+        return self.arguments.get(parameter.arg) or default_of(function, parameter.arg)
+
 
 class CallGraph:
     """The calls of one program, from the side of who is called."""
@@ -178,7 +186,7 @@ class CallGraph:
         self.value = value
         self._found: dict[ast.AST, list[CallSite] | None] = {}
 
-    def of(self, function: FunctionNode) -> list[CallSite] | None:
+    def call_sites(self, function: FunctionNode) -> list[CallSite] | None:
         """All calls of a function; None where it may be called from where nobody sees."""
         if function in self._found:
             return self._found[function]
@@ -190,6 +198,11 @@ class CallGraph:
             found.append(each)
         self._found[function] = found
         return found
+
+    def call_sites_giving(self, parameter: ast.AST) -> list[CallSite] | None:
+        """The calls that give a parameter its value: all of its function, as `call_sites` has them."""
+        function = function_of_parameter(parameter)
+        return None if function is None else self.call_sites(function)
 
     @cached_property
     def declared_ranks(self) -> frozenset[str]:
@@ -393,24 +406,17 @@ class ParameterEvaluator:
             positional = positional_of(function)
             if positional and positional[0] is parameter:
                 return Defined(owner) if is_class_method(function) else Made(owner)
-        calls = self.callers.of(function)
+        calls = self.callers.call_sites(function)
         if calls is None or not calls:
             return declared
         found = joined(
-            call.values[parameter.arg]
-            if parameter.arg in call.values
-            else self._given(call.arguments, parameter)
+            call.values[parameter.arg] if parameter.arg in call.values else self._given(call, parameter)
             for call in calls
         )
         return declared if found is UNKNOWN else found
 
-    def _given(self, arguments: Mapping[str, ast.expr] | None, parameter: ast.arg) -> Value:
-        if arguments is None:
-            return UNKNOWN
-        given = arguments.get(parameter.arg)
-        if given is None:
-            function = function_of_parameter(parameter)
-            given = None if function is None else default_of(function, parameter.arg)
+    def _given(self, call: CallSite, parameter: ast.arg) -> Value:
+        given = call.given_or_default(parameter)
         return UNKNOWN if given is None else self.value_of(given)
 
     def _annotated(self, parameter: ast.arg) -> Value:

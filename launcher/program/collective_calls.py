@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from launcher.program.dataflow import argument_of, has_star_arguments, origins
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
 from launcher.program.guards import Guard
 from launcher.program.index import (
     EXIT_NAMES,
@@ -68,9 +68,9 @@ class CollectiveRun:
     here: bool = True
 
     @property
-    def does(self) -> str:
+    def short_name(self) -> str:
         """The collective's short name, by which two are compared."""
-        return self.collective.does
+        return self.collective.short_name
 
     @property
     def direct(self) -> bool:
@@ -106,21 +106,21 @@ class CollectiveCalls:
         self.forwards = ShardedForwards(program)
 
     @cached_property
-    def leading(self) -> CollectivePaths:
+    def paths(self) -> CollectivePaths:
         """The calls that are worth following."""
         return CollectivePaths(self.program, self._makes_ranks_wait, self.forwards.calls)
 
     def matters(self, function: FunctionNode | ast.Module) -> bool:
         """Whether a function may lead to a collective."""
-        return function in self.leading.functions
+        return function in self.paths.functions
 
     def calls_of(self, statement: ast.stmt) -> Sequence[ast.Call]:
         """The calls of a statement that may lead to a collective, as they run: without its inner blocks."""
-        return self.leading.of(statement)
+        return self.paths.calls_in(statement)
 
-    def says_something(self, statement: ast.stmt) -> bool:
+    def matters_here(self, statement: ast.stmt) -> bool:
         """Whether a statement may lead to a collective, or leave a loop, its function or the run."""
-        return self.leading.holds(statement) or statement in file_of(statement).leaving
+        return self.paths.contains(statement) or statement in file_of(statement).leaving_statements
 
     def _makes_ranks_wait(self, call: ast.Call) -> bool:
         return may_be_collective(self.program, call) or self.collective(call) is not None
@@ -156,7 +156,7 @@ class CollectiveCalls:
                     return True
         return False
 
-    def function(
+    def called_function(
         self, call: ast.Call, environment: Environment | None
     ) -> tuple[FunctionNode, Environment | None] | None:
         """The function of the program that a call runs, and what its parameters are."""
@@ -206,11 +206,7 @@ class CollectiveCalls:
 
         A function, also within a list or `partial`, a lambda, or a class or object with such a method.
         """
-        parts = [
-            part
-            for given in (*call.args, *(each.value for each in call.keywords))
-            for part in _callables_named_in(given)
-        ]
+        parts = [part for given in all_arguments(call) for part in _callables_named_in(given)]
         for part in parts:
             value = self.program.evaluation.value(part, environment)
             for each in alternatives(value):
@@ -343,11 +339,11 @@ class CollectivePaths:
             calls.sort(key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
         self._holding = with_enclosing_statements(self._of)
 
-    def of(self, statement: ast.stmt) -> Sequence[ast.Call]:
+    def calls_in(self, statement: ast.stmt) -> Sequence[ast.Call]:
         """Those of a statement, as they run: without its inner blocks."""
         return self._of.get(statement, ())
 
-    def holds(self, statement: ast.stmt) -> bool:
+    def contains(self, statement: ast.stmt) -> bool:
         """Whether such a call stands in a statement or in its inner blocks."""
         return statement in self._holding
 
@@ -459,13 +455,13 @@ it; DDP's init_sync; rank_zero_only of Lightning's log.
 class Collective:
     """A call that every rank of a group must make.
 
-    `does` is its short name. `group` is the position of the group among its arguments, None where it is
+    `short_name` is its last name. `group` is the position of the group among its arguments, None where it is
     given by keyword only. `gathers_state` says that it collects or writes a checkpoint. `asked_by` is the
     keyword that must be True for it to communicate at all.
     """
 
     name: str
-    does: str
+    short_name: str
     group: int | None = None
     gathers_state: bool = False
     asked_by: str | None = None

@@ -37,6 +37,11 @@ def has_star_arguments(call: ast.Call) -> bool:
     )
 
 
+def all_arguments(call: ast.Call) -> list[ast.expr]:
+    """What a call is given, by position and by keyword."""
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
 def argument_of(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
     """What a call gives a parameter; None where it does not, or where `*` hides which argument is which."""
     for keyword in call.keywords:
@@ -114,16 +119,8 @@ def _origins_of_binding(
 
 def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
     """What every call gives a parameter."""
-    function = function_of_parameter(parameter)
-    sites = None if function is None else program.evaluation.callers.of(function)
-    if not sites:
-        yield None
-        return
-    for site in sites:
-        given = None if site.arguments is None else site.arguments.get(parameter.arg)
-        if given is None and isinstance(function, FunctionNode) and site.arguments is not None:
-            given = default_of(function, parameter.arg)
-        yield given
+    sites = program.evaluation.callers.call_sites_giving(parameter)
+    yield from (site.given_or_default(parameter) for site in sites) if sites else (None,)
 
 
 def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[ast.Call]:
@@ -198,13 +195,12 @@ def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | No
 
 def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str | None:
     """What every call gives a parameter."""
-    function = function_of_parameter(parameter)
-    sites = None if function is None else program.evaluation.callers.of(function)
+    sites = program.evaluation.callers.call_sites_giving(parameter)
     if not sites:
         return None
     types = set[str | None]()
     for site in sites:
-        given = None if site.arguments is None else site.arguments.get(parameter.arg)
+        given = site.given(parameter)
         if parameter.arg in site.values:
             types.add("int")  # The number that spawn gives.
         else:
@@ -472,7 +468,7 @@ def _may_average(program: Program, call: ast.Call, given: _AveragedArguments) ->
     called = program.value(call.func)
     if isinstance(called, External) and called.name.startswith("torch.optim."):
         return False  # ReduceLROnPlateau, AveragedModel: what each rank does by itself.
-    if given.may_be_of_the_model(_all_arguments(call)):
+    if given.may_be_of_the_model(all_arguments(call)):
         return True
     if isinstance(called, Defined):
         return any(map(_asks_the_model, ast.walk(called.node)))
@@ -517,7 +513,7 @@ class _AveragedArguments:
                 yield from _returned_expressions(called.node)
             if isinstance(node.func, ast.Attribute):
                 yield from (node.func,) if _asks_the_model(node.func) else (node.func.value,)
-            yield from _all_arguments(node)
+            yield from all_arguments(node)
             return
         if isinstance(node, ast.Name | ast.Attribute):
             for binding in self.program.evaluation.sources(node):
@@ -539,17 +535,16 @@ class _AveragedArguments:
             return
         if class_of(function) is not None and positional_of(function)[:1] == [parameter]:
             return  # The object itself, of whose attributes those are looked at that are used.
-        sites = self.program.evaluation.callers.of(function)
+        sites = self.program.evaluation.callers.call_sites(function)
         if sites is None:
             yield from self._given_by_name(function)
             return
         for site in sites:
             if parameter.arg in site.values:
                 continue
-            given = None if site.arguments is None else site.arguments.get(parameter.arg)
-            given = given or default_of(function, parameter.arg)
+            given = site.given(parameter) or default_of(function, parameter.arg)
             # What goes into `**options`, or comes from `*given`, may be any argument of the call.
-            yield from (given,) if given is not None else _all_arguments(site.call)
+            yield from (given,) if given is not None else all_arguments(site.call)
 
     def _given_by_name(self, function: FunctionNode) -> Iterator[ast.expr | None]:
         """What all calls of this name are given, whatever they call."""
@@ -583,13 +578,9 @@ class _AveragedArguments:
             user = parent_of(each)
             called = self.program.value(user.func) if isinstance(user, ast.Call) else None
             if isinstance(user, ast.Call) and (user.func is each or called in _CALLS_ITS_ARGUMENT):
-                yield from _all_arguments(user)
+                yield from all_arguments(user)
             else:
                 yield None
-
-
-def _all_arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(each.value for each in call.keywords)]
 
 
 def _returned_expressions(function: ast.AST) -> list[ast.expr]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from launcher.program.bindings import CallGraph, ParameterEvaluator, bind_arguments, reaching_definitions
@@ -94,18 +94,6 @@ class Evaluation:
         self._libraries: dict[Binding, Value] = {}
         self._depth = 0
         self._steps = 0
-        self._kinds: dict[type[ast.expr], Callable[[ast.expr, Environment | None], Value]] = {
-            ast.Constant: self._constant,  # type: ignore[dict-item]
-            ast.Name: self._name,  # type: ignore[dict-item]
-            ast.Attribute: self.attributes.value,  # type: ignore[dict-item]
-            ast.Call: self.calls.value,  # type: ignore[dict-item]
-            ast.Subscript: self._subscript,  # type: ignore[dict-item]
-            ast.IfExp: self._conditional,  # type: ignore[dict-item]
-            ast.BoolOp: self._either_of,  # type: ignore[dict-item]
-            ast.BinOp: self._calculated,  # type: ignore[dict-item]
-            ast.UnaryOp: self._unary,  # type: ignore[dict-item]
-            ast.NamedExpr: self._walrus,  # type: ignore[dict-item]
-        }
 
     def value(self, node: ast.expr, environment: Environment | None = None) -> Value:
         """What an expression is, in a call with these arguments, or in every call."""
@@ -132,14 +120,38 @@ class Evaluation:
             return UNKNOWN
         self._depth += 1
         try:
-            if isinstance(node, ast.Tuple | ast.List):
-                return Several(node)
-            if isinstance(node, ast.Lambda):
-                return Defined(node)
-            evaluate = self._kinds.get(type(node))
-            return UNKNOWN if evaluate is None else evaluate(node, environment)
+            return self._by_kind(node, environment)
         finally:
             self._depth -= 1
+
+    def _by_kind(self, node: ast.expr, environment: Environment | None) -> Value:
+        match node:
+            case ast.Name():
+                return self._name(node, environment)
+            case ast.Attribute():
+                return self.attributes.value(node, environment)
+            case ast.Call():
+                return self.calls.value(node, environment)
+            case ast.Constant(value=None | bool() | int() | float() | str() as value):
+                return Constant(value)
+            case ast.Tuple() | ast.List():
+                return Several(node)
+            case ast.Lambda():
+                return Defined(node)
+            case ast.Subscript():
+                return self._subscript(node, environment)
+            case ast.IfExp():
+                return joined(self.value(each, environment) for each in (node.body, node.orelse))
+            case ast.BoolOp():
+                return joined(self.value(each, environment) for each in node.values)
+            case ast.BinOp():
+                left, right = self.value(node.left, environment), self.value(node.right, environment)
+                return _calculated_from(left, right)
+            case ast.UnaryOp():
+                return self._unary(node, environment)
+            case ast.NamedExpr():
+                return self.value(node.value, environment)
+        return UNKNOWN
 
     def sources(self, node: ast.expr) -> list[Binding]:
         """Where a name or attribute that is used here may have got its value; empty where that is unknown."""
@@ -269,10 +281,6 @@ class Evaluation:
 
     # Other expressions
 
-    def _constant(self, node: ast.Constant, environment: Environment | None) -> Value:
-        value = node.value
-        return Constant(value) if value is None or isinstance(value, bool | int | float | str) else UNKNOWN
-
     def _subscript(self, node: ast.Subscript, environment: Environment | None) -> Value:
         owner = self.value(node.value, environment)
         if owner == External("os.environ"):
@@ -281,16 +289,6 @@ class Evaluation:
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
             return self._part(owner, index.value, environment)
         return UNKNOWN
-
-    def _conditional(self, node: ast.IfExp, environment: Environment | None) -> Value:
-        return joined((self.value(node.body, environment), self.value(node.orelse, environment)))
-
-    def _either_of(self, node: ast.BoolOp, environment: Environment | None) -> Value:
-        return joined(self.value(each, environment) for each in node.values)
-
-    def _calculated(self, node: ast.BinOp, environment: Environment | None) -> Value:
-        left, right = self.value(node.left, environment), self.value(node.right, environment)
-        return _calculated_from(left, right)
 
     def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
         value = self.value(node.operand, environment)
@@ -301,9 +299,6 @@ class Evaluation:
         ):
             return Constant(-value.value)
         return UNKNOWN
-
-    def _walrus(self, node: ast.NamedExpr, environment: Environment | None) -> Value:
-        return self.value(node.value, environment)
 
 
 def _is_in_function_of(environment: Environment, node: ast.expr) -> bool:

@@ -19,7 +19,6 @@ from launcher.program.index import (
     BindingKind,
     FunctionNode,
     ancestors,
-    function_of_parameter,
     last_name,
 )
 from launcher.program.program import Program
@@ -76,7 +75,7 @@ class Guard:
         return not ranks & self.members if self.outside else ranks <= self.members
 
     @property
-    def ranks(self) -> str:
+    def described(self) -> str:
         """Such as `rank 0`, `local rank 0` or `every rank but 0`."""
         word = {RankKind.LOCAL: "local rank", RankKind.NODE: "host"}.get(self.kind, "rank")
         if self.members is None or self.kind in (RankKind.DERIVED, RankKind.COORDINATE):
@@ -152,7 +151,7 @@ class Guards:
         truth = self.truth(test)
         return truth if isinstance(truth, Guard) else None
 
-    def of_decorators(self, function: FunctionNode) -> Guard | None:
+    def decorator_guard(self, function: FunctionNode) -> Guard | None:
         """The ranks on which alone a function runs, by a decorator of a library or of the program."""
         for decorator in [] if isinstance(function, ast.Lambda) else function.decorator_list:
             value = self.evaluation.value(decorator)
@@ -571,13 +570,12 @@ class NamePresence:
         return True if truth is None and named else truth
 
     def _of_every_call(self, parameter: ast.AST) -> list[Truth]:
-        function = function_of_parameter(parameter)
-        calls = None if function is None else self.guards.evaluation.callers.of(function)
+        calls = self.guards.evaluation.callers.call_sites_giving(parameter)
         if calls is None or not isinstance(parameter, ast.arg):
             return [None]
         found: list[Truth] = []
         for call in calls:
-            given = None if call.arguments is None else call.arguments.get(parameter.arg)
+            given = call.given(parameter)
             found.append(None if given is None else self.guards.truth(given))
         return found or [None]
 

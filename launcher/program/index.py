@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -46,6 +46,12 @@ class FileIndex:
         """The functions that have a `yield` of their own."""
         self.module = Scope(self, tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
+        self.branch_arms: dict[ast.AST, frozenset[tuple[ast.AST, str]]] = {}
+        """The branching statements around a statement, with the part of each (in `bindings`)."""
+        self.branch_parts: dict[ast.AST, str] = {}
+        """The field of its branching statement in which something stands."""
+        self.calls_within: dict[ast.AST, list[ast.Call]] = {}
+        """The calls in a block (in `loops`)."""
         walk(self)
 
     @cached_property
@@ -99,7 +105,7 @@ class FileIndex:
         return found
 
     @cached_property
-    def leaving(self) -> set[ast.AST]:
+    def leaving_statements(self) -> set[ast.AST]:
         """The statements by which a loop, a function or the run may be left, and those around them."""
         kinds = (ast.Return, ast.Break, ast.Continue, ast.Raise)
         leaving = [each for kind in kinds for each in self.statements.get(kind, ())]
@@ -252,6 +258,11 @@ def statement_of(node: ast.AST) -> ast.stmt:
     return node
 
 
+def is_main_guard(test: ast.expr) -> bool:
+    """Whether a test asks how its module was started: `__name__ == "__main__"`."""
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
 def with_enclosing_statements(statements: Iterable[ast.stmt]) -> set[ast.AST]:
     """Statements, and what holds them in the same function."""
     found: set[ast.AST] = set()
@@ -344,7 +355,7 @@ class _IndexWalk:
     def __init__(self, index: FileIndex) -> None:
         self.index = index
         self.stack: list[tuple[ast.AST, ast.AST | None, Scope]] = [(index.tree, None, index.module)]
-        self.handlers = {
+        self.handlers: dict[type[ast.AST], Callable[..., bool | None]] = {
             ast.Name: self.name,
             ast.Attribute: self.attribute,
             ast.Call: self.call,
@@ -379,10 +390,10 @@ class _IndexWalk:
             attributes[PARENT], attributes[SCOPE] = parent, scope
             kind = node.__class__
             if isinstance(node, ast.stmt):
-                statements.setdefault(kind, []).append(node)  # type: ignore[arg-type]
+                statements.setdefault(node.__class__, []).append(node)
             handler = handlers.get(kind)
             # What opens a scope pushes its own children.
-            if handler is not None and handler(node, scope):  # type: ignore[operator]
+            if handler is not None and handler(node, scope):
                 continue
             if kind in COMPREHENSIONS:
                 scope = self.index.scopes[node] = Scope(self.index, node, scope)

@@ -12,8 +12,16 @@ from collections.abc import Iterator
 from enum import Enum
 from functools import cached_property
 
-from launcher.program.dataflow import argument_of, calls_that_may_make
-from launcher.program.index import BindingKind, FunctionNode, ancestors, class_of, last_name, scope_of
+from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make
+from launcher.program.index import (
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    class_of,
+    file_of,
+    last_name,
+    scope_of,
+)
 from launcher.program.program import Program
 from launcher.program.values import (
     DDP,
@@ -64,7 +72,7 @@ class LoaderOwners:
     def _taken(self) -> dict[ast.Call, LoaderOwner]:
         found: dict[ast.Call, LoaderOwner] = {}
         for call, name in self.program.calls(*_OWNER_BY_CALL):
-            for argument in _flatten_lists([*call.args, *(each.value for each in call.keywords)]):
+            for argument in _flatten_lists(all_arguments(call)):
                 for value in alternatives(self.program.value(argument)):
                     if isinstance(value, Instance):
                         found.setdefault(value.call, _OWNER_BY_CALL[name])
@@ -100,9 +108,6 @@ def _flatten_lists(nodes: list[ast.expr]) -> Iterator[ast.expr]:
 
 
 Loop = ast.For | ast.AsyncFor | ast.While
-
-_CALLS_KEY = "calls_in"
-"""Where a block keeps the calls in it: like its parent, the same in every program."""
 
 _ASSIGNMENTS_TO_CALL = 3
 """So many assignments lead at most from a loss to the call that is given the model."""
@@ -146,11 +151,10 @@ def ancestors_in_function(node: ast.AST) -> Iterator[ast.AST]:
 
 def calls_in(block: ast.AST) -> list[ast.Call]:
     """The calls in a statement or in a function, without those in functions within it."""
-    known: list[ast.Call] | None = block.__dict__.get(_CALLS_KEY)
-    if known is not None:
-        return known
-    found: list[ast.Call] = []
-    block.__dict__[_CALLS_KEY] = found
+    known = file_of(block).calls_within
+    if block in known:
+        return known[block]
+    found = known[block] = []
     pending = [block]
     while pending:
         node = pending.pop()
@@ -174,7 +178,7 @@ def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
     return any(is_forward(program, each) for each in calls) or any(
         _is_wrapped(program, given)
         for each in _making_the_loss(program, calls)
-        for given in (*each.args, *(keyword.value for keyword in each.keywords))
+        for given in all_arguments(each)
     )
 
 

@@ -21,6 +21,7 @@ from launcher.program.index import (
     ancestors,
     dotted_name,
     file_of,
+    is_main_guard,
     parent_of,
     scope_of,
 )
@@ -69,11 +70,11 @@ class Reachability:
         imported = (each.module or "" for file in self.program.files for each in file.imports)
         return not any(
             is_import_of(canonical_name(each), "joining_imports") for each in imported
-        ) and not any(map(self.comes_to, calls))
+        ) and not any(map(self.reaches, calls))
 
     def joins_others(self, calls: Iterable[ast.Call]) -> bool:
         """Whether the entry may come to one of the calls that make a process group."""
-        return any(map(self.comes_to, calls))
+        return any(map(self.reaches, calls))
 
     def is_one_of_several(self, calls: Collection[ast.Call]) -> bool:
         """Whether the entry is meant to be one of several processes: it may come to one of the calls that
@@ -90,16 +91,16 @@ class Reachability:
     def _trains(self) -> bool:
         """Whether the entry may come to a backward pass, or hands its loop to a library that runs one."""
         files = self.program.files
-        if any(self.comes_to(call) for file in files for call in file.calls_of.get("backward", ())):
+        if any(self.reaches(call) for file in files for call in file.calls_of.get("backward", ())):
             return True
         return any(
-            (self.program.qualified(call.func) or "").startswith(_TRAINER_LIBRARIES) and self.comes_to(call)
+            (self.program.qualified(call.func) or "").startswith(_TRAINER_LIBRARIES) and self.reaches(call)
             for file in files
             for name in _TRAINER_METHODS
             for call in file.calls_of.get(name, ())
         )
 
-    def comes_to(self, node: ast.AST) -> bool:
+    def reaches(self, node: ast.AST) -> bool:
         """Whether the entry may come to a statement or expression."""
         if file_of(node) is self.program.entry:
             return True
@@ -109,7 +110,7 @@ class Reachability:
         definitions = [each for each in outer if isinstance(each, _DEFINITIONS)]
         return not definitions or definitions[-1] in self._reached
 
-    def holds_line(self, path: str, line: int) -> bool:
+    def reaches_line(self, path: str, line: int) -> bool:
         """Whether the entry may come to what stands in a line of one of the program's files."""
         file = next((each for each in self.program.files if str(each.path) == path), None)
         if file is None or file is self.program.entry:
@@ -302,7 +303,7 @@ def _is_in_body(function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.AST
 def _is_called(program: Program, function: FunctionNode, deepest: int) -> bool:
     if deepest == 0:
         return False
-    sites = program.evaluation.callers.of(function)
+    sites = program.evaluation.callers.call_sites(function)
     if sites is None:
         return any(_is_handed_to_a_caller(program, function))
     return any(surely_runs(program, site.call, deepest - 1) for site in sites)
@@ -337,7 +338,7 @@ def _truth_in_training(program: Program, test: ast.expr) -> bool | None:
         if decisive in truths:
             return decisive
         return None if None in truths else not decisive
-    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__":
+    if is_main_guard(test):
         return True
     name = program.qualified(test.func) if isinstance(test, ast.Call) else None
     if name in _AVAILABILITY_TESTS:
@@ -385,7 +386,7 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
     """
     function = scope_of(call).function
     if function is not None and isinstance(function.node, FunctionNode):
-        sites = program.evaluation.callers.of(function.node)
+        sites = program.evaluation.callers.call_sites(function.node)
         if sites is not None and not sites:
             return False
     return scope_of(node).function is scope_of(call).function and (

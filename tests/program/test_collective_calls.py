@@ -49,7 +49,7 @@ def test_no_library_is_left_out_of_the_count() -> None:
 
 
 def test_point_to_point_is_no_collective() -> None:
-    assert not POINT_TO_POINT & {each.does for each in COLLECTIVES.values()}
+    assert not POINT_TO_POINT & {each.short_name for each in COLLECTIVES.values()}
 
 
 GROUPS = {
@@ -227,7 +227,7 @@ FILES = {"meeting.py": MEETING, "layers.py": LAYERS}
 
 def leading(program: Program) -> set[str]:
     """The functions that may lead to a collective, by their names; a module by that of its file."""
-    running = program.analysis(FunctionSummaries).running
+    running = program.analysis(FunctionSummaries).collective_calls
     found = {each.name for file in program.files for each in file.functions if running.matters(each)}
     return found | {file.path.name for file in program.files if running.matters(file.tree)}
 
@@ -322,5 +322,5 @@ def test_what_neither_leads_to_a_collective_nor_leaves_says_nothing(program: Rea
     """
     read = program(text)
     (train,) = (each for each in read.entry.functions if each.name == "train")
-    said = [read.analysis(FunctionSummaries).running.says_something(each) for each in train.body]
+    said = [read.analysis(FunctionSummaries).collective_calls.matters_here(each) for each in train.body]
     assert said == [False, True, True, True, False, True]

@@ -1,4 +1,4 @@
-"""What the names of libraries mean is read from a table for each library, and a mistake is named by its place."""
+"""What libraries' names mean is read from a table for each library, and a mistake is named by its place."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _is_a_test(program: Program) -> bool:
 def _is_reached(reach: Reachability, finding: Finding) -> bool:
     """Whether the program runs what a finding is about."""
     place = finding.location
-    return place is None or place.line is None or reach.holds_line(place.file, place.line)
+    return place is None or place.line is None or reach.reaches_line(place.file, place.line)
 
 
 def _once_a_place(findings: Iterable[Finding]) -> list[Finding]:
@@ -463,7 +463,7 @@ class Configurations:
         """Start empty."""
         self._of_folder: dict[Path, LintConfiguration] = {}
 
-    def of(self, path: Path) -> LintConfiguration:
+    def configuration_for(self, path: Path) -> LintConfiguration:
         """That of the nearest pyproject.toml above a path that has the section; else the empty one."""
         folder = path.absolute()
         return self._of(folder if folder.is_dir() else folder.parent)

@@ -80,7 +80,7 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     Source: torch.distributed's documentation, of collective functions.
     """
     caught = {id(each.run.node) for each in _in_handlers(program)}
-    for parted in program.analysis(FunctionSummaries).parted():
+    for parted in program.analysis(FunctionSummaries).divergences():
         if id(parted.run.node) not in caught:
             yield _parted(parted, Severity.INFO if _may_be_answered(program, parted) else None)
 
@@ -150,7 +150,7 @@ def _is_met_behind(program: Program, parted: Divergence) -> bool:
     if isinstance(function.node, ast.Lambda) or not ends_block(branch.body):
         return False
     behind = [each for each in function.node.body if each.lineno > (branch.end_lineno or branch.lineno)]
-    return any(run.does == parted.run.does for run in collectives_run_by(program, behind))
+    return any(run.short_name == parted.run.short_name for run in collectives_run_by(program, behind))
 
 
 def _parted(parted: Divergence, severity: Severity | None) -> Finding:
@@ -168,17 +168,20 @@ def _parted(parted: Divergence, severity: Severity | None) -> Finding:
         return finding_at(
             mode,
             parted.leaves,
-            f"{guard.opposite().ranks} leaves here (`{test}`, line {line}), and {_what(run)} in line "
-            f"{run.node.lineno} is run by {guard.ranks} alone, which then waits until the timeout",
-            related=[related_at(run.node, f"{run.does} that the ranks which left never run"), *_origin(run)],
+            f"{guard.opposite().described} leaves here (`{test}`, line {line}), and {_what(run)} in line "
+            f"{run.node.lineno} is run by {guard.described} alone, which then waits until the timeout",
+            related=[
+                related_at(run.node, f"{run.short_name} that the ranks which left never run"),
+                *_origin(run),
+            ],
             remedy=remedy,
             severity=severity,
         )
     return finding_at(
         mode,
         run.node,
-        f"{_what(run)} is run by {guard.ranks} alone; the other ranks never call it, and those that do wait "
-        "until the timeout",
+        f"{_what(run)} is run by {guard.described} alone; the other ranks never call it, and those that do "
+        "wait until the timeout",
         related=[related_at(guard.test, f"under `{test}`"), *_origin(run)],
         remedy=remedy,
         severity=severity,
@@ -191,7 +194,7 @@ def _what(run: CollectiveRun) -> str:
     does = (
         "forward, in which FSDP gathers the shards of all ranks"
         if run.collective is SHARDED_FORWARD
-        else run.does
+        else run.short_name
     )
     if run.node is run.origin:
         return does
@@ -199,7 +202,7 @@ def _what(run: CollectiveRun) -> str:
 
 
 def _origin(run: CollectiveRun) -> list[Related]:
-    return [] if run.node is run.origin else [related_at(run.origin, f"{run.does} is here")]
+    return [] if run.node is run.origin else [related_at(run.origin, f"{run.short_name} is here")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +232,10 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                                 yield _Handled(run, "except", handler.lineno, bool(waited))
                 # Where the others wait in nothing before, they all meet here.
                 if waited:
-                    halves = {each.does for each in waited if _is_under_a_test(each.node, statement)}
+                    halves = {each.short_name for each in waited if _is_under_a_test(each.node, statement)}
                     for run in collectives_run_by(program, statement.finalbody):
                         # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
-                        if run.does in halves and _is_under_a_test(run.node, statement):
+                        if run.short_name in halves and _is_under_a_test(run.node, statement):
                             continue
                         yield _Handled(run, "finally", statement.finalbody[0].lineno, True)
 
@@ -458,7 +461,7 @@ def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
                 yield finding_at(
                     ddp.COLLECTIVE_UNDER_RANK_GUARD,
                     leaving,
-                    f"{guard.ranks} may leave here, and the others wait in backward for its gradients",
+                    f"{guard.described} may leave here, and the others wait in backward for its gradients",
                     related=[related_at(test, "under this test")],
                 )
 

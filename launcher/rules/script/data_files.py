@@ -10,9 +10,18 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import argument_of
+from launcher.program.dataflow import all_arguments, argument_of
 from launcher.program.guards import Guard, Guards
-from launcher.program.index import FunctionNode, ancestors, class_of, file_of, last_name, parent_of, scope_of
+from launcher.program.index import (
+    FunctionNode,
+    ancestors,
+    class_of,
+    file_of,
+    is_main_guard,
+    last_name,
+    parent_of,
+    scope_of,
+)
 from launcher.program.participants import Uniformity
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability, is_for_one_host, process_starts
@@ -69,7 +78,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                 yield finding_at(
                     data.FILES_UNSORTED,
                     call,
-                    f"{_short(name)} answers in the order of the file system, and the ranks cut the list as "
+                    f"{_last(name)} answers in the order of the file system, and the ranks cut the list as "
                     "if it were the same on every host: files are read twice, and others never",
                     related=related,
                     severity=severity,
@@ -84,17 +93,13 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                     yield finding_at(
                         data.FILES_UNSORTED,
                         call,
-                        f"{_short(name)} answers in the order of the file system, and an index of a sampler "
+                        f"{_last(name)} answers in the order of the file system, and an index of a sampler "
                         "means another file on another host: files are read twice, and others never",
                         related=[related_at(kept, "read by index here")],
                         severity=severity if _is_sampled(program, kept) else Severity.INFO,
                         fix=_sorted(call, name),
                     )
                     break
-
-
-def _short(name: str) -> str:
-    return ".".join(name.rsplit(".", 2)[-2:])
 
 
 def _sorted(listing: ast.Call, name: str) -> Fix | None:
@@ -379,7 +384,7 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
 
 def _differs(program: Program, call: ast.Call) -> bool:
     """Whether the path may differ between the ranks: a rank or a temporary folder is in it."""
-    given = [*call.args, *(each.value for each in call.keywords)]
+    given = all_arguments(call)
     for node in (each for one in given for each in ast.walk(one)):
         if isinstance(node, ast.Name | ast.Attribute | ast.Call):
             value = program.value(node)
@@ -399,7 +404,7 @@ class _Paths:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.agreement = program.analysis(Uniformity)
+        self.uniformity = program.analysis(Uniformity)
         # A program that is started is mostly a tool, and no parent of ranks.
         self.spawns = frozenset(
             each for each in process_starts(program) if program.qualified(each.func) != "subprocess.Popen"
@@ -431,7 +436,7 @@ class _Paths:
         seen.add(function)
         if not isinstance(function, ast.Lambda) and function.decorator_list:
             return False
-        sites = self.program.evaluation.callers.of(function)
+        sites = self.program.evaluation.callers.call_sites(function)
         for site in sites or ():
             if site.call in self.spawns:
                 return True
@@ -473,7 +478,7 @@ class _Paths:
             return False
         names = [*ast.walk(test.comparators[-1]), test.left]
         literal = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
-        return literal and self.agreement.holds(test)
+        return literal and self.uniformity.is_uniform(test)
 
     def _is_harmless(self, item: ast.withitem) -> bool:
         expression = item.context_expr
@@ -619,7 +624,7 @@ def _is_sure(node: ast.AST) -> bool:
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             return True
         if isinstance(outer, ast.If | ast.IfExp | ast.While):
-            if inner is not outer.test and not _is_main_test(outer.test):
+            if inner is not outer.test and not is_main_guard(outer.test):
                 return False
             if inner is outer.test:
                 return False
@@ -631,10 +636,6 @@ def _is_sure(node: ast.AST) -> bool:
             return False
         inner = outer
     return True
-
-
-def _is_main_test(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 def _option_of(node: ast.expr) -> str | None:

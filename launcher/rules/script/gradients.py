@@ -446,7 +446,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
             scope = scope_of(call)
             steps = [each for each in file.calls_of.get("step", ()) if scope_of(each) is scope]
             stepped = [each for each in steps if _optimizes(program, each)]
-            if stepped and program.analysis(Participants).who(call) is True:
+            if stepped and program.analysis(Participants).ranks_running(call) is True:
                 yield finding_at(
                     ddp.GRADIENTS_NOT_REDUCED,
                     call,

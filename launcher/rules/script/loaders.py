@@ -16,7 +16,13 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import argument_of, calls_that_made, constant_argument, has_star_arguments
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    calls_that_made,
+    constant_argument,
+    has_star_arguments,
+)
 from launcher.program.index import ancestors, last_name, scope_of
 from launcher.program.loops import LOADER, SAMPLER, LoaderOwner, LoaderOwners
 from launcher.program.program import Program
@@ -389,7 +395,7 @@ class Loaders:
             for call in file.calls:
                 given = [
                     each
-                    for each in (*call.args, *(keyword.value for keyword in call.keywords))
+                    for each in all_arguments(call)
                     if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Starred)
                 ]
                 if given and not self._leaves_alone(call):
@@ -457,7 +463,7 @@ class Loaders:
             return
         seen.add(function.node)
         assert isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for site in self.program.evaluation.callers.of(function.node) or ():
+        for site in self.program.evaluation.callers.call_sites(function.node) or ():
             yield from self._loops_around(site.call, seen, depth + 1)
 
     def _counts(self, loop: ast.For) -> bool:

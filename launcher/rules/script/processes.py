@@ -360,7 +360,7 @@ def checkpoints_are_loaded_beside_the_gpu(program: Program) -> Iterator[Finding]
             or not _is_a_state(call)
         ):
             continue
-        if participants.who(call) is True:
+        if participants.ranks_running(call) is True:
             yield finding_at(
                 distribution.MORE_PROCESSES_THAN_DEVICES,
                 call,

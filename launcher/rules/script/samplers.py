@@ -87,7 +87,7 @@ def _calls_of(program: Program, function: Scope | None) -> list[ast.Call]:
     """Where a function is called, as far as that is known."""
     if function is None or not isinstance(function.node, FunctionNode):
         return []
-    return [site.call for site in program.evaluation.callers.of(function.node) or ()]
+    return [site.call for site in program.evaluation.callers.call_sites(function.node) or ()]
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -485,7 +485,7 @@ def _returned_unused(program: Program, statement: ast.Return, item: int | None, 
     function = scope_of(statement).function
     sites = None
     if function is not None and isinstance(function.node, FunctionNode):
-        sites = program.evaluation.callers.of(function.node)
+        sites = program.evaluation.callers.call_sites(function.node)
     if not sites:
         return False
     for site in sites:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, has_star_arguments, origins
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
 from launcher.program.guards import Guard, Guards
-from launcher.program.index import BindingKind, file_of, function_of_parameter, parent_of, scope_of
+from launcher.program.index import BindingKind, file_of, parent_of, scope_of
 from launcher.program.program import Program
 from launcher.program.values import (
     LAST_RANK,
@@ -408,13 +408,12 @@ class Closure:
         return known
 
     def _parameter(self, parameter: ast.AST, must: bool) -> bool:
-        function = function_of_parameter(parameter)
-        sites = None if function is None else self.program.evaluation.callers.of(function)
+        sites = self.program.evaluation.callers.call_sites_giving(parameter)
         if not sites or not isinstance(parameter, ast.arg):
             return False
         known = True
         for site in sites:
-            given = None if site.arguments is None else site.arguments.get(parameter.arg)
+            given = site.given(parameter)
             if given is None:
                 known = False
             else:
@@ -422,7 +421,7 @@ class Closure:
         return known
 
     def _called(self, call: ast.Call, must: bool) -> bool:
-        arguments = [*call.args, *(each.value for each in call.keywords)]
+        arguments = all_arguments(call)
         known = True
         for each in alternatives(self.program.value(call.func)):
             if isinstance(each, Defined):
