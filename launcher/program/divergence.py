@@ -5,19 +5,30 @@ statement by statement. At a test that differs between ranks both arms are compa
 leaves (return, break, continue), the rest of the function or loop belongs to the other. An arm that ends by
 an exception or by sys.exit with an error ends the run, and parts nobody. What an arm calls and nobody can
 resolve may run anything.
+
+Where a wrapped model is trained (`wrapped_training_loops`), every rank must take the same turns.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
+from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make
 from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
-from launcher.program.index import FunctionNode, ancestors, file_of, last_name, parent_of
+from launcher.program.index import (
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+)
 from launcher.program.program import Program
-from launcher.program.values import Defined, Environment, RankKind
+from launcher.program.values import DDP, FSDP, FULLY_SHARD, LIBRARY_TABLES, Defined, Environment, RankKind
 
 _DEEPEST_FUNCTION = 12
 """So many functions within functions are followed."""
@@ -468,3 +479,150 @@ def merge_arms(body: Block, other: Block) -> Block:
     both = [run for run in body.must if run.short_name in in_other]
     rest = [run for run in (*body.everything, *other.everything) if run not in both]
     return Block(both, rest, [*body.leaving, *other.leaving])
+
+
+# Where a program trains a wrapped model: loops and functions in which every rank must run the same.
+
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+_ASSIGNMENTS_TO_CALL = 3
+"""So many assignments lead at most from a loss to the call that is given the model."""
+
+_SHARING_WORDS = (
+    "reduce",
+    "gather",
+    "broadcast",
+    "agree",
+    "sync",
+    "vote",
+    "consensus",
+    "any_rank",
+    "all_ranks",
+)
+"""In the names of what makes ranks see the same."""
+
+_NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
+"""In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
+
+
+def wrapped_training_loops(program: Program) -> Iterator[Loop]:
+    """The innermost loops that run a wrapped model forward and backward."""
+    seen: set[ast.AST] = set()
+    for file in program.files:
+        for backward in file.calls_of.get("backward", ()):
+            loop = next((each for each in ancestors_in_function(backward) if isinstance(each, Loop)), None)
+            if loop is not None and loop not in seen:
+                seen.add(loop)
+                if runs_wrapped_model(program, loop):
+                    yield loop
+
+
+def ancestors_in_function(node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node within its function."""
+    for outer in ancestors(node):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            return
+        yield outer
+
+
+def calls_in(block: ast.AST) -> list[ast.Call]:
+    """The calls in a statement or in a function, without those in functions within it."""
+    known = file_of(block).calls_within
+    if block in known:
+        return known[block]
+    found = known[block] = []
+    pending = [block]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
+    """Whether a block calls a model that DDP or FSDP wraps, and backward, with nothing like Join around."""
+    calls = calls_in(block)
+    if not any(last_name(each.func) == "backward" for each in calls):
+        return False
+    around = [each for each in ancestors_in_function(block) if isinstance(each, ast.With)]
+    if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
+        return False
+    if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
+        return True
+    return any(is_forward(program, each) for each in calls) or any(
+        _is_wrapped(program, given)
+        for each in _making_the_loss(program, calls)
+        for given in all_arguments(each)
+    )
+
+
+def _making_the_loss(program: Program, calls: list[ast.Call]) -> Iterator[ast.Call]:
+    """The calls whose results backward starts from, through the variables that hold them."""
+    waiting = [(call.func, 0) for call in calls if last_name(call.func) == "backward"]
+    seen: set[ast.AST] = set()
+    while waiting:
+        node, depth = waiting.pop()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and part in calls:
+                yield part
+            elif isinstance(part, ast.Name) and depth < _ASSIGNMENTS_TO_CALL:
+                for binding in program.evaluation.sources(part):
+                    if binding.kind is BindingKind.ASSIGNED and binding.node not in seen and binding.value:
+                        seen.add(binding.node)
+                        waiting.append((binding.value, depth + 1))
+
+
+def is_forward(program: Program, call: ast.Call) -> bool:
+    """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
+    model = call.func
+    if isinstance(model, ast.Attribute) and model.attr == "forward":
+        model = model.value
+    return _is_wrapped(program, model)
+
+
+def _is_wrapped(program: Program, model: ast.expr) -> bool:
+    """Whether an expression is a model that DDP or FSDP may wrap over all ranks."""
+    if not isinstance(model, ast.Name | ast.Attribute):
+        return False
+    wrappers = calls_that_may_make(program, model, DDP, FSDP) or _sharded_in_place(program, model)
+    groups = ("process_group", "device_mesh", "mesh")
+    return bool(wrappers) and not any(argument_of(each, name) for each in wrappers for name in groups)
+
+
+def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
+    """The calls of `fully_shard`, which changes the model that it is given, on a variable of this name."""
+    if not isinstance(model, ast.Name):
+        return []
+    holder = scope_of(model).holder_of(model.id)
+    return [
+        call
+        for call, _ in program.calls(FULLY_SHARD)
+        if call.args
+        and isinstance(given := call.args[0], ast.Name)
+        and given.id == model.id
+        and holder is not None
+        and scope_of(given).holder_of(given.id) is holder
+    ]
+
+
+def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:
+    """Whether a block, or a function that it calls, runs a wrapped model forward and backward."""
+    if runs_wrapped_model(program, block):
+        return True
+    for call in calls_in(block) if deeper else ():
+        called = program.value(call.func)
+        node = called.node if isinstance(called, Defined) else None
+        if isinstance(node, ast.FunctionDef) and trains_within(program, node, deeper - 1):
+            return True
+    return False
+
+
+def makes_ranks_agree(call: ast.Call) -> bool:
+    """Whether a call, by its name, makes the ranks see the same value."""
+    name = ast.unparse(call.func).lower()
+    return any(word in name for word in _SHARING_WORDS) and not any(
+        word in name for word in _NOT_SHARING_WORDS
+    )

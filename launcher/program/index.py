@@ -51,7 +51,7 @@ class FileIndex:
         self.branch_parts: dict[ast.AST, str] = {}
         """The field of its branching statement in which something stands."""
         self.calls_within: dict[ast.AST, list[ast.Call]] = {}
-        """The calls in a block (in `loops`)."""
+        """The calls in a block (in `divergence`)."""
         walk(self)
 
     @cached_property

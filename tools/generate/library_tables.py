@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from launcher.program.loops import LoaderOwner
+from launcher.rules.script.loaders import LoaderOwner
 from tools.generate.generated import ROOT, write_or_check
 
 TABLES = ROOT / "launcher" / "program" / "libraries"

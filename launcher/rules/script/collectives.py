@@ -13,7 +13,19 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
-from launcher.program.divergence import Divergence, FunctionSummaries, collectives_run_by, may_run_collectives
+from launcher.program.divergence import (
+    Divergence,
+    FunctionSummaries,
+    Loop,
+    ancestors_in_function,
+    calls_in,
+    collectives_run_by,
+    is_forward,
+    makes_ranks_agree,
+    may_run_collectives,
+    trains_within,
+    wrapped_training_loops,
+)
 from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     FunctionNode,
@@ -23,15 +35,6 @@ from launcher.program.index import (
     parameters_of,
     parent_of,
     scope_of,
-)
-from launcher.program.loops import (
-    Loop,
-    ancestors_in_function,
-    calls_in,
-    is_forward,
-    makes_ranks_agree,
-    trains_within,
-    wrapped_training_loops,
 )
 from launcher.program.participants import ends_block
 from launcher.program.program import Program

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 from launcher.cluster.instances import instance_facts
@@ -23,10 +24,10 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
 )
-from launcher.program.index import ancestors, last_name, scope_of
-from launcher.program.loops import LOADER, SAMPLER, LoaderOwner, LoaderOwners
+from launcher.program.index import ancestors, class_of, last_name, scope_of
 from launcher.program.program import Program
 from launcher.program.values import (
+    LIBRARY_TABLES,
     Constant,
     Defined,
     External,
@@ -232,6 +233,8 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
 # What loaders are made of, and where the program trains with them.
 
 
+LOADER = "torch.utils.data.DataLoader"
+SAMPLER = "torch.utils.data.DistributedSampler"
 BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 
 PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
@@ -502,3 +505,73 @@ def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
     arguments = bind_arguments(function, call, called.owner is not None) or {}
     found = [arguments[looped[each]] for each in given if looped.get(each) in arguments]
     return found[0] if len(found) == 1 and len(given) == 1 else None
+
+
+# Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and
+# sets its epoch, so that what would be a mistake of the script is none. A loader that did not go through it
+# is still the script's.
+
+
+class LoaderOwner(Enum):
+    """Who shards a loader, sets its epoch, and moves its batches."""
+
+    SCRIPT = "the script"
+    ACCELERATE = "Accelerate"
+    FABRIC = "Fabric"
+    LIGHTNING = "Lightning"
+    TRANSFORMERS = "the Hugging Face Trainer"
+    DEEPSPEED = "DeepSpeed"
+
+
+_OWNER_BY_CALL = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_call"].items()}
+"""The calls by which a library takes the objects that are its arguments."""
+
+_OWNER_BY_CLASS = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_class"].items()}
+"""The classes whose own methods make objects for a library."""
+
+
+class LoaderOwners:
+    """Which library owns the objects of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.program = program
+
+    def owner_of(self, call: ast.Call) -> LoaderOwner:
+        """Who owns the object that a call makes: by what it is handed to, or by the class that makes it."""
+        return self._taken.get(call) or self._of_class(call) or LoaderOwner.SCRIPT
+
+    @cached_property
+    def _taken(self) -> dict[ast.Call, LoaderOwner]:
+        found: dict[ast.Call, LoaderOwner] = {}
+        for call, name in self.program.calls(*_OWNER_BY_CALL):
+            for argument in _flatten_lists(all_arguments(call)):
+                for value in alternatives(self.program.value(argument)):
+                    if isinstance(value, Instance):
+                        found.setdefault(value.call, _OWNER_BY_CALL[name])
+        return found
+
+    def _of_class(self, call: ast.Call) -> LoaderOwner | None:
+        scope = scope_of(call).function
+        definition = None if scope is None else class_of(scope.node)
+        return None if definition is None else self._inherits(definition, 0)
+
+    def _inherits(self, definition: ast.ClassDef, depth: int) -> LoaderOwner | None:
+        for base in definition.bases:
+            value = self.program.value(base)
+            if isinstance(value, External) and value.name in _OWNER_BY_CLASS:
+                return _OWNER_BY_CLASS[value.name]
+            if isinstance(value, Defined) and isinstance(value.node, ast.ClassDef) and depth < 10:
+                above = self._inherits(value.node, depth + 1)
+                if above is not None:
+                    return above
+        return None
+
+
+def _flatten_lists(nodes: list[ast.expr]) -> Iterator[ast.expr]:
+    """The expressions, and those within written lists of them."""
+    for node in nodes:
+        if isinstance(node, ast.Tuple | ast.List):
+            yield from _flatten_lists(node.elts)
+        else:
+            yield node

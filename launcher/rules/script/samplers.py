@@ -12,7 +12,6 @@ from launcher.failure_modes.registry import finds
 from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import argument_of, calls_that_made, has_star_arguments
 from launcher.program.index import Binding, FunctionNode, Scope, ancestors, file_of, parent_of, scope_of
-from launcher.program.loops import LOADER, SAMPLER
 from launcher.program.program import Program
 from launcher.program.values import (
     Constant,
@@ -24,7 +23,7 @@ from launcher.program.values import (
     library_names,
 )
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
-from launcher.rules.script.loaders import Loaders
+from launcher.rules.script.loaders import LOADER, SAMPLER, Loaders
 from launcher.rules.script.shards import Closure
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.program.loops import LOADER, SAMPLER, LoaderOwner, LoaderOwners
 from launcher.program.program import Program
-from tests.program.conftest import ReadProgram
+from launcher.rules.script.loaders import LOADER, SAMPLER, LoaderOwner, LoaderOwners
+from tests.program.conftest import ReadProgram, program
+
+__all__ = ["program"]
 
 START = """
 import torch, deepspeed, pytorch_lightning as pl
