@@ -176,10 +176,10 @@ class CollectiveCalls:
         ):
             return None  # Its body runs elsewhere.
         inside = evaluation.calls.environment_of(value, call, environment) or {}
-        told = {
+        known = {
             each: given for each, given in inside.items() if isinstance(given, Constant | RankValue | Defined)
         }
-        return node, told or None
+        return node, known or None
 
     def calls_the_unknown(self, statements: Sequence[ast.stmt], environment: Environment | None) -> bool:
         """Whether these statements call what nobody can resolve, and which so may run anything."""

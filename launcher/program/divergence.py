@@ -95,7 +95,11 @@ class FunctionSummaries:
             return False
         for use in file_of(function).names.get(function.name, ()):
             call = parent_of(use)
-            if isinstance(call, ast.Call) and use in call.args and self.program.analysis(Guards).around(call):
+            if (
+                isinstance(call, ast.Call)
+                and use in call.args
+                and self.program.analysis(Guards).guard_around(call)
+            ):
                 called, value = self.program.value(call.func), self.program.value(use)
                 mine = isinstance(value, Defined) and value.node is function
                 if mine and not isinstance(called, Defined):

@@ -161,9 +161,9 @@ class Evaluation:
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
             if isinstance(owner, Made):
-                return self.attributes.of_class(owner.definition, node.attr)
+                return self.attributes.bindings_in_class(owner.definition, node.attr)
             if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
-                return self.attributes.of_class_itself(owner.node, node.attr)
+                return self.attributes.bindings_of_class(owner.node, node.attr)
             if isinstance(owner, ModuleOf):
                 return owner.file.module.bindings.get(node.attr, [])
             return list(self.attributes.stores(node, owner))
@@ -174,7 +174,7 @@ class Evaluation:
     def _name(self, node: ast.Name, environment: Environment | None) -> Value:
         holder = scope_of(node).holder_of(node.id)
         if holder is None:
-            return self._free(node)
+            return self._unbound_name(node)
         bindings = reaching_definitions(holder, node)
         imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
         if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
@@ -187,14 +187,14 @@ class Evaluation:
 
         A number that is changed is none, and a rank on the host to which something is added is another rank.
         """
-        value = joined(self.bound(each, environment) for each in bindings)
+        value = joined(self.value_of_binding(each, environment) for each in bindings)
         if not any(each.kind is BindingKind.CHANGED for each in bindings):
             return value
         if isinstance(value, RankValue) and value.kind is RankKind.LOCAL:
             return RankValue(RankKind.DERIVED, value.source)
         return UNKNOWN if isinstance(value, Constant) else value
 
-    def _free(self, node: ast.Name) -> Value:
+    def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
         for star in file.stars:
@@ -212,7 +212,7 @@ class Evaluation:
         """What a name of a module or class is, seen from outside."""
         return self.any_of(scope.bindings.get(name, ()), None)
 
-    def bound(self, binding: Binding, environment: Environment | None) -> Value:
+    def value_of_binding(self, binding: Binding, environment: Environment | None) -> Value:
         """What one binding gives its name."""
         if binding.kind is BindingKind.IMPORTED:
             return self._imported(binding)
@@ -229,16 +229,16 @@ class Evaluation:
             return entered if isinstance(entered, Instance) else UNKNOWN
         if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
-            return whole if binding.item is None else self._part(whole, binding.item, environment)
+            return whole if binding.item is None else self._item_of(whole, binding.item, environment)
         return UNKNOWN
 
-    def _part(self, whole: Value, item: int, environment: Environment | None) -> Value:
+    def _item_of(self, whole: Value, item: int, environment: Environment | None) -> Value:
         if isinstance(whole, Several) and item < len(whole.node.elts):
             return self.value(whole.node.elts[item], environment)
         if isinstance(whole, Instance) and whole.item is None:
             return Instance(whole.name, whole.call, item)
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
-            return joined(self._part(each, item, environment) for each in whole.values)
+            return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
 
     def _imported(self, binding: Binding) -> Value:
@@ -287,7 +287,7 @@ class Evaluation:
             return self.calls.variable(node.slice, environment)
         index = self.value(node.slice, environment)
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
-            return self._part(owner, index.value, environment)
+            return self._item_of(owner, index.value, environment)
         return UNKNOWN
 
     def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
@@ -357,14 +357,14 @@ class CallEvaluator:
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
-            return self._got(node, environment)
+            return self._read_by_getattr(node, environment)
         found = RANKS.get(name)
         if found is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         return Instance(name, node)
 
-    def _got(self, node: ast.Call, environment: Environment | None) -> Value:
+    def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
         name = node.args[1]
         assert isinstance(name, ast.Constant)
@@ -436,9 +436,9 @@ class AttributeEvaluator:
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
         owner = self.evaluation.value(node.value, environment)
-        return joined(self._of(each, node) for each in alternatives(owner))
+        return joined(self._attribute_of(each, node) for each in alternatives(owner))
 
-    def _of(self, owner: Value, node: ast.Attribute) -> Value:
+    def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
         name = node.attr
         if isinstance(owner, External):
             whole = canonical_name(f"{owner.name}.{name}")
@@ -495,7 +495,7 @@ class AttributeEvaluator:
 
     def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
-        found_here = self.of_class(definition, name)
+        found_here = self.bindings_in_class(definition, name)
         if not found_here:
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
@@ -505,7 +505,7 @@ class AttributeEvaluator:
             return Defined(found.node, definition)
         return found
 
-    def of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+    def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class gives its objects this attribute: in its body, or in a method on `self`.
 
         Where it gives only literals, they may be mere defaults: then also where others set it on an object.
@@ -524,7 +524,7 @@ class AttributeEvaluator:
             found += self._set_from_outside(definition, name)
         return found
 
-    def of_class_itself(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+    def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""
         found = list(file_of(definition).scopes[definition].bindings.get(name, []))
         return [*found, *self._set_from_outside(definition, name)] if found else []
@@ -573,7 +573,7 @@ class AttributeEvaluator:
         """Whether what an attribute is set to is the rank on the host, or a literal."""
         if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
             return True  # `self.local_rank = args.local_rank`.
-        value = self.evaluation.bound(binding, None)
+        value = self.evaluation.value_of_binding(binding, None)
         return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
 
     @cached_property

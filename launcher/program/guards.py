@@ -159,19 +159,19 @@ class Guards:
                 kind, rank = MAIN_PROCESS_DECORATORS[value.name]
                 return Guard(kind, frozenset({rank}), test=decorator)
             if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
-                found = self._wrapping(value.node)
+                found = self._guard_of_wrapper(value.node)
                 if found is not None:
                     return replace(found, test=decorator)
         return None
 
-    def _wrapping(self, decorator: FunctionNode) -> Guard | None:
+    def _guard_of_wrapper(self, decorator: FunctionNode) -> Guard | None:
         """The guard under which the function that a decorator makes calls the decorated one."""
         if decorator not in self._calls_of_decorated:
             self._calls_of_decorated[decorator] = _call_of_decorated(decorator)
         call = self._calls_of_decorated[decorator]
-        return None if call is None else self.around(call)
+        return None if call is None else self.guard_around(call)
 
-    def around(self, node: ast.AST) -> Guard | None:
+    def guard_around(self, node: ast.AST) -> Guard | None:
         """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
         inner = node
         for outer in ancestors(node):
@@ -197,16 +197,16 @@ class Guards:
         if isinstance(test, ast.NamedExpr):
             return self.truth(test.value, environment)
         if isinstance(test, ast.IfExp):
-            return self._chosen(test, environment)
+            return self._truth_of_choice(test, environment)
         if isinstance(test, ast.Constant):
             return bool(test.value)
         if isinstance(test, ast.Call):
             return self._call(test, environment)
         if isinstance(test, ast.Name | ast.Attribute):
             return self._name(test, environment)
-        return self._of_value(self.evaluation.value(test, environment), test)
+        return self._truth_of_value(self.evaluation.value(test, environment), test)
 
-    def _of_value(self, value: Value, test: ast.expr) -> Truth:
+    def _truth_of_value(self, value: Value, test: ast.expr) -> Truth:
         if isinstance(value, RankValue):
             return Guard(value.kind, frozenset({0}), outside=True, test=test)
         if isinstance(value, WorldSize):
@@ -240,7 +240,7 @@ class Guards:
             found = truth if same else negate(truth)
         return found
 
-    def _chosen(self, test: ast.IfExp, environment: Environment | None) -> Truth:
+    def _truth_of_choice(self, test: ast.IfExp, environment: Environment | None) -> Truth:
         condition = self.truth(test.test, environment)
         body, other = self.truth(test.body, environment), self.truth(test.orelse, environment)
         return choose_truth(condition, body, other)
@@ -253,12 +253,12 @@ class Guards:
             if called.name == "bool" and test.args:
                 return self.truth(test.args[0], environment)
             if called.name in MAIN_PROCESS_TESTS:
-                return self._of_value(called, test)
+                return self._truth_of_value(called, test)
         if isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
             inside = self.evaluation.calls.environment_of(called, test, environment)
             found = self._returned_by(called.node, inside)
             return replace(found, test=test) if isinstance(found, Guard) else found
-        return self._of_value(self.evaluation.value(test, environment), test)
+        return self._truth_of_value(self.evaluation.value(test, environment), test)
 
     def _returned_by(self, function: FunctionNode, environment: Environment | None) -> Truth:
         if function in self._open or len(self._open) > _DEEPEST_TEST:
@@ -297,7 +297,7 @@ class Guards:
 
     def _name(self, test: ast.Name | ast.Attribute, environment: Environment | None) -> Truth:
         value = self.evaluation.value(test, environment)
-        found = self._of_value(value, test)
+        found = self._truth_of_value(value, test)
         if found is not None:
             return found
         if isinstance(test, ast.Attribute):
@@ -310,7 +310,7 @@ class Guards:
         return self.presence.truth(test)
 
     def _property(self, owner: Made, name: str) -> FunctionNode | None:
-        for binding in self.evaluation.attributes.of_class(owner.definition, name):
+        for binding in self.evaluation.attributes.bindings_in_class(owner.definition, name):
             node = binding.node
             if isinstance(node, ast.FunctionDef) and any(
                 last_name(each) in ("property", "cached_property") for each in node.decorator_list

@@ -119,19 +119,19 @@ class Participants:
         for outer in ancestors(node):
             if isinstance(outer, ast.ExceptHandler | ast.ClassDef):
                 return None
-            found = _intersect(found, self._past_those_before(outer, inner))
+            found = _intersect(found, self._ranks_past_those_before(outer, inner))
             if isinstance(outer, FunctionNode):
-                return _intersect(found, self._function(outer))
+                return _intersect(found, self._ranks_entering(outer))
             if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
                 in_body = inner in outer.body if isinstance(outer, ast.If) else inner is outer.body
-                found = _intersect(found, self._in_arm(outer.test, in_body))
+                found = _intersect(found, self._ranks_in_arm(outer.test, in_body))
             elif isinstance(outer, ast.BoolOp) and inner is not outer.values[0]:
                 return None
             inner = outer
         # What stands in no function is run by the process that starts the ranks, before there are any.
         return found if found is not True or not self._spawning else None
 
-    def _past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
+    def _ranks_past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
         """Who comes to a statement past those before it in its block: `if rank != 0: return`."""
         found: Truth = True
         for name in _BLOCKS:
@@ -139,15 +139,15 @@ class Participants:
             if isinstance(block, list) and inner in block:
                 for before in block[: block.index(inner)]:
                     if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
-                        found = _intersect(found, self._in_arm(before.test, in_body=False))
+                        found = _intersect(found, self._ranks_in_arm(before.test, in_body=False))
         return found
 
-    def _in_arm(self, test: ast.expr, in_body: bool) -> Truth:
+    def _ranks_in_arm(self, test: ast.expr, in_body: bool) -> Truth:
         """Who comes into one arm of a test, or past one whose body leaves."""
         if in_body and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             found: Truth = True
             for each in test.values:
-                found = _intersect(found, self._in_arm(each, in_body=True))
+                found = _intersect(found, self._ranks_in_arm(each, in_body=True))
             return found
         if _normal_form(test, not in_body) in self._starting:
             return False
@@ -180,13 +180,13 @@ class Participants:
                     return True
         return False
 
-    def _function(self, function: FunctionNode) -> Truth:
+    def _ranks_entering(self, function: FunctionNode) -> Truth:
         if function not in self._functions:
             self._functions[function] = None  # Where it is called by itself alone.
-            self._functions[function] = self._called(function)
+            self._functions[function] = self._ranks_calling(function)
         return self._functions[function]
 
-    def _called(self, function: FunctionNode) -> Truth:
+    def _ranks_calling(self, function: FunctionNode) -> Truth:
         if isinstance(function, ast.Lambda):
             return None
         guard = self.program.analysis(Guards).decorator_guard(function)

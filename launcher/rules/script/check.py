@@ -123,10 +123,10 @@ def check_program(program: Program) -> list[Finding]:
     except RecursionError:
         entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
         return [unread_finding(entry, imported=False)]
-    told = _once_a_place(findings)
+    shown = _once_a_place(findings)
     if _is_a_test(program):
-        told = [_as_information(each) if each.code in SEVERAL_HOSTS_CODES else each for each in told]
-    return [*told, *(unread_finding(each, imported=True) for each in program.unread)]
+        shown = [_as_information(each) if each.code in SEVERAL_HOSTS_CODES else each for each in shown]
+    return [*shown, *(unread_finding(each, imported=True) for each in program.unread)]
 
 
 def _as_information(finding: Finding) -> Finding:
@@ -393,11 +393,11 @@ def _judge_unused_codes(
 # `[tool.slipway.lint]` of a project's pyproject.toml: which codes are looked for, and where not.
 
 
-FILE = "pyproject.toml"
+CONFIGURATION_FILE = "pyproject.toml"
 MOST_CONFIGURATION_BYTES = 4_000_000
 """A larger file is not read."""
 
-SECTION = "tool.slipway.lint"
+CONFIGURATION_SECTION = "tool.slipway.lint"
 CONFIGURATION_KEYS = ("select", "ignore", "per-file-ignores", "exclude")
 
 
@@ -472,7 +472,7 @@ class Configurations:
         for place in (folder, *folder.parents):
             found = self._of_folder.get(place)
             if found is None:
-                found = read_configuration(place / FILE)
+                found = read_configuration(place / CONFIGURATION_FILE)
                 self._of_folder[place] = found = found or LintConfiguration()
             if found.folder is not None:
                 return found
@@ -494,16 +494,17 @@ def read_configuration(file: Path) -> LintConfiguration | None:
         if "slipway" not in text:
             return None
         section: Any = tomllib.loads(text)
-        for key in SECTION.split("."):
+        for key in CONFIGURATION_SECTION.split("."):
             if not isinstance(section, dict):
-                raise ValueError(f"what [{SECTION}] stands in is no table, but {section!r:.40}")
+                raise ValueError(f"what [{CONFIGURATION_SECTION}] stands in is no table, but {section!r:.40}")
             section = section.get(key, {} if key != "lint" else None)
     except OSError:
         return None
     except (ValueError, RecursionError) as error:
         finding = job_file.UNREADABLE.finding(
             Stage.SCRIPT,
-            f"{FILE} cannot be read, so that its [{SECTION}] has no effect: {error or 'nested too deeply'}",
+            f"{CONFIGURATION_FILE} cannot be read, so that its [{CONFIGURATION_SECTION}] has no effect: "
+            f"{error or 'nested too deeply'}",
             remedy="Correct it: https://toml.io shows the syntax.",
             location=Location(str(relative_to_working_folder(file)), 1, 1),
         )
@@ -518,11 +519,11 @@ class _LintTable:
 
     def read(self, section: Any) -> LintConfiguration:
         if not isinstance(section, dict):
-            self.wrong(f"[{SECTION}] is no table", "lint")
+            self.wrong(f"[{CONFIGURATION_SECTION}] is no table", "lint")
             section = {}
         for key in section:
             if key not in CONFIGURATION_KEYS:
-                self.unknown(f"unknown key `{key}` in [{SECTION}]", key, _suggest_key(key))
+                self.unknown(f"unknown key `{key}` in [{CONFIGURATION_SECTION}]", key, _suggest_key(key))
         per_file = section.get("per-file-ignores", {})
         if not isinstance(per_file, dict):
             self.wrong("`per-file-ignores` is no table of patterns with their codes", "per-file-ignores")
@@ -540,14 +541,16 @@ class _LintTable:
         value = table.get(key, [])
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             return tuple(value)
-        self.wrong(f"`{key}` of [{SECTION}] is no list of strings", key)
+        self.wrong(f"`{key}` of [{CONFIGURATION_SECTION}] is no list of strings", key)
         return ()
 
     def codes(self, table: dict[str, Any], key: str) -> tuple[str, ...]:
         named = self.strings(table, key)
         for code in named:
             if not is_known_code(code):
-                self.unknown(f"{code} in `{key}` of [{SECTION}] is no code", code, suggest_code(code))
+                self.unknown(
+                    f"{code} in `{key}` of [{CONFIGURATION_SECTION}] is no code", code, suggest_code(code)
+                )
         return named
 
     @finds(Stage.SCRIPT, job_file.UNKNOWN_FIELD)
@@ -564,7 +567,7 @@ class _LintTable:
 
     def place(self, word: str) -> Location:
         """Where a word stands: TOML's reader gives no positions, so it is looked for below the heading."""
-        heading = next((number for number, line in enumerate(self.lines) if SECTION in line), 0)
+        heading = next((number for number, line in enumerate(self.lines) if CONFIGURATION_SECTION in line), 0)
         for number, line in enumerate(self.lines[heading + 1 :], start=heading + 2):
             for written in (f'"{word}"', f"'{word}'", word):
                 # In quotes anywhere, bare only as a key.

@@ -299,17 +299,17 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation, DistributedSampler.
     """
     loaders = program.analysis(Loaders)
-    told: list[_EpochCall] | None = None
+    epoch_calls: list[_EpochCall] | None = None
     reported = set[ast.Call]()
     for sampler, loop in _shuffling(loaders):
         if sampler in reported:
             continue
-        if told is None:
-            told = list(_told(loaders))
-        about = [each for each in told if each.samplers is None or sampler in each.samplers]
+        if epoch_calls is None:
+            epoch_calls = list(_epoch_calls(loaders))
+        about = [each for each in epoch_calls if each.samplers is None or sampler in each.samplers]
         if any(not each.is_literal for each in about):
             continue
-        if about and any(not each.is_literal for each in told):
+        if about and any(not each.is_literal for each in epoch_calls):
             continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
         epochs = list(loaders.epoch_loops(loop))
         if not epochs:
@@ -323,10 +323,10 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
                 "set_epoch gets the same number in each epoch, so that each repeats the same order",
                 related=[sampler_note],
             )
-        elif told:
+        elif epoch_calls:
             yield finding_at(
                 data.SET_EPOCH_NEVER_CALLED,
-                told[0].node,
+                epoch_calls[0].node,
                 "set_epoch is called on another sampler than that of the training data, which repeats the "
                 "same order in every epoch",
                 related=[sampler_note],
@@ -391,7 +391,7 @@ class _EpochCall:
     is_literal: bool
 
 
-def _told(loaders: Loaders) -> Iterator[_EpochCall]:
+def _epoch_calls(loaders: Loaders) -> Iterator[_EpochCall]:
     for file in loaders.program.files:
         for attribute in file.attributes.get("set_epoch", ()):
             call = parent_of(attribute)
