@@ -238,9 +238,7 @@ class CollectiveCalls:
         self, call: ast.Call, collective: Collective, environment: Environment | None
     ) -> tuple[bool, Ranks]:
         """Whether the group of a call is known, and its members."""
-        if any(each.arg is None for each in call.keywords) or any(
-            isinstance(a, ast.Starred) for a in call.args
-        ):
+        if has_star_arguments(call):
             return False, None
         given = next((each.value for each in call.keywords if each.arg in GROUP_KEYWORDS), None)
         if given is None and collective.group is not None and len(call.args) > collective.group:

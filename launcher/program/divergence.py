@@ -22,6 +22,7 @@ from launcher.program.index import (
     BindingKind,
     FunctionNode,
     ancestors,
+    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -520,14 +521,6 @@ def wrapped_training_loops(program: Program) -> Iterator[Loop]:
                 seen.add(loop)
                 if runs_wrapped_model(program, loop):
                     yield loop
-
-
-def ancestors_in_function(node: ast.AST) -> Iterator[ast.AST]:
-    """What holds a node within its function."""
-    for outer in ancestors(node):
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            return
-        yield outer
 
 
 def calls_in(block: ast.AST) -> list[ast.Call]:

@@ -18,7 +18,7 @@ from launcher.program.index import (
     Binding,
     BindingKind,
     FunctionNode,
-    ancestors,
+    ancestors_in_function,
     last_name,
 )
 from launcher.program.program import Program
@@ -174,9 +174,7 @@ class Guards:
     def guard_around(self, node: ast.AST) -> Guard | None:
         """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
         inner = node
-        for outer in ancestors(node):
-            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-                return None
+        for outer in ancestors_in_function(node):
             if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
                 truth = self.truth(outer.test)
                 if isinstance(truth, Guard):
@@ -545,9 +543,7 @@ class NamePresence:
             return [_BoundTruth(each, True) for each in self._of_every_call(binding.node)]
         under: Truth = True
         inner: ast.AST = binding.node
-        for outer in ancestors(binding.node):
-            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-                break
+        for outer in ancestors_in_function(binding.node):
             if isinstance(outer, ast.If):
                 condition = self.guards.truth(outer.test)
                 condition = condition if is_in_body(outer, inner) else negate(condition)

@@ -249,6 +249,14 @@ def ancestors(node: ast.AST) -> Iterator[ast.AST]:
         held = parent_of(held)
 
 
+def ancestors_in_function(node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node within its function."""
+    for outer in ancestors(node):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            return
+        yield outer
+
+
 def statement_of(node: ast.AST) -> ast.stmt:
     """The statement in which an expression stands; a statement itself."""
     while not isinstance(node, ast.stmt):

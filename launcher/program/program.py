@@ -28,7 +28,6 @@ from launcher.program.index import (
     Unread,
     absolute_module_name,
     dotted_name,
-    file_of,
     is_package,
 )
 from launcher.program.values import (
@@ -86,10 +85,6 @@ class Program(ProgramFiles):
                     name = self.qualified(call.func)
                     if name in wanted:
                         yield call, name
-
-    def file(self, node: ast.AST) -> FileIndex:
-        """The file in which a node stands."""
-        return file_of(node)
 
 
 def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:

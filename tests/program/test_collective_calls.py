@@ -14,6 +14,7 @@ from launcher.program.collective_calls import (
     collective_last_names,
 )
 from launcher.program.divergence import FunctionSummaries
+from launcher.program.index import file_of
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 from launcher.rules.script.check import check_program
@@ -283,7 +284,7 @@ def test_a_function_that_leads_to_no_collective_is_never_followed(
     read = program(TRAINING, **FILES)
     found = [each.code for each in check_program(read)]
     assert "DDP004" in found
-    assert {read.file(each).path.name for each in followed} == {"train.py", "meeting.py"}
+    assert {file_of(each).path.name for each in followed} == {"train.py", "meeting.py"}
 
 
 def test_of_many_files_only_those_that_mention_a_name_are_looked_into(program: ReadProgram) -> None:

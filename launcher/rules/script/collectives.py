@@ -17,7 +17,6 @@ from launcher.program.divergence import (
     Divergence,
     FunctionSummaries,
     Loop,
-    ancestors_in_function,
     calls_in,
     collectives_run_by,
     is_forward,
@@ -30,6 +29,7 @@ from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     FunctionNode,
     ancestors,
+    ancestors_in_function,
     file_of,
     last_name,
     parameters_of,
