@@ -182,6 +182,7 @@ docs: setup
 	$(BIN)/python -m tools.generate.api_model
 	$(BIN)/python -m tools.generate.create_only
 	$(BIN)/python -m tools.generate.boot_signatures
+	$(BIN)/python -m tools.generate.library_tables
 	$(BIN)/python -m tools.generate.architecture_diagram
 	$(BIN)/python -m tools.generate.rooms_diagram
 
