@@ -96,6 +96,8 @@ class Followed:
 def followed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Followed]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    # Throttled clients make fewer calls a second: what they wait for is tested with the clients.
+    monkeypatch.setattr("botocore.retries.bucket.TokenBucket.acquire", lambda *_, **__: None)
     with mock_aws(), emulated_training(TrainingScript()) as script:
         yield Followed(script)
 
