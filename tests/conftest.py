@@ -40,7 +40,7 @@ gc.set_threshold(50_000, 20, 20)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say which cases are for `make test-exhaustive` alone, before pytest selects by markers."""
+    """Say which cases are for `make test-all` alone, before pytest selects by markers."""
     mark_exhaustive(items, whole=not any("::" in word for word in config.args))
 
 

@@ -173,7 +173,7 @@ def _lies_in(name: str, rooms: tuple[str, ...]) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
-@pytest.mark.few_cases(every=2)
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [
