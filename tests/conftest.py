@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.backends.local import layout
 from launcher.session import prepare_plan, submit_job
 from launcher.source import packaging
+from tests import compiled_boot
 from tests.emulator import done_once
 from tests.examples.forking import ForkedRanks
 from tests.exhaustive import mark_exhaustive
@@ -30,6 +32,9 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "
 
 # Every launch packs the boot, and parses its files to do so: a fifth of a second, for hundreds of launches.
 packaging.without_docstrings = cache(packaging.without_docstrings)
+
+# Every local run starts the boot several times, and each start compiles it: a quarter of a second each.
+layout.build_boot = compiled_boot.build_boot
 
 # Which images are still patched must not depend on the day on which the tests run.
 prepare_plan.today = lambda: date(2026, 3, 1)

@@ -18,8 +18,9 @@ import psutil
 import pytest
 
 from launcher.planning.settings import CODE_DIGEST_VARIABLE
-from launcher.source.packaging import build_boot, build_source
+from launcher.source.packaging import build_source
 from launcher.source.tree import read_source
+from tests.compiled_boot import build_boot
 
 PATIENCE_SECONDS = 60.0
 
