@@ -1,4 +1,4 @@
-"""The boot with its modules compiled: tests start hundreds, and Python compiles an archive's at each start."""
+"""The boot with its modules compiled: tests start hundreds, and each start compiles what is in an archive."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.backends.local import layout
+from launcher.backends.interface import Polling
+from launcher.backends.local import layout, overlay
+from launcher.backends.local.backend import LocalBackend
 from launcher.session import prepare_plan, submit_job
 from launcher.source import packaging
 from tests import compiled_boot
@@ -34,7 +36,10 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "
 packaging.without_docstrings = cache(packaging.without_docstrings)
 
 # Every local run starts the boot several times, and each start compiles it: a quarter of a second each.
-layout.build_boot = compiled_boot.build_boot
+layout.build_boot = overlay.build_boot = compiled_boot.build_boot
+
+# The scripts of tests take less time than a fifth of a second, after which a local run is looked at again.
+LocalBackend.polling = Polling(seconds=0.05, seconds_per_host=0.0, end_reads=1)
 
 # Which images are still patched must not depend on the day on which the tests run.
 prepare_plan.today = lambda: date(2026, 3, 1)

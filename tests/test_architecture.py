@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,11 @@ def _imports_across(root: Path) -> Iterator[str]:
                     yield f"{module} imports {name}\n"
 
 
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
 def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -257,7 +263,7 @@ def test_a_class_name_has_one_meaning() -> None:
     found: dict[str, list[str]] = {}
     for room in ROOMS:
         for file in sorted((ROOT / room).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            for node in ast.walk(_tree(file)):
                 if isinstance(node, ast.ClassDef):
                     found.setdefault(node.name.lstrip("_"), []).append(str(file.relative_to(ROOT)))
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
@@ -268,7 +274,7 @@ def test_nobody_asks_which_backend_it_is() -> None:
         f"{file.relative_to(ROOT)}:{node.lineno}"
         for file in sorted((ROOT / "launcher").rglob("*.py"))
         if "backends" not in file.parts
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(_tree(file))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
         if "Backend" in ast.unparse(node.args[1])
     ]
@@ -277,7 +283,7 @@ def test_nobody_asks_which_backend_it_is() -> None:
 
 def test_each_room_tells_its_story() -> None:
     stories = {
-        str(file.parent.relative_to(ROOT)): ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+        str(file.parent.relative_to(ROOT)): ast.get_docstring(_tree(file)) or ""
         for file in (ROOT / "launcher").rglob("__init__.py")
     }
     assert {room: story for room, story in stories.items() if len(story.split()) < 25} == {}

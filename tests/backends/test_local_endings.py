@@ -260,9 +260,7 @@ def launch_elsewhere(workplace: Workplace, plan: TrainingPlan) -> subprocess.Pop
 
 @pytest.mark.few_cases("none-1")
 @pytest.mark.parametrize(("strategy", "processes"), [("torchrun", 2), ("none", 1)])
-def test_a_killed_launcher_takes_its_job_with_it(
-    workplace: Workplace, strategy: str, processes: int
-) -> None:
+def test_a_killed_launcher_takes_its_job_with_it(workplace: Workplace, strategy: str, processes: int) -> None:
     script = f"""{WAIT}
     (shared / f"running-{{os.environ['SM_CURRENT_HOST']}}-{{os.environ.get('LOCAL_RANK', 0)}}").touch()
     time.sleep(600)

@@ -251,6 +251,7 @@ def test_with_nobody_to_ask_nothing_is_bought(
     assert "nobody can be asked: --yes" in out
 
 
+@pytest.mark.few_cases("answers1-started1")
 @pytest.mark.parametrize(("answers", "started"), [([False], []), ([True, False], [1])])
 def test_each_rung_that_costs_money_is_asked_about(
     run_launch: RunLaunch,
