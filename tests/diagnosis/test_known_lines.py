@@ -141,7 +141,7 @@ def storm(seed: int, kinds: list[int], length: int = 250, *, mixed: bool = False
 CIRCUMSTANCES = st.sets(st.sampled_from([be_busy, hide_hyperscan, have_little_room]))
 
 
-@pytest.mark.few_cases("15")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("examples", [15, 60])
 def test_a_storm_has_the_same_answer_without_memory(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)

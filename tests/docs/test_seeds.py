@@ -96,6 +96,7 @@ def test_a_test_that_the_page_names_is_there(test: str) -> None:
     assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: f"row-{command.row}")
 def test_a_command_of_the_page_prints_what_it_says(
     command: Command,

@@ -38,7 +38,7 @@ def test_without_pins_the_addresses_of_before_would_change(dev: Synthesized) -> 
     assert subnets(dev) != BEFORE["dev"]
 
 
-@pytest.mark.few_cases(every=3)
+@pytest.mark.few_cases(every=5)
 @pytest.mark.parametrize(
     "growth",
     [

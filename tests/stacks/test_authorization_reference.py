@@ -39,6 +39,7 @@ def test_the_statements_of_all_policies_are_looked_at() -> None:
         assert any(statement.where.startswith(policy) for statement in found)
 
 
+@pytest.mark.few_cases("dev", "everything")
 def test_every_action_exists(found: list[Statement]) -> None:
     unknown = {
         (each.where, action)

@@ -166,7 +166,18 @@ def test_the_app_itself_refuses_and_says_what_to_do(
     assert "`lustre.throughput` replaces data" in done.stderr
     assert f"launch cluster plan {file}" in done.stderr and "-c replace_data=true" in done.stderr
     assert "Traceback" not in done.stderr
-    assert run_app(endpoint, file, replace_data="true").returncode == 0
+
+
+@pytest.mark.exhaustive
+def test_the_app_itself_takes_what_is_asked_for(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    deploy(write(tmp_path))
+
+    assert run_app(endpoint, write(tmp_path, **FASTER), replace_data="true").returncode == 0
 
 
 def manifest_of(name: str, **client: Any) -> None:
@@ -187,12 +198,21 @@ def test_the_clusters_of_a_region_are_known_by_their_manifests() -> None:
 def test_dev_is_not_taken_for_chosen_where_others_stand(endpoint: str) -> None:
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
     manifest_of("dev", endpoint_url=endpoint, **keys)
-    assert run_app(endpoint).returncode == 0
-
     manifest_of("prod", endpoint_url=endpoint, **keys)
     done = run_app(endpoint)
 
     assert done.returncode == 2
     assert "no cluster was chosen, so this would be dev; in us-west-2 stand prod" in done.stderr
     assert "`-c cluster=prod`" in done.stderr
-    assert run_app(endpoint, cluster="dev").returncode == 0
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("standing", "chosen"), [("dev", {}), ("prod", {"cluster": "dev"})])
+def test_dev_is_taken_where_it_is_chosen_or_stands_alone(
+    endpoint: str, standing: str, chosen: dict[str, str]
+) -> None:
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    for name in {"dev", standing}:
+        manifest_of(name, endpoint_url=endpoint, **keys)
+
+    assert run_app(endpoint, **chosen).returncode == 0

@@ -116,6 +116,7 @@ def test_every_policy_fits(data_buckets: int) -> None:
     assert max(sizes(cluster, "AWS::IAM::Role").values()) <= INLINE_POLICIES_SIZE
 
 
+@pytest.mark.few_cases("0", "50")
 @pytest.mark.parametrize("data_buckets", [0, 1, 40, 50, MOST_DATA_BUCKETS])
 def test_every_data_bucket_is_in_a_policy_of_the_job_and_of_the_launcher(data_buckets: int) -> None:
     template = largest(data_buckets).template("access")["Resources"]

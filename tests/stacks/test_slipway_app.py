@@ -40,6 +40,7 @@ def test_file_must_be_called_like_its_cluster(tmp_path: Path) -> None:
         load_cluster("prod", tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_app_refuses_an_unknown_cluster() -> None:
     done = run_app("nope")
 

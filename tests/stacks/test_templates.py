@@ -112,7 +112,7 @@ def cluster(request: pytest.FixtureRequest) -> Synthesized:
     return synthesize(OTHERS[request.param])
 
 
-@pytest.mark.few_cases("dev", "everything")
+@pytest.mark.few_cases("everything")
 def test_no_warning_on_any_stack(cluster: Synthesized) -> None:
     for part in cluster.parts:
         Annotations.from_stack(getattr(cluster.stacks, part)).has_no_warning("*", Match.any_value())
@@ -126,7 +126,7 @@ def linter() -> Runner:
     return Runner(ConfigMixIn(ignore_checks=["W3005", "W3010"], regions=["us-west-2"]))
 
 
-@pytest.mark.few_cases("dev", "everything")
+@pytest.mark.few_cases("everything")
 def test_cfn_lint_finds_nothing(cluster: Synthesized, linter: Runner) -> None:
     for part in cluster.parts:
         template, unreadable = decode_str(json.dumps(cluster.template(part)))

@@ -54,7 +54,7 @@ def test_the_nearest_command_line_of_the_cdk_decides() -> None:
     assert purpose([[NODE, "cdk", "deploy"], [NODE, "cdk", "synth"]]) is Purpose.DEPLOYING
 
 
-@pytest.mark.few_cases("deploy-None-True")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("command", "switch", "validated"),
     [("synth", None, False), ("synth", "true", True), ("deploy", None, True)],

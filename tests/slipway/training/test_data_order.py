@@ -21,6 +21,7 @@ from slipway.training.data_order import (
     is_sharded_channel,
     odd_ones,
 )
+from tests.examples.forking import ForkedRanks
 from tests.slipway.worlds import Outcome, World, run_world
 
 RANKS = 3
@@ -87,8 +88,8 @@ CASES = [the_same, one_file_fewer, one_file_shorter, no_channel_on_one, nothing_
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return run_world(CASES, RANKS, tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory: pytest.TempPathFactory, forked_ranks: ForkedRanks) -> World:
+    return run_world(forked_ranks, CASES, RANKS, tmp_path_factory.mktemp("world"))
 
 
 def errors(outcomes: list[Outcome]) -> list[str]:

@@ -23,6 +23,7 @@ from slipway.training.guard import (
     near_limit_text,
 )
 from slipway.training.step_measures import MOST_STEPS_IN_BLOCK, STEPS_PER_PACE_LOOK
+from tests.examples.forking import ForkedRanks
 from tests.slipway.worlds import Outcome, World, run_world
 
 RANKS = 3
@@ -220,8 +221,8 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return run_world(CASES, RANKS, tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory: pytest.TempPathFactory, forked_ranks: ForkedRanks) -> World:
+    return run_world(forked_ranks, CASES, RANKS, tmp_path_factory.mktemp("world"))
 
 
 def values(outcomes: list[Outcome]) -> list[Any]:
