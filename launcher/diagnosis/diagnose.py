@@ -99,13 +99,13 @@ class SuccessReader:
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """That the ranks never met (DIST008), and that work was lost (CKPT007); each once."""
-        apart = self._said.get(NEVER_MET.code) or self._worlds.never_met()
+        apart = self._said.get(NEVER_MET.code) or self._worlds.sign_of_no_meeting()
         lost = self._said.get(LOST_WORK.code)
         return tuple(_warning(sign) for sign in (apart, lost) if sign is not None)
 
     def _look_at(self, line: LogRecord, index: int) -> None:
         parsed = parse(line.text)
-        self._worlds.read(parsed, line.host, index, line.time)
+        self._worlds.note_line(parsed, line.host, index, line.time)
         for row, captured in rows_matching(parsed.text, _ROWS):
             sign = sighting_of(row, captured, parsed, line.text, host=line.host, index=index, time=line.time)
             self._said.setdefault(row.code, sign)

@@ -235,11 +235,11 @@ def _signs_of_gpus(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
     if count:
         text = f"GPU {gpu.place} met {count} errors of its memory that could not be corrected"
         yield sign_of_gpu(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu.place, host)
-    if _is(gpu.fields, "Remapped Rows", "Remapping Failure Occurred"):
+    if _is_set(gpu.fields, "Remapped Rows", "Remapping Failure Occurred"):
         text = f"GPU {gpu.place} has no row left in place of a broken one (remapping failed)"
         yield sign_of_gpu(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu.place, host)
     for section, name in _WAITS_FOR_RESET:
-        if _is(gpu.fields, section, name):
+        if _is_set(gpu.fields, section, name):
             what = "row to be remapped" if section == "Remapped Rows" else "page to be retired"
             text = f"GPU {gpu.place} has a {what}, for which it must be reset"
             yield sign_of_gpu(hardware.ECC_ERROR, LineRole.SYMPTOM, text, gpu.place, host)
@@ -276,7 +276,7 @@ def _count(fields: Mapping[tuple[str, ...], str], life: str) -> int:
     return max(sum(parts), *total, 0) if total else sum(parts)
 
 
-def _is(fields: Mapping[tuple[str, ...], str], section: str, name: str) -> bool:
+def _is_set(fields: Mapping[tuple[str, ...], str], section: str, name: str) -> bool:
     return any(section in names and names[-1] == name and value == "Yes" for names, value in fields.items())
 
 

@@ -59,9 +59,9 @@ def best_row(
     """
     text = record_of(candidate, line, line.text, uncovered)
     matches = [*_match_behind_unknown_prefix(text), *rows_matching(text)]
-    if all(says_little(row) for row, _ in matches) and candidate.after:
+    if all(is_vague_cascade(row) for row, _ in matches) and candidate.after:
         following = parse(candidate.following(1)[0])
-        if not are_of_two(line, following):
+        if not have_different_writers(line, following):
             of_the_next = [row for row, _ in rows_matching(following.text)]
             torn = rows_matching(line.text + following.text)
             matches += [match for match in torn if match[0] not in of_the_next]
@@ -152,12 +152,12 @@ def _says_that_something_was_raised(row: Signature) -> bool:
     return row.mode is SCRIPT_RAISED and row.vague and row.role is not LineRole.INITIATOR
 
 
-def says_little(row: Signature) -> bool:
+def is_vague_cascade(row: Signature) -> bool:
     """Whether a row says so little that the next line is looked at, as if the two were one that is torn."""
     return row.role is LineRole.CASCADE and row.vague
 
 
-def are_of_two(line: Line, following: Line) -> bool:
+def have_different_writers(line: Line, following: Line) -> bool:
     """Whether two lines are known to be of two writers."""
     return None not in (line.writer, following.writer) and line.writer != following.writer
 

@@ -65,7 +65,7 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
     return replace(
         sighting,
         role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,
-        details=traceback.told,
+        details=traceback.where_in_words,
         place=traceback.place,
         fatal=traceback.is_fatal,
         plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
@@ -222,7 +222,7 @@ def _is_of_stack(text: str) -> bool:
 def _sign_of(stack: _Lines) -> Sighting:
     traceback = Traceback(0, "")
     for _, line in stack:
-        traceback.add(line.text)
+        traceback.add_line(line.text)
     return sign_of_cut(traceback, *stack[0])
 
 
@@ -263,7 +263,7 @@ class Downloads:
         self._begun: dict[tuple[str, str, str], int | None] = {}
         self._shared: set[str] = set()
 
-    def read(self, line: Line, host: str) -> None:
+    def note_line(self, line: Line, host: str) -> None:
         """Take a line into account; `host` is that of its stream."""
         begun = _BEGUN.match(line.text)
         if begun is None:
@@ -320,7 +320,7 @@ class StackLines:
     def __init__(self) -> None:
         self._newest: dict[tuple[str, int], tuple[int, RankStack]] = {}
 
-    def read(self, candidate: Candidate, line: Line, host: str) -> None:
+    def note_line(self, candidate: Candidate, line: Line, host: str) -> None:
         """Take the heading of a thread into account, with the frames below it."""
         if line.rank is None or len(self._newest) >= _MOST_RANKS:
             return
@@ -331,11 +331,11 @@ class StackLines:
             if stack.users is not None or (candidate.stream, stack.rank) not in self._newest:
                 self._newest[candidate.stream, stack.rank] = (candidate.index, stack)
 
-    def forget(self, stream: str) -> None:
+    def forget_stream(self, stream: str) -> None:
         """The ranks were started again."""
         self._newest = {key: told for key, told in self._newest.items() if key[0] != stream}
 
-    def last(
+    def latest_stacks(
         self, tails: Mapping[str, Sequence[LastLine]], ended_well: Mapping[str, int]
     ) -> tuple[RankStack, ...]:
         """The stacks after which their rank, or whoever prints without a name, made no step and came to no
@@ -344,7 +344,7 @@ class StackLines:
             return ()
         further: dict[tuple[str, int | None], int] = {}
         for name, lines in tails.items():
-            further.update({(name, each.line.rank): each.index for each in lines if each.goes_on})
+            further.update({(name, each.line.rank): each.index for each in lines if each.shows_progress})
         return tuple(
             stack
             for (stream, rank), (index, stack) in sorted(self._newest.items())

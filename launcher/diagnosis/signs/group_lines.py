@@ -80,7 +80,7 @@ class WorldSizes:
         """The largest world that a line tells of, 0 where none does."""
         self._alone: dict[tuple[int | None, str], _Speaker] = {}
 
-    def read(self, line: Line, host: str, index: int, time: float | None) -> None:
+    def note_line(self, line: Line, host: str, index: int, time: float | None) -> None:
         """Take a line into account; `host` is that of its stream."""
         text = line.text
         if started := _STARTED.match(text):
@@ -99,7 +99,7 @@ class WorldSizes:
             key = (line.rank, "" if line.rank is not None else host)
             self._alone.setdefault(key, _Speaker(line.rank, host, index, time, text))
 
-    def never_met(self) -> Sighting | None:
+    def sign_of_no_meeting(self) -> Sighting | None:
         """That several of the ranks are each alone, if that is what they say and none says otherwise."""
         ranks = sorted(speaker.rank for speaker in self._alone.values() if speaker.rank is not None)
         hosts = sorted({speaker.host for speaker in self._alone.values()})
@@ -214,7 +214,7 @@ class ClaimedRanks:
         self._complete: set[str] = set()
         self._count = 0
 
-    def read(self, candidate: Candidate, line: Line) -> Sighting | None:
+    def note_line(self, candidate: Candidate, line: Line) -> Sighting | None:
         """Take a line into account; the sign of a rank that waits for itself."""
         if waits := _WAITS_FOR.search(line.text):
             return _waits_for_itself(int(waits["rank"]), candidate, line)
@@ -227,7 +227,7 @@ class ClaimedRanks:
             self._note(_World("", int(claim["size"])), int(claim["rank"]), candidate, line)
         return None
 
-    def forget(self, stream: str) -> None:
+    def forget_stream(self, stream: str) -> None:
         """What a stream claimed is of an earlier start, after which ranks may be others'."""
         for ranks in self._claims.values():
             for rank, claims in list(ranks.items()):
@@ -236,7 +236,7 @@ class ClaimedRanks:
                     del ranks[rank]
 
     @finds(Stage.LOG, distribution.LOCAL_RANK_AS_RANK)
-    def claimed_twice(self) -> Sighting | None:
+    def sign_of_double_claim(self) -> Sighting | None:
         """That several hosts claim the same ranks, None where no line shows it.
 
         Where no line tells a host, each rank of a part of the world is claimed as often as there are parts.

@@ -36,7 +36,7 @@ class KnownLines:
         bounds.streams.append(self)
 
     @property
-    def follows(self) -> bool:
+    def is_following(self) -> bool:
         """Whether a traceback is under way of which the lines were left out so far."""
         return bool(self._under_way)
 
@@ -45,7 +45,7 @@ class KnownLines:
         self.revision += 1
         self.kinds.forget()
 
-    def take(self, writer: Writer) -> FollowedSoFar | None:
+    def take_over(self, writer: Writer) -> FollowedSoFar | None:
         """The traceback of a writer that is under way, which from now on somebody else follows."""
         under_way = self._under_way.pop(writer, None)
         if under_way is not None:
@@ -58,15 +58,17 @@ class KnownLines:
 
     def leaves_out(self, line: bytes, after: Sequence[bytes]) -> bool:
         """Whether a line outside of tracebacks, with those after it, tells only what was told before."""
-        if not self.kinds.any:
+        if not self.kinds.knows_any:
             return False
-        glance = self.kinds.glance((line, *after[:1]), 0, 1)
-        shape = glance.found[0]
+        glance = self.kinds.look_up((line, *after[:1]), 0, 1)
+        shape = glance.shapes_known[0]
         if shape is None or shape.kind.begins is not None:
             return False
         return not self.kinds.is_news_alone(shape, glance, 0)
 
-    def left(self, glance: KnownWindow, time_of: Callable[[int], float | None], first: int) -> Iterator[int]:
+    def lines_to_look_at(
+        self, glance: KnownWindow, time_of: Callable[[int], float | None], first: int
+    ) -> Iterator[int]:
         """The numbers of the lines at a glance that are to be looked at, each before the next one is judged.
 
         `first` is the number of the first of all lines in its stream, `time_of` tells the time by such a
@@ -74,9 +76,11 @@ class KnownLines:
         """
         begun = 0
         if not (self._under_way or self.open):
-            for at in _unsettled(glance):
-                shape = glance.found[at] or self.kinds.of_known_kind(glance.shapes[at], glance.lines[at])
-                glance.found[at] = shape  # It may be known since the glance.
+            for at in _places_with_news(glance):
+                shape = glance.shapes_known[at] or self.kinds.of_known_kind(
+                    glance.shapes[at], glance.lines[at]
+                )
+                glance.shapes_known[at] = shape  # It may be known since the glance.
                 begun = at
                 if shape is not None and shape.kind.begins is not None:
                     break
@@ -97,11 +101,11 @@ class KnownLines:
         begun: int,
     ) -> Iterator[int]:
         """Those of the lines from a place on, each of which may be of a traceback."""
-        start, ours, found, known = glance.start, glance.lines, glance.found, self.kinds
+        start, ours, found, known = glance.start, glance.lines, glance.shapes_known, self.kinds
         under_way, bounds = self._under_way, self._bounds
         kinds = [None if shape is None else shape.kind for shape in found]
         writers = [
-            UNKNOWN if shape is None else shape.writers.get(shape.of(line), UNKNOWN)
+            UNKNOWN if shape is None else shape.writers.get(shape.writer_key(line), UNKNOWN)
             for line, shape in zip(ours, found, strict=False)
         ]
         writers.append(UNKNOWN)
@@ -134,14 +138,14 @@ class KnownLines:
                 yield start + at
             elif kind.begins is not None and bounds.under_way < _MOST_UNDER_WAY:
                 header, index = kind.begins, first + start + at
-                size = len(header.usual)
+                size = len(header.last_way)
                 if (
-                    header.usual_news
-                    and kinds[at : at + size] == header.usual
+                    header.last_way_news
+                    and kinds[at : at + size] == header.last_way
                     and writers[at : at + size].count(writer) == size
                     and at + size < len(found)
                     and (last := found[at + size - 1]) is not None
-                    and not known.is_news(header.usual_news, last, writer, glance, at + size - 1)
+                    and not known.is_news(header.last_way_news, last, writer, glance, at + size - 1)
                 ):
                     next(islice(each, size - 2, None), None)  # All of it lies here, and is known.
                     continue
@@ -151,24 +155,24 @@ class KnownLines:
                 yield start + at
 
 
-def _unsettled(glance: KnownWindow) -> list[int]:
+def _places_with_news(glance: KnownWindow) -> list[int]:
     """The places of the lines that may tell something new, as far as is known by now, where no traceback
     is followed."""
     told = [
-        None if shape is None else shape.settled.get(shape.of_settled(line))
-        for line, shape in zip(glance.lines, glance.found, strict=False)
+        None if shape is None else shape.known_alone.get(shape.known_alone_key(line))
+        for line, shape in zip(glance.lines, glance.shapes_known, strict=False)
     ]
     told.append(None)
     return [
         at
-        for at, (this, after, shape) in enumerate(zip(told, told[1:], glance.found[1:], strict=False))
+        for at, (this, after, shape) in enumerate(zip(told, told[1:], glance.shapes_known[1:], strict=False))
         if this is None
         or after is None
         or shape is None
         or (
-            shape.kind.text not in this[1].followed_by
+            shape.kind.text not in this[1].known_next_kinds
             if this[0] is None or after[0] is None or this[0] == after[0]
-            else not this[1].beside
+            else not this[1].is_complete_beside_others
         )
     ]
 

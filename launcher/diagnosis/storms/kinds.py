@@ -45,7 +45,7 @@ class KnownKinds:
         """To whom something is told, by the kind of prefix, how many places tell whom, and the signs."""
 
     @property
-    def any(self) -> bool:
+    def knows_any(self) -> bool:
         """Whether any kind is known."""
         return bool(self._kinds)
 
@@ -66,7 +66,7 @@ class KnownKinds:
             for text, shape in zip(texts, shapes, strict=True)
         ]
 
-    def glance(self, lines: Sequence[bytes], start: int, end: int) -> KnownWindow:
+    def look_up(self, lines: Sequence[bytes], start: int, end: int) -> KnownWindow:
         """What is known of the kinds of the lines from `start` to `end`."""
         ours = lines[start : end + 1]
         shapes = digit_shape(b"\n".join(ours)).split(b"\n")
@@ -82,23 +82,23 @@ class KnownKinds:
 
     def is_news(self, told: list[News], shape: Shape, writer: object, glance: KnownWindow, at: int) -> bool:
         """Whether a line at a glance may tell something that was not told before."""
-        news = shape.told(told, glance.lines[at])
+        news = shape.find_told(told, glance.lines[at])
         return news is None or self._may_go_on(news, writer, glance, at)
 
     def is_news_alone(self, shape: Shape, glance: KnownWindow, at: int) -> bool:
         """The same of a line outside of tracebacks; where it is none, it is settled for what comes."""
         line = glance.lines[at]
-        news = shape.told(shape.kind.alone, line)
+        news = shape.find_told(shape.kind.alone, line)
         if news is None:
             return True
         writer = self.writer_of(line, shape)
-        shape.settle(line, writer, news)
+        shape.mark_known_alone(line, writer, news)
         self._count(_EACH)
         return self._may_go_on(news, writer, glance, at)
 
     def _may_go_on(self, news: News, writer: object, glance: KnownWindow, at: int) -> bool:
         """Whether the line after a known one may be of its record, and new."""
-        lines, shape = glance.lines, glance.found[at + 1]
+        lines, shape = glance.lines, glance.shapes_known[at + 1]
         if writer is not None and at + 1 < len(lines):
             following = (
                 self.writer_of(lines[at + 1], shape)
@@ -106,9 +106,9 @@ class KnownKinds:
                 else origin_of(lines[at + 1].decode("utf-8", "replace")).writer
             )
             if following is not None and following != writer:
-                return not news.beside
+                return not news.is_complete_beside_others
         kind = digit_kind(glance.shapes[at + 1]) if shape is None else shape.kind.text
-        return kind not in news.followed_by
+        return kind not in news.known_next_kinds
 
     def learn(
         self,
@@ -135,20 +135,20 @@ class KnownKinds:
             way = step.way()
             header = way[0].begins
             if header is not None:
-                header.usual, header.usual_news = way, told
+                header.last_way, header.last_way_news = way, told
         news = self._news(told, shape, row, identity, kinds)
         if news is None:
             return
-        whom = shape.whom_of(news)(raw)
-        if whom not in news.whom:
-            news.whom.add(whom)
+        whom = shape.subject_key_of(news)(raw)
+        if whom not in news.known_subjects:
+            news.known_subjects.add(whom)
             self._count(_EACH)
         if following is None:
-            news.beside = True
+            news.is_complete_beside_others = True
             return
         kind = digit_kind(digit_shape(following))
-        if kind not in news.followed_by:
-            news.followed_by.add(kind)
+        if kind not in news.known_next_kinds:
+            news.known_next_kinds.add(kind)
             self._count(_EACH + len(kind))
 
     def _news(
@@ -161,7 +161,7 @@ class KnownKinds:
     ) -> News | None:
         """What lines like this one tell, added where there is room for it."""
         for news in told:
-            if news.row is row and news.identity == identity and news.kinds == kinds:
+            if news.row is row and news.identity == identity and news.sign_keys == kinds:
                 return news
         if len(told) >= _MOST_NEWS:
             return None
@@ -228,7 +228,7 @@ class KnownKinds:
 
     def writer_of(self, line: bytes, shape: Shape) -> Writer:
         """The writer of a line, who is known by it from now on."""
-        whom = shape.of(line)
+        whom = shape.writer_key(line)
         writer = shape.writers.get(whom, UNKNOWN)
         if writer is UNKNOWN:
             writer = shape.writers[whom] = origin_of(line.decode("ascii")).writer
@@ -340,10 +340,10 @@ class News:
 
     row: Signature | None
     identity: Identity
-    kinds: frozenset[object]
-    whom: set[object]
-    followed_by: set[bytes] = field(default_factory=set)
-    beside: bool = False
+    sign_keys: frozenset[object]
+    known_subjects: set[object]
+    known_next_kinds: set[bytes] = field(default_factory=set)
+    is_complete_beside_others: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -364,41 +364,41 @@ class Shape:
 
     kind: LineKind
     layout: Layout
-    of: Callable[[bytes], object]
+    writer_key: Callable[[bytes], object]
     writers: dict[object, object]
     start: int
-    whom: dict[News, Callable[[bytes], object]] = field(default_factory=dict)
+    subject_keys: dict[News, Callable[[bytes], object]] = field(default_factory=dict)
     """Who it is about, for what it could tell."""
-    settled: dict[object, tuple[Writer, News]] = field(default_factory=dict)
+    known_alone: dict[object, tuple[Writer, News]] = field(default_factory=dict)
     """The writers of lines that told nothing new, and what these told before, by all that tells whom they are
     about."""
-    of_settled: Callable[[bytes], object] = itemgetter(slice(0, 0))
-    _told: int = 0
+    known_alone_key: Callable[[bytes], object] = itemgetter(slice(0, 0))
+    _known_alone_for: int = 0
 
-    def whom_of(self, news: News) -> Callable[[bytes], object]:
+    def subject_key_of(self, news: News) -> Callable[[bytes], object]:
         """What tells, in a line of this shape, who it is about."""
-        found = self.whom.get(news)
+        found = self.subject_keys.get(news)
         if found is None:
-            found = self.whom[news] = places_getter(self.layout.of_shape(news.identity.spans))
+            found = self.subject_keys[news] = places_getter(self.layout.of_shape(news.identity.spans))
         return found
 
-    def told(self, told: list[News], line: bytes) -> News | None:
+    def find_told(self, told: list[News], line: bytes) -> News | None:
         """Which of these a line of this shape tells no more, as it was told of the same before."""
         for news in told:
-            of = self.whom.get(news) or self.whom_of(news)
-            if of(line) in news.whom:
+            of = self.subject_keys.get(news) or self.subject_key_of(news)
+            if of(line) in news.known_subjects:
                 return news
         return None
 
-    def settle(self, line: bytes, writer: Writer, news: News) -> None:
+    def mark_known_alone(self, line: bytes, writer: Writer, news: News) -> None:
         """Outside of tracebacks this line tells nothing new, nor would another one about the same."""
-        if self._told != len(self.kind.alone):
-            self._told = len(self.kind.alone)
-            self.settled.clear()
+        if self._known_alone_for != len(self.kind.alone):
+            self._known_alone_for = len(self.kind.alone)
+            self.known_alone.clear()
             # An identity begins with the places of the writer.
             spans = {span for each in self.kind.alone for span in each.identity.spans}
-            self.of_settled = places_getter(self.layout.of_shape(tuple(sorted(spans))))
-        self.settled[self.of_settled(line)] = writer, news
+            self.known_alone_key = places_getter(self.layout.of_shape(tuple(sorted(spans))))
+        self.known_alone[self.known_alone_key(line)] = writer, news
 
 
 @dataclass(slots=True, eq=False)
@@ -411,8 +411,8 @@ class Step:
     size: int
     next: dict[LineKind, Step] = field(default_factory=dict)
     news: list[News] = field(default_factory=list)
-    usual: Sequence[LineKind] = ()
-    usual_news: list[News] = field(default_factory=list)
+    last_way: Sequence[LineKind] = ()
+    last_way_news: list[News] = field(default_factory=list)
     """Of a header: the kinds of the traceback that was learned last, and what its exception tells."""
 
     def way(self) -> list[LineKind]:
@@ -445,8 +445,8 @@ class KnownWindow:
     start: int
     lines: Sequence[bytes]
     shapes: list[bytes]
-    found: list[Shape | None]
+    shapes_known: list[Shape | None]
 
     def unknown(self) -> list[int]:
         """The numbers of the lines of which nothing is known."""
-        return [number for number, shape in enumerate(self.found[:-1], self.start) if shape is None]
+        return [number for number, shape in enumerate(self.shapes_known[:-1], self.start) if shape is None]
