@@ -249,7 +249,7 @@ class Scanner:
         lines, count, known = window.lines, window.count, stream.known
         while at < count and known.is_busy:
             end, revision = min(count, at + stream.at_once), known.revision
-            glance = known.kinds.look_up(lines, at, end)
+            glance = known.look_up(lines, at, end)
             hits = self._places.lines_near(lines, glance.unknown(), end)
             start, at, stream.at_once = at, end, min(stream.at_once * 2, _MOST_AT_ONCE)
             position = idle = 0

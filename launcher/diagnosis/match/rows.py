@@ -12,11 +12,11 @@ from re import _constants as regex  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
+from launcher.diagnosis.logs.digits import WIDEST, Spans, digit_kind, digit_shape
 from launcher.diagnosis.logs.lines import Line, may_be_indented, parse
 from launcher.diagnosis.match.prefilter import Candidate, finder_of
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
-from launcher.diagnosis.storms.kinds import WIDEST, Spans, digit_kind, digit_shape
 from launcher.failure_modes.job_runtime import SCRIPT_RAISED
 from launcher.text.log_lines import LONGEST_LINE
 

@@ -15,7 +15,8 @@ from typing import Final
 
 from launcher.diagnosis.logs import attempts
 from launcher.diagnosis.logs.attempts import counters_in
-from launcher.diagnosis.logs.lines import Line, is_plain, may_be_indented, parse
+from launcher.diagnosis.logs.digits import Layout, Spans, digit_kind, digit_shape
+from launcher.diagnosis.logs.lines import Line, Writer, is_plain, may_be_indented, parse
 from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_traceback
 from launcher.diagnosis.match.prefilter import Candidate, Scanner
 from launcher.diagnosis.match.rows import have_different_writers, is_vague_cascade, telling_numbers
@@ -24,8 +25,7 @@ from launcher.diagnosis.signatures.table import CONTEXTS
 from launcher.diagnosis.signs import exceptions, group_lines, ranks
 from launcher.diagnosis.signs import group_lines as world_sizes
 from launcher.diagnosis.signs.sightings import line_of
-from launcher.diagnosis.storms import KnownLines
-from launcher.diagnosis.storms.kinds import Identity, Layout, Spans, Step, Writer, digit_kind, digit_shape
+from launcher.diagnosis.storms import Identity, KnownLines, Step
 from launcher.text.log_lines import LONGEST_LINE, spans_of_origin
 
 # Of what a line speaks that the reader acts on, beside what the rows of the signatures know.
@@ -167,7 +167,7 @@ class OpenTracebacks:
         header = self._scanner.candidate_of_left_out(
             stream, under_way.index, under_way.time, under_way.lines[0]
         )
-        first, *messages = known.kinds.messages(under_way.lines)
+        first, *messages = known.messages(under_way.lines)
         traceback = open_traceback(first)
         if traceback is None:
             raise AssertionError(f"no traceback begins in {first!r}")
@@ -211,7 +211,7 @@ def learn_line(
         step = None if begins or was is None else was.step
         may_go_on = begins or step is not None
         followed = may_go_on and now.traceback.is_in_stack and tells_nothing_beside(raw)
-        now.step = known.kinds.step(raw, step) if followed else None
+        now.step = known.learn_step(raw, step) if followed else None
         return
     if (was is not None and (was.step is None or not was.traceback.exception)) or may_open_traceback(raw):
         return
@@ -221,9 +221,9 @@ def learn_line(
     after = None if was is None else was.step
     told = frozenset(kinds)
     if have_different_writers(line, parse(candidate.after[0].decode("utf-8", "replace"))):
-        known.kinds.learn(raw, identity, row, told, None, after)
+        known.learn(raw, identity, row, told, None, after)
     elif is_followed_by_another(candidate.after, torn=_may_be_torn(line, row)):
-        known.kinds.learn(raw, identity, row, told, candidate.after[0], after)
+        known.learn(raw, identity, row, told, candidate.after[0], after)
 
 
 def _may_be_torn(line: Line, row: Signature | None) -> bool:

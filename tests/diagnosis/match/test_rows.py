@@ -7,10 +7,10 @@ import re
 
 import pytest
 
+from launcher.diagnosis.logs.digits import Layout, digit_kind, digit_shape
 from launcher.diagnosis.match.rows import parts_with_digits, rows_matching, telling_numbers
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.diagnosis.signatures.table import SIGNATURES
-from launcher.diagnosis.storms.kinds import Layout, digit_kind, digit_shape
 
 
 def one_by_one(text: str) -> list[tuple[Signature, dict[str, str]]]:
