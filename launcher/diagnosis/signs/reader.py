@@ -157,8 +157,8 @@ class LogReader:
         if beside is not None and beside.column and beside.exception:
             # What stands before a whole traceback is no part of what was raised.
             line = replace(line, text=beside.exception)
-        uncovered = str if beside is None else beside.strip_prefix
-        found = best_row(candidate, line, uncovered) if candidate.hit and not tells_where else None
+        strip_prefix = None if beside is None else beside.strip_prefix
+        found = best_row(candidate, line, strip_prefix) if candidate.hit and not tells_where else None
         if found is not None:
             self._note_row(*found, candidate, line, beside)
         elif not traced and self._incidents.note_progress(candidate, line):
