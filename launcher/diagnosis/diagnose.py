@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from launcher.diagnosis.evidence.collect import combine_evidence
 from launcher.diagnosis.evidence.dumps import FileEvidence
@@ -59,12 +60,15 @@ def diagnose(
         lines = cut_at_restart(lines, ending.restarted)
     reading = LogReader(job.processes_per_host).read(unfold_events(lines), streams)
     beside = combine_evidence([*evidence, FileEvidence(stacks=reading.stacks)])
-    reading.sightings.extend(beside.sightings)
     last, ended_well = reading.closing.last_time, bool(reading.ended_well)
-    reading.sightings.extend(demote_untimely(beside.of_hosts, last, ended_well=ended_well))
-    reading.ranks = table_of((*reading.ranks, *beside.rows))
-    reading.unread = beside.unread
-    reading.world_size = max(reading.world_size, beside.world_size or 0)
+    of_hosts = demote_untimely(beside.of_hosts, last, ended_well=ended_well)
+    reading = replace(
+        reading,
+        sightings=[*reading.sightings, *beside.sightings, *of_hosts],
+        ranks=table_of((*reading.ranks, *beside.rows)),
+        unread=beside.unread,
+        world_size=max(reading.world_size, beside.world_size or 0),
+    )
     return attribute_failure(reading, signs_of_service(failure_reason, secondary_status), ending, late, job)
 
 

@@ -21,7 +21,7 @@ from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row, t
 from launcher.failure_modes import distribution, hardware, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
-from launcher.text.values import ranks_text
+from launcher.text.values import list_some, ranks_text
 
 # How large the ranks say that their world is, against how many of them were started.
 #
@@ -155,9 +155,7 @@ def _is_a_statement(before: str) -> bool:
 
 
 def _speakers_in_words(what: str, names: Iterable[str], most: int = 8) -> str:
-    each = list(names)
-    more = f" and {len(each) - most} more" if len(each) > most else ""
-    return f"{what}s {', '.join(each[:most])}{more}"
+    return f"{what}s {list_some(list(names), most)}"
 
 
 # Ranks that more than one process claims, as where the rank on the host was given as the rank of the job.
@@ -248,7 +246,7 @@ class ClaimedRanks:
             on_hosts = {rank: {host for _, host in claims.by if host} for rank, claims in ranks.items()}
             twice = sorted(rank for rank, hosts in on_hosts.items() if len(hosts) > 1)
             if twice:
-                hosts = _hosts_in_words(sorted(set.union(*(on_hosts[rank] for rank in twice))))
+                hosts = list_some(sorted(set.union(*(on_hosts[rank] for rank in twice))), 4)
                 what = f"{ranks_text(twice)} of {world.size} are each claimed by more than one host: {hosts}"
                 return replace(ranks[twice[0]].first, what=what, role=LineRole.INITIATOR, vague=False)
             if times := _times_each(world, ranks):
@@ -285,11 +283,6 @@ def _waits_for_itself(rank: int, candidate: Candidate, line: Line) -> Sighting |
     what = f"waited in vain for rank {rank}, which it is itself: it joined under another rank"
     mode = distribution.LOCAL_RANK_AS_RANK
     return sighting_without_row(mode, LineRole.INITIATOR, what, candidate, line, vague=False)
-
-
-def _hosts_in_words(hosts: list[str], most: int = 4) -> str:
-    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
-    return f"{', '.join(hosts[:most])}{more}"
 
 
 # The way to the store, and the barrier there in which ranks wait for one another before their process group

@@ -24,7 +24,7 @@ from launcher.diagnosis.signs.exceptions import (
 )
 from launcher.diagnosis.signs.group_lines import ClaimedRanks, WorldSizes, sign_of_barrier, signs_of_unreached
 from launcher.diagnosis.signs.ranks import RankLines, RankPlaces, RankState
-from launcher.diagnosis.signs.readings import IncidentReader, LastLine, Reading
+from launcher.diagnosis.signs.readings import Closing, IncidentReader, LastLine, Reading
 from launcher.diagnosis.signs.sightings import (
     Sighting,
     line_of,
@@ -74,7 +74,8 @@ class LogReader:
         self._symptoms: set[tuple[FailureMode, str]] = set()
         self._stacks = exceptions.StackLines()
         self._downloads = Downloads()
-        self._reading = Reading()
+        self._closing = Closing()
+        self._success = self._failure = False
 
     def read(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Reading:
         """Read all records, those of one stream in their order, then the streams; return what was noted."""
@@ -91,29 +92,36 @@ class LogReader:
         for candidate, line in tails:
             self._look_at_end(candidate, self._ranks.line_with_global_rank(line, candidate.host))
         self._incidents.end()
-        self._reading.closing.lines = self._scanner.lines()
+        self._closing.lines = self._scanner.lines()
         for stream in self._ranks.superseded():
             self._incidents.notes.note_restart(stream)
             self._forget_stream(stream)
-        self._ranks.conclude()
-        self._reading.waiting, self._reading.ranks = self._ranks.waiting, self._ranks.states
-        self._reading.world_size = self._ranks.world_size
-        placed = self._ranks.sign_with_global_rank
-        self._reading.sightings = [*map(placed, self._incidents.signs()), *self._ranks.signs()]
-        history = self._incidents.notes.history
-        self._reading.history = [replace(each, sign=placed(each.sign)) for each in history]
-        self._reading.courses = self._incidents.courses
-        self._reading.ended_well = self._incidents.ended_well
-        self._reading.diverged = self._incidents.diverged
-        if not (self._reading.success or self._reading.failure):
-            self._reading.unfinished = tuple(sorted(self._incidents.started_by_toolkit))
-        self._reading.stacks = self._stacks.latest_stacks(
-            self._reading.closing.streams, self._reading.ended_well
+        return self._conclude()
+
+    def _conclude(self) -> Reading:
+        """All that was noted, with the global ranks that are known by now."""
+        ranks, incidents = self._ranks, self._incidents
+        ranks.conclude()
+        placed, ended_well = ranks.sign_with_global_rank, incidents.ended_well
+        unfinished = () if self._success or self._failure else tuple(sorted(incidents.started_by_toolkit))
+        return Reading(
+            sightings=[*map(placed, incidents.signs()), *ranks.signs()],
+            contexts=list(self._contexts.values()),
+            lengths=self._scanner.lengths(),
+            restarts=[sighting for _, sighting in sorted(self._restarts.items())],
+            history=[replace(each, sign=placed(each.sign)) for each in incidents.notes.history],
+            courses=incidents.courses,
+            diverged=incidents.diverged,
+            ended_well=ended_well,
+            unfinished=unfinished,
+            closing=self._closing,
+            stacks=self._stacks.latest_stacks(self._closing.streams, ended_well),
+            waiting=ranks.waiting,
+            ranks=ranks.states,
+            world_size=ranks.world_size,
+            success=self._success,
+            failure=self._failure,
         )
-        self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
-        self._reading.lengths = self._scanner.lengths()
-        self._reading.contexts = list(self._contexts.values())
-        return self._reading
 
     def _look_at(self, candidate: Candidate) -> None:
         stream = candidate.stream
@@ -175,8 +183,8 @@ class LogReader:
             self._downloads.note_line(line, candidate.host)
         if Topic.STACK in topics:
             self._stacks.note_line(candidate, line, line.host or candidate.host)
-        self._reading.success |= Topic.SUCCESS in topics
-        self._reading.failure |= Topic.FAILURE in topics
+        self._success |= Topic.SUCCESS in topics
+        self._failure |= Topic.FAILURE in topics
         if Topic.TORCHRUN_TABLE in topics and (said := group_lines.first_failure(candidate, line)):
             self._incidents.note("table", said)
         if Topic.STORE_BARRIER in topics and (barrier := sign_of_barrier(candidate, line)):
@@ -235,7 +243,7 @@ class LogReader:
         step = values.get("step")
         host = line.host or candidate.host
         last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
-        self._reading.closing.add(candidate.stream, last)
+        self._closing.add(candidate.stream, last)
         if line.rank is not None:
             ranks = self._ranks.lines_of_stream(candidate.stream)
             ranks.note_output(line.rank, host, time, None if step is None else int(step))

@@ -324,7 +324,7 @@ class Closing:
         return max(dated, default=None)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What was noted: the first of each kind of sign by row, host and rank."""
 

@@ -36,7 +36,7 @@ from launcher.diagnosis.verdict.stream_ends import (
 from launcher.failure_modes import distribution, hardware, interruption, training_script
 from launcher.failure_modes.model import Finding, Retry, Stage
 from launcher.failure_modes.registry import finds
-from launcher.text.values import exact_duration, moment_in_words
+from launcher.text.values import exact_duration, list_some, moment_in_words
 
 _ENDS_BY_SIGNAL = (training_script.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
 
@@ -221,8 +221,7 @@ def _drop_rank(root: Sighting, rivals: Sequence[Sighting]) -> Sighting:
     if len(candidates) < 2 or (len(alike) == 1 and {rank for rank, _ in candidates} == {None}):
         return root  # What fails in the same way on every host need not be looked for on another one.
     named = sorted({_suspect_in_words(sign) for sign in (root, *rivals)})
-    listed = ", ".join(named[:6]) + (f" and {len(named) - 6} more" if len(named) > 6 else "")
-    what = f"{root.what}; no clock that they share tells who of these failed first: {listed}"
+    what = f"{root.what}; no clock that they share tells who of these failed first: {list_some(named, 6)}"
     hosts = {host for _, host in candidates}
     return replace(root, what=what, rank=None, host=root.host if len(hosts) == 1 else None, about="")
 

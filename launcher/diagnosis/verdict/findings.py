@@ -18,6 +18,7 @@ from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.diagnosis.verdict.incidents import reading_order
 from launcher.failure_modes import checkpoints, data, nccl
 from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.text.values import list_some
 
 _MOST_EVIDENCE = 4
 _LONGEST_REMEDY = 1000
@@ -389,5 +390,4 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
         else:
             runs.append([rank])
     named = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    more = f" and {len(named) - _NAMED_RANKS} more" if len(named) > _NAMED_RANKS else ""
-    return f"rank{'s' if len(unique) > 1 else ''} {', '.join(named[:_NAMED_RANKS])}{more}"
+    return f"rank{'s' if len(unique) > 1 else ''} {list_some(named, _NAMED_RANKS)}"
