@@ -73,7 +73,8 @@ def is_ours(beginning: str) -> bool:
 
 
 def _followed(run: RunReport) -> list[tuple[str, Finding]]:
-    """All findings of the diagnosis but the root cause, with what each is: it followed, or is told beside."""
+    """All findings of the diagnosis but the root cause, with what each is: a consequence, or a note
+    beside."""
     diagnosis = run.diagnosis
     consequences = {id(finding) for finding in diagnosis.consequences}
     rest = diagnosis.findings[1 if diagnosis.root_cause else 0 :]

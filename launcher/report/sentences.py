@@ -200,7 +200,7 @@ def bad_loss_in_words(run: RunReport) -> str | None:
 
 
 def slowest_in_words(run: RunReport) -> str | None:
-    """Which rank is the slowest; None where nothing tells."""
+    """Which rank is the slowest; None where that is not known."""
     paces, unit = run.lines.pace.ranks(), run.lines.steps_are
     if not paces:
         return None

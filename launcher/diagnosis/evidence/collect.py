@@ -305,7 +305,7 @@ _SAME_SIZES = frozenset(
 
 
 class StallEvidence(Enum):
-    """What tells that it is these ranks."""
+    """By which observation the ranks that a job waits for were found."""
 
     MISMATCH = "they called something else"
     ABSENT = "they have not entered it"

@@ -183,7 +183,7 @@ class Elsewhere:
 
 
 def find_elsewhere(stacks: Iterable[RankStack]) -> Elsewhere | None:
-    """Who stands elsewhere than the ranks that wait for others; None where that tells nothing.
+    """Who stands elsewhere than the ranks that wait for others; None where that singles out nobody.
 
     Only where more ranks wait than do not: who does not is awaited. Where all wait, the few that wait at
     another line than most.
@@ -474,7 +474,7 @@ class _PlainPickle:
         return of.unpack_from(self._content, self._at - of.size)[0]
 
     def skip(self, count: int) -> None:
-        """Pass over what tells only the protocol or the size of a frame."""
+        """Pass over the number of a protocol or the size of a frame."""
         self._at += count
 
     def mark(self, _: None) -> None:
@@ -520,7 +520,7 @@ class _PlainPickle:
         self._count_container()
 
     def push_tuple(self, size: int | None) -> None:
-        """Make a tuple of the uppermost values, of all above the mark where no size is told."""
+        """Make a tuple of the uppermost values, of all above the mark where there is no size."""
         start = self._marks.pop() if size is None else self._below(size)
         self._stack[start:] = [tuple(self._stack[start:])]
         self._count_container()

@@ -178,7 +178,7 @@ _HELD_DOWN = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "
 _COUNTERS = "Clocks Event Reasons Counters"
 _COUNTED = ("HW Thermal Slowdown", "HW Power Braking", "SW Thermal Slowdown")
 _LONG_HELD = 600
-"""Seconds of it that are told, in the life of a driver."""
+"""Seconds of it in the life of a driver from which on it is reported."""
 _WAITS_FOR_RESET = (
     ("Remapped Rows", "Pending"),
     ("Retired Pages", "Pending Page Blacklist"),
@@ -334,7 +334,7 @@ _GPU_COLUMN = ("index", "pci.bus_id", "gpu_bus_id", "uuid", "gpu_uuid")
 _LONGEST_SAMPLE = 4000
 _MOST_SAMPLED_GPUS = 64
 _OFTEN = 0.05
-"""The part of its samples in which a GPU is held down that is told."""
+"""The part of its samples in which a GPU is held down from which on it is reported."""
 
 
 def is_clock_samples(head: bytes) -> bool:

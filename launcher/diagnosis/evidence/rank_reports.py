@@ -167,7 +167,7 @@ _CULPRIT = re.compile(
 
 @dataclass(slots=True)
 class _Unmatched:
-    """A collective that does not match: its number in its group, and the fields that are told of it."""
+    """A collective that does not match: its number in its group, and the fields of its record."""
 
     number: int
     fields: dict[str, str] = field(default_factory=dict)

@@ -19,12 +19,8 @@ from launcher.text.log_lines import LONGEST_LINE
 
 ROLES = {role: position for position, role in enumerate(LineRole)}
 _LINES_OF_A_RECORD = 3
-_MOST_REMEMBERED = 10_000
 _FINDER = finder_of(row.literal for row in SIGNATURES)
 _NUMBERS = {literal.decode(): number for number, literal in enumerate(_FINDER.literals)}
-_ROWS_OF: dict[frozenset[int], tuple[Signature, ...]] = {}
-"""The rows by the literals that stand in a line, as lines are much alike."""
-
 _MOST_SHAPES = 2048
 _MATCHING: dict[bytes, tuple[Signature, ...]] = {}
 """The rows that match the lines of a shape, of which no pattern looks at single digits."""
@@ -73,9 +69,11 @@ def weightiest(
     That something was raised says the least: where another row knows what, it counts.
     """
     known = any(row.mode is not training_script.SCRIPT_RAISED and row.role.may_be_root for row, _ in matches)
-    told = [match for match in matches if not (known and _says_that_something_was_raised(match[0]))]
+    counting = [match for match in matches if not (known and _says_that_something_was_raised(match[0]))]
     return min(
-        told, key=lambda match: (ROLES[match[0].role], match[0].vague, _PLACES[id(match[0])]), default=None
+        counting,
+        key=lambda match: (ROLES[match[0].role], match[0].vague, _PLACES[id(match[0])]),
+        default=None,
     )
 
 
@@ -131,12 +129,13 @@ def _rows_by_literals(text: str) -> Sequence[Signature]:
     if not text.isascii():
         return SIGNATURES  # Some letters that are not ASCII have a lower case that is.
     found = frozenset([number for _, number in _FINDER.hits(text.encode("ascii"))])
-    rows = _ROWS_OF.get(found)
-    if rows is None:
-        rows = tuple(row for row in SIGNATURES if _NUMBERS[row.literal] in found)
-        if len(_ROWS_OF) < _MOST_REMEMBERED:
-            _ROWS_OF[found] = rows
-    return rows
+    return _rows_of_literals(found)
+
+
+@lru_cache(maxsize=10_000)
+def _rows_of_literals(found: frozenset[int]) -> tuple[Signature, ...]:
+    """The rows by the numbers of the literals that stand in a line, remembered as lines are much alike."""
+    return tuple(row for row in SIGNATURES if _NUMBERS[row.literal] in found)
 
 
 def contexts_of(text: str) -> list[Context]:

@@ -77,7 +77,7 @@ class WorldSizes:
         """Those that the boot says it starts on each host."""
         self._met = False
         self.size = 0
-        """The largest world that a line tells of, 0 where none does."""
+        """The largest world size that a line said, 0 where none did."""
         self._alone: dict[tuple[int | None, str], _Speaker] = {}
 
     def note_line(self, line: Line, host: str, index: int, time: float | None) -> None:
@@ -170,7 +170,7 @@ CLAIM_LITERALS = ("member: ", " commid 0x", "//cpu//")
 """Lower-case parts of the lines that tell who claims a rank, or waits for one."""
 
 ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
-"""How Lightning tells a rank, and of how many ranks."""
+"""How Lightning prints a rank, and of how many ranks."""
 
 _IN_COMMUNICATOR = re.compile(
     r"\bcomm 0x[\da-f]{1,16} rank (?P<rank>\d{1,6}) nranks (?P<size>\d{1,6})"

@@ -21,7 +21,7 @@ _LARGEST_WORLD = 65_536
 @dataclass(frozen=True, slots=True)
 class CollectiveCall:
     """A collective operation of a process group: its name, such as `ALLREDUCE`, the number that its group
-    counts it by (from 1), the group's name, and how many elements go in. None is what nothing tells."""
+    counts it by (from 1), the group's name, and how many elements go in. None is what is not known."""
 
     name: str
     sequence: int | None = None
@@ -31,7 +31,7 @@ class CollectiveCall:
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """A rank as the evidence shows it last; None is what nothing tells.
+    """A rank as the evidence shows it last; None is what is not known.
 
     `rank` is global. `last_output` is in seconds since the epoch and `step` is the script's own count.
     `enqueued` and `completed` are the last collectives that it called and that ended; `exit` is how its
@@ -60,7 +60,7 @@ class RankState:
 
 
 def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
-    """One row a rank, in the order of the ranks: what later rows tell goes before what earlier ones told."""
+    """One row a rank, in the order of the ranks: what a later row knows replaces what an earlier one knew."""
     table: dict[int, RankState] = {}
     for row in rows:
         known = table.get(row.rank)
@@ -180,7 +180,7 @@ class RankPlaces:
         return next(iter(ranks)) if len(ranks) == 1 else None
 
     def rank_of(self, host: str, local: int) -> int | None:
-        """The rank at a place, where all that tells of it agrees."""
+        """The rank at a place, where all that names it agrees."""
         ranks = set(self._possible_ranks(host, local))
         return ranks.pop() if len(ranks) == 1 and min(ranks) >= 0 else None
 
@@ -292,7 +292,7 @@ class RankLines:
         """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
         self._groups_unnamed = False
         self.world_size = 0
-        """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
+        """The ranks of the largest communicator that NCCL tells of; 0 where it prints none."""
         self.tasks = 0
         """The tasks of the step, by the largest number that srun names; 0 where it names none."""
 
@@ -425,7 +425,7 @@ def places_of_numbers(text: str) -> tuple[tuple[int, int], ...] | None:
 def merge_rank_lines(
     streams: Mapping[str, RankLines],
 ) -> tuple[tuple[Waiting, ...], tuple[RankState, ...], int]:
-    """Where the ranks of all streams stand, the table of ranks, and how many of them NCCL tells of.
+    """Where the ranks of all streams stand, the table of ranks, and the size of NCCL's largest communicator.
 
     Of several groups of a rank the table has that of all ranks.
     """

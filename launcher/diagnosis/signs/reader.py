@@ -333,7 +333,7 @@ class JobRanks:
         """Where ranks stand in their collectives, known at the same time."""
         self._tasks = 0
         self.world_size = 0
-        """How many ranks there are, known at the same time; 0 where no line tells."""
+        """How many ranks there are, known at the same time; 0 where no line says."""
 
     def line_of(self, candidate: Candidate) -> Line:
         """The line; who is known by a local rank has the global one as far as that is known by now."""
@@ -360,11 +360,11 @@ class JobRanks:
 
     @property
     def world_size_so_far(self) -> int:
-        """The largest world that a line told of so far, 0 where none did."""
+        """The largest world size that a line said so far, 0 where none did."""
         return self._worlds.size
 
     def forget_stream(self, stream: str) -> None:
-        """What a stream told is of an earlier start."""
+        """What a stream said of ranks is of an earlier start."""
         self.lines_of_stream(stream).forget()
         self._claims.forget_stream(stream)
 
@@ -386,7 +386,7 @@ class JobRanks:
         self._places.settle((each.host_ranks for each in lines), each_host, self._worlds.size, seen)
 
     def line_with_global_rank(self, line: Line, host: str) -> Line:
-        """The line with its global rank, as far as its local one tells it."""
+        """The line with its global rank, where it follows from its local one."""
         return self._places.with_global_rank(line, host)
 
     def conclude(self) -> None:

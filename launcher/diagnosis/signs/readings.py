@@ -201,7 +201,7 @@ class Notes:
         return True
 
     def forget_stream(self, stream: str) -> None:
-        """What this stream showed is told elsewhere."""
+        """Drop what this stream showed: somebody else reports it."""
         self._count -= len(self._noted.pop(stream, {}))
 
     def note_restart(self, stream: str) -> None:
@@ -344,7 +344,7 @@ class Reading:
     ended_well: dict[str, int] = field(default_factory=dict)
     """The streams that say that training came to its end, and the number of the line."""
     unfinished: tuple[str, ...] = ()
-    """The streams in which the toolkit started the script, where it nowhere tells how that ended."""
+    """The streams in which the toolkit started the script, where no line says how that ended."""
     closing: Closing = field(default_factory=Closing)
     """How the streams end."""
     unread: tuple[str, ...] = ()
@@ -355,7 +355,7 @@ class Reading:
     """Where ranks stand in their collectives."""
     ranks: tuple[RankState, ...] = ()
     world_size: int = 0
-    """How many ranks there are, 0 where no line tells."""
+    """How many ranks there are, 0 where no line says."""
     success: bool = False
     failure: bool = False
 

@@ -265,7 +265,7 @@ def may_open_traceback(raw: bytes) -> bool:
 
 
 def tells_nothing_beside(raw: bytes) -> bool:
-    """Whether a line of a stack tells nothing beside it, nor would another of its kind."""
+    """Whether a line of a stack is nothing but that, as is any other of its kind."""
     return is_plain(raw) and not topics_of_shape(digit_shape(raw.lower()))
 
 

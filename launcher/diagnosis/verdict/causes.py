@@ -203,7 +203,7 @@ def _heaviest(signs: Sequence[Sighting]) -> list[Sighting]:
 
 
 def _drop_vague_ends(weighty: Sequence[Sighting]) -> Sequence[Sighting]:
-    """The signs without those that tell of the end of a process and not how, where another one tells its
+    """The signs without those that say that a process ended and not how, where another one says by which
     signal: starters say both, in any order."""
     if not any(sign.mode in _ENDS_BY_SIGNAL for sign in weighty):
         return weighty
@@ -215,7 +215,7 @@ def _weight(sign: Sighting) -> tuple[int, bool]:
 
 
 def _drop_rank(root: Sighting, rivals: Sequence[Sighting]) -> Sighting:
-    """The root cause, of nobody where others may have failed before and nothing tells who did."""
+    """The root cause, of no rank where others may have failed before it."""
     candidates = {(sign.rank, sign.host) for sign in (root, *rivals)}
     alike = {(sign.code, sign.what) for sign in (root, *rivals)}
     if len(candidates) < 2 or (len(alike) == 1 and {rank for rank, _ in candidates} == {None}):
