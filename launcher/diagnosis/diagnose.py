@@ -19,11 +19,10 @@ from launcher.diagnosis.logs.events import unfold_events
 from launcher.diagnosis.logs.lines import LogRecord, LogStream, parse, shown
 from launcher.diagnosis.match.prefilter import alternation
 from launcher.diagnosis.match.rows import rows_matching
-from launcher.diagnosis.model import Diagnosis, Ending
+from launcher.diagnosis.model import Diagnosis, Ending, table_of
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.signatures.table import SIGNATURES
 from launcher.diagnosis.signs.group_lines import WORLD_LITERALS, WorldSizes
-from launcher.diagnosis.signs.ranks import table_of
 from launcher.diagnosis.signs.reader import LogReader
 from launcher.diagnosis.signs.sightings import Sighting, sighting_of, signs_of_service
 from launcher.diagnosis.verdict.causes import attribute_failure

@@ -22,7 +22,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
+from launcher.diagnosis.model import CollectiveCall, RankState
 from launcher.failure_modes.model import Finding
 from launcher.report import sentences
 from launcher.report.run_report import RunReport

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.diagnosis.logs.lines import LogRecord
-from launcher.diagnosis.model import Diagnosis, RootCause
-from launcher.diagnosis.signs.ranks import RankState
+from launcher.diagnosis.model import Diagnosis, RankState, RootCause
 from launcher.failure_modes.model import Finding
 from launcher.report.summaries import (
     Activity,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, NamedTuple
 
-from launcher.diagnosis.signs.ranks import RankState
+from launcher.diagnosis.model import RankState
 from launcher.diagnosis.signs.sightings import Sighting
 
 

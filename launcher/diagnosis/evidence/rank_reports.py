@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from launcher.diagnosis.evidence.dumps import FileEvidence
+from launcher.diagnosis.model import CollectiveCall, RankState
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import nccl
 from launcher.failure_modes.model import Stage

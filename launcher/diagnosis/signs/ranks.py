@@ -1,71 +1,19 @@
-"""What is known of each rank: the table that every kind of evidence fills, and what lines tell of single
-ranks.
-
-Where their collectives stand, how their processes ended, what came last, and on which host each runs.
+"""What lines say of single ranks: where their collectives stand, how their processes ended, what they printed
+last, and on which host each runs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from launcher.cluster.names import HOST_NAME
 from launcher.diagnosis.logs.lines import TAIL, Line, parse
+from launcher.diagnosis.model import CollectiveCall, RankState, table_of
 
 _LARGEST_WORLD = 65_536
 """A larger world is a number that was misread."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveCall:
-    """A collective operation of a process group: its name, such as `ALLREDUCE`, the number that its group
-    counts it by (from 1), the group's name, and how many elements go in. None is what is not known."""
-
-    name: str
-    sequence: int | None = None
-    group: str | None = None
-    elements: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RankState:
-    """A rank as the evidence shows it last; None is what is not known.
-
-    `rank` is global. `last_output` is in seconds since the epoch and `step` is the script's own count.
-    `enqueued` and `completed` are the last collectives that it called and that ended; `exit` is how its
-    process ended, such as `exit code 1` or `SIGKILL`; `state` is what its process does, such as `stopped`;
-    `frame` is the innermost frame of the user's code, such as `train.py:88 in step`.
-    """
-
-    rank: int
-    host: str | None = None
-    last_output: float | None = None
-    step: int | None = None
-    enqueued: CollectiveCall | None = None
-    completed: CollectiveCall | None = None
-    exit: str | None = None
-    state: str | None = None
-    frame: str | None = None
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing was read of the rank."""
-        return self == RankState(self.rank)
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as the JSON of `launch diagnose` has it."""
-        return asdict(self)
-
-
-def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
-    """One row a rank, in the order of the ranks: what a later row knows replaces what an earlier one knew."""
-    table: dict[int, RankState] = {}
-    for row in rows:
-        known = table.get(row.rank)
-        table[row.rank] = row if known is None else _newer_over(known, row)
-    return tuple(table[rank] for rank in sorted(table))
 
 
 NOT_LATELY = f"not in the last {TAIL} lines"
@@ -86,11 +34,6 @@ def add_silent_ranks(
     return table_of(
         [*(RankState(rank, state=state) for rank in range(world_size) if rank not in known), *table]
     )
-
-
-def _newer_over(known: RankState, newer: RankState) -> RankState:
-    told = {each.name: value for each in fields(newer) if (value := getattr(newer, each.name)) is not None}
-    return replace(known, **told)
 
 
 # The global rank of who is known only by a place: a host, and a local rank on it.

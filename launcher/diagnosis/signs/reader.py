@@ -12,6 +12,7 @@ from launcher.diagnosis.logs.lines import Line, LogRecord, LogStream, is_plain
 from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_traceback
 from launcher.diagnosis.match.prefilter import Candidate, Scanner, finder_of
 from launcher.diagnosis.match.rows import best_row, contexts_of, record_of, rows_matching
+from launcher.diagnosis.model import RankState
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.signs import exceptions, group_lines, ranks
@@ -23,7 +24,7 @@ from launcher.diagnosis.signs.exceptions import (
     with_traceback,
 )
 from launcher.diagnosis.signs.group_lines import ClaimedRanks, WorldSizes, sign_of_barrier, signs_of_unreached
-from launcher.diagnosis.signs.ranks import RankLines, RankPlaces, RankState
+from launcher.diagnosis.signs.ranks import RankLines, RankPlaces
 from launcher.diagnosis.signs.readings import Closing, IncidentReader, LastLine, Reading
 from launcher.diagnosis.signs.sightings import (
     Sighting,

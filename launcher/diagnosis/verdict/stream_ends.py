@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from launcher.diagnosis.logs.lines import TAIL
 from launcher.diagnosis.match.rows import rows_matching
-from launcher.diagnosis.model import Stop, StopCause
+from launcher.diagnosis.model import RankState, Stop, StopCause
 from launcher.diagnosis.signs.group_lines import waiting_at_end
-from launcher.diagnosis.signs.ranks import NOT_LATELY, RankState
+from launcher.diagnosis.signs.ranks import NOT_LATELY
 from launcher.diagnosis.signs.readings import DATED, Closing, LastLine
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with
 from launcher.text.values import duration_in_words, moment_in_words, ranks_text

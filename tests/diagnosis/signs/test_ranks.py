@@ -6,9 +6,9 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
-from launcher.diagnosis.model import Diagnosis, RootCause
+from launcher.diagnosis.model import CollectiveCall, Diagnosis, RankState, RootCause, table_of
 from launcher.diagnosis.remedies import AskedJob
-from launcher.diagnosis.signs.ranks import NOT_LATELY, CollectiveCall, RankState, add_silent_ranks, table_of
+from launcher.diagnosis.signs.ranks import NOT_LATELY, add_silent_ranks
 from tests.diagnosis.cases import records
 from tests.diagnosis.stories import raised, root, story
 
