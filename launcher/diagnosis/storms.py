@@ -37,11 +37,11 @@ _MOST_NEWS = 8
 """Ways to tell whom lines of one kind are about, which differ in the numbers of which the digits count."""
 
 
-class _Unknown(Enum):
-    WRITER = auto()
+class _UnknownWriter(Enum):
+    UNKNOWN = auto()
 
 
-UNKNOWN: Final = _Unknown.WRITER
+UNKNOWN: Final = _UnknownWriter.UNKNOWN
 """The writer of a line of whom nothing is known, as None is a writer of whom no line tells."""
 
 
@@ -207,7 +207,7 @@ class _WindowWalk:
         self._time_of = time_of
         self._first = first + window.start
         self._kinds = [None if shape is None else shape.kind for shape in window.shapes_known]
-        self._writers: list[Writer | _Unknown] = [
+        self._writers: list[Writer | _UnknownWriter] = [
             UNKNOWN if shape is None else shape.writers.get(shape.writer_key(line), UNKNOWN)
             for line, shape in zip(window.lines, window.shapes_known, strict=False)
         ]
