@@ -3,8 +3,9 @@
     python -m tools.generate.failure_modes           write catalogue.json, table.json and the package's stub
     python -m tools.generate.failure_modes --check   exit 1 when one of them is not current
 
-docs/developing.md shows how a family is written. An error names the file and the key. Modes and log rows
-become two files, since most commands need no rows; what lines are searched for (`literal`) is found here.
+docs/contributing/developing.md shows how a family is written. An error names the file and the key. Modes and
+log rows become two files, since most commands need no rows; what lines are searched for (`literal`) is found
+here.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ SOURCES: Mapping[str, Shape] = {
     "sources": {"title": str, "as_of": date.isoformat, "commit?": str},
     "notices": {"text": str, "since?": date.isoformat, "source": str},
 }
+HEAD: Shape = {"heading?": str, "order?": int, "precedence?": int, "fragments?": dict, "lists?": dict}
 _OF_ANY: Shape = {
     **{"mode": str, "pattern": str, "flags?": _flags, "example": str, "near_miss": str},
     "literal?": str.lower,
@@ -114,29 +116,26 @@ def compiled(texts: Mapping[str, str]) -> tuple[Content, Content]:
     cited = files.pop("sources")
     shape_of_modes = _modes_citing(cited)
     families = dict(sorted(files.items(), key=lambda item: item[1].get("order", 0)))
+    codes = {
+        each["code"] for file in families.values() for each in _modes_of(file).values() if "code" in each
+    }
     fragments = {
-        key: _joined(text) for each in families.values() for key, text in each.get("fragments", {}).items()
+        key: _joined(text) for file in families.values() for key, text in file.get("fragments", {}).items()
     }
-    catalogue: Content = {
-        **{kind: {} for kind in SOURCES},
-        "headings": {name: each["heading"] for name, each in families.items() if "heading" in each},
-        "modes": [],
-    }
+    catalogue: Content = {**{kind: {} for kind in SOURCES}, "headings": {}, "modes": []}
     for kind, shape in SOURCES.items():
         for key, each in cited[kind].items():
             catalogue[kind][key] = _read(f"sources.toml: {kind}.{key}", each, shape)
     table: Content = {"fragments": fragments, **{kind: [] for kind in ROWS}}
-    for name, family in families.items():
-        modes = {key: each for key, each in family.items() if key.isupper()}
-        for key, of in (*modes.items(), ("", family)):
-            for kind, shape in ROWS.items():
-                for number, row in enumerate(of.pop(kind, ()), 1):
-                    where = f"{name}.toml: {key and key + '.'}{kind}[{number}]"
-                    whole = {"mode": of["code"], **row} if key else row
-                    filled = _filled(where, whole, family.get("lists", {}), fragments)
-                    for each in filled:
-                        read = _row(where, each, shape)
-                        table[kind].append({**read, "precedence": family["precedence"]})
+    for name, file in families.items():
+        for kind, where, row in _rows_of(name, file, fragments):
+            if unknown := {row.get("mode"), *row.get("of", ())} - codes:
+                raise ValueError(f"{where}: {unknown} is no mode's code")
+            table[kind].append({**_row(where, row, ROWS[kind]), "precedence": file.get("precedence", 0)})
+        modes = _modes_of(file)
+        head = _read(f"{name}.toml", {key: file[key] for key in file.keys() - modes.keys()}, HEAD)
+        if modes:
+            catalogue["headings"][name] = _tried(f"{name}.toml", head.__getitem__, "heading")
         for key, mode in modes.items():
             if Stage.LOG in mode.get("stages", ()) and "retry" not in mode:
                 raise ValueError(f"{name}.toml: {key}: retry is missing: does it help to run the job again?")
@@ -145,6 +144,21 @@ def compiled(texts: Mapping[str, str]) -> tuple[Content, Content]:
     for kind in ROWS:
         table[kind].sort(key=lambda row: (row["mode"] == LEAST, row.pop("precedence")))
     return catalogue, table
+
+
+def _modes_of(file: Content) -> Content:
+    return {key: each for key, each in file.items() if key.isupper()}
+
+
+def _rows_of(name: str, file: Content, fragments: Content) -> Iterator[tuple[str, str, Content]]:
+    """The rows of a file, taken out of it: of which kind each is, where it stands, and the row filled in."""
+    for key, of in (*_modes_of(file).items(), ("", file)):
+        for kind in ROWS:
+            for number, row in enumerate(of.pop(kind, ()), 1):
+                where = f"{name}.toml: {key and key + '.'}{kind}[{number}]"
+                whole = {"mode": of.get("code"), **row} if key else row
+                for each in _filled(where, whole, file.get("lists", {}), fragments):
+                    yield kind, where, each
 
 
 def _tried(where: str, read: Callable[[Any], Any], value: Any) -> Any:

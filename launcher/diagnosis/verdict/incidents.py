@@ -292,7 +292,7 @@ def _came_of_waiting(sign: Sighting, waited: Sequence[Sighting]) -> bool:
 
 
 _FAMILY_OF_NCCL = "NCCL"
-"""How the codes begin of what fails in communication (docs/failure-modes.md)."""
+"""How the codes begin of what fails in communication (docs/reference/failure-modes)."""
 
 _TERMINATED = "-15"
 """What torchrun does to the others."""

@@ -91,6 +91,13 @@ def test_a_text_may_stand_in_several_lines() -> None:
         ('"toaster {{WHERE}} "', '"toaster ("', "toasters.toml: BURNS.log[1].pattern: missing )"),
         ("INFO no toaster is too {{heat}}", "a jar", "toasters.toml: BURNS.log[1].near_miss: the near miss"),
         ("order = 1", "order = ", "toasters.toml: Invalid value"),
+        ("precedence = 1", "precedent = 1", "toasters.toml.precedent: there is no such key"),
+        ('heading = "Toasters"', "", "toasters.toml: 'heading'"),
+        (
+            'role = "initiator"',
+            'role = "cascade"\nmode = "TOAST2"',
+            "BURNS.log[1]: {'TOAST2'} is no mode's code",
+        ),
     ],
 )
 def test_an_error_names_the_file_and_the_key(old: str, new: str, said: str) -> None:
@@ -122,7 +129,7 @@ def test_the_literal_is_what_pattern_and_near_miss_have_in_common() -> None:
 
 
 def test_the_page_for_developers_shows_a_mode_as_it_stands_there() -> None:
-    page = (ROOT / "docs" / "developing.md").read_text("utf-8")
+    page = (ROOT / "docs" / "contributing" / "developing.md").read_text("utf-8")
     shown = re.findall(r"```toml\n(\[.*?)```", page, re.DOTALL)
     assert len(shown) == 1
     assert shown[0] in (FOLDER / "training_script.toml").read_text("utf-8")
