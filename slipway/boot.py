@@ -31,7 +31,7 @@ from slipway.container import (
 )
 from slipway.failure import STOPPED, BootError, exit_status, give_room_back, take_room, write_failure
 from slipway.gate.pass_gate import Surroundings, pass_gate
-from slipway.host_assembly import assemble
+from slipway.host_assembly import Assembly, assemble
 from slipway.job_secrets import NOTHING_MASKED, Masking, take_secrets
 from slipway.processes.process_output import keep_all_output
 from slipway.processes.restart_ranks import LastStart, run_ranks
@@ -107,12 +107,7 @@ def run(
     kept.
     Raises BootError where the script cannot be started.
     """
-    archive = container.input_data / "code" / "source.tar.gz"
-    submitted = environment.get(CODE_DIGEST_VARIABLE)
-    # Requests of older launchers do not say, nor do those of jobs that are resumed from theirs.
-    if submitted is not None:
-        verify_source(archive, submitted)
-    unpack_source(archive, container.code)
+    unpack_submitted_source(container, environment)
     task, container, environment = resolve_folders(task, container, environment)
     arguments = script_arguments(task, container.hyperparameters)
     program = program_of(task, container.code, arguments, environment)
@@ -128,27 +123,43 @@ def run(
         if stop.at is not None:
             return 128 + stop.signal
     rendezvous = find_rendezvous(container, environment)
-    torchrun = task.strategy == "torchrun"
-    if torchrun and container.node_rank == 0:
+    if task.strategy == "torchrun" and container.node_rank == 0:
         check_port(rendezvous, container.current_host)
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
     inner = with_cuda_compatibility(inner)
     print(_announcement(task, container, rendezvous), flush=True)
-    started = time.time()
-    assembly = assemble(container, rendezvous, environment)
+    host = HostRun(task, container, rendezvous, program, inner, masking, container.logs)
+    return run_with_other_hosts(host, assemble(container, rendezvous, environment), secrets, stop)
+
+
+def unpack_submitted_source(container: Container, environment: Mapping[str, str]) -> None:
+    """Unpack the script's source where it is what was submitted. Raises BootError where it is not."""
+    archive = container.input_data / "code" / "source.tar.gz"
+    submitted = environment.get(CODE_DIGEST_VARIABLE)
+    # Requests of older launchers do not say, nor do those of jobs that are resumed from theirs.
+    if submitted is not None:
+        verify_source(archive, submitted)
+    unpack_source(archive, container.code)
+
+
+def run_with_other_hosts(
+    host: HostRun, assembly: Assembly, secrets: Mapping[str, str], stop: StopRequest
+) -> int:
+    """Pass the gate with the other hosts, run the ranks to their end, report that, return the exit code."""
+    task, container, started = host.task, host.container, time.time()
     try:
-        refused = pass_gate(Surroundings(task, container, rendezvous, package_path(), inner), assembly, stop)
+        around = Surroundings(task, container, host.rendezvous, package_path(), host.environment)
+        refused = pass_gate(around, assembly, stop)
         if refused is not None:
             return refused
-        inner = {**(with_pipes(inner) if task.watchdog else inner), **secrets}
+        inner = {**(with_pipes(host.environment) if task.watchdog else host.environment), **secrets}
         # After the gate: on a dead mount this would never return.
         make_folders(inner)
         uploads = begin_uploads(task, inner, assembly, stop)
         try:
-            here = HostRun(task, container, rendezvous, program, inner, masking, container.logs)
-            last = run_ranks(here, assembly, stop)
+            last = run_ranks(replace(host, environment=inner), assembly, stop)
         finally:
             uploads.end()
     finally:

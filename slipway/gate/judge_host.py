@@ -1,5 +1,7 @@
 """Judges one host: its GPUs by what the driver's own tools print, and what it can store and read.
 
+Also what a finding of the gate is, and in which order findings count.
+
 Fields of `nvidia-smi -q -x`, as drivers 515, 525, 535 and 580 print them. Which Xids need a reset or
 another host: NVIDIA's Xid documentation (docs.nvidia.com/deploy/xid-errors) and SageMaker's node health
 checks.
@@ -8,13 +10,75 @@ checks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from slipway.gate.probe_host import Look, Nvidia, file_system_of
-from slipway.gate.verdict import HostFinding, Report
+
+# What the gate finds on the hosts, and what it could not find out.
+
+
+ORDER = (
+    "HW001", "HW002", "IMG002", "FSX005", "S3002", "S3001", "DISK001", "CKPT007", "DIST003", "NCCL008",
+    "NCCL007", "EFA007", "EFA005", "DATA005", "DIST001", "MEM003", "",
+)  # fmt: skip
+"""The worst first: what is wrong on a host by itself is the cause of what is wrong between hosts."""
+
+
+@dataclass(frozen=True)
+class HostFinding:
+    """Something wrong on `host`: the failure mode's code, or none, and a sentence with what was measured.
+
+    `ends` is whether the job would fail or stand still; else it may go on, and is told.
+    """
+
+    code: str
+    host: str
+    text: str
+    ends: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """The same on all hosts."""
+        return f"{self.code} {self.host}: {self.text}".strip()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one host found, and what it could not find out, each with the reason."""
+
+    findings: tuple[HostFinding, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Report) -> Report:
+        return Report(self.findings + other.findings, self.unknown + other.unknown)
+
+    def as_json(self) -> dict[str, Any]:
+        """What the other hosts are told."""
+        return {
+            "findings": [[one.code, one.host, one.text, one.ends] for one in self.findings],
+            "unknown": list(self.unknown),
+        }
+
+
+def report_from_json(told: Mapping[str, Any]) -> Report:
+    """A report as another host told it."""
+    findings = tuple(
+        HostFinding(str(code), str(host), str(text), bool(ends))
+        for code, host, text, ends in told["findings"]
+    )
+    return Report(findings, tuple(map(str, told["unknown"])))
+
+
+def worst_first(findings: Iterable[HostFinding], hosts: Sequence[str]) -> list[HostFinding]:
+    """All findings in one order, whichever host asks: what ends the job first, then by ORDER and by host."""
+    return sorted(
+        findings,
+        key=lambda one: (not one.ends, ORDER.index(one.code), hosts.index(one.host), one.text),
+    )
+
 
 # The GPUs of a host.
 

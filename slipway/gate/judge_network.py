@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.gate.verdict import HostFinding, Report
+from slipway.gate.judge_host import HostFinding, Report
 
 # Whether the hosts reach one another: the roll-call, the pairs, the clocks.
 

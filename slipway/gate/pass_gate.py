@@ -1,11 +1,11 @@
-"""The gate as it is passed: this host asks, tells the others, and comes to the verdict of all."""
+"""The health gate step by step: this host is probed, the hosts tell each other, all come to one verdict."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,16 @@ from typing import TypeVar
 
 from slipway.container import Container, Rendezvous, Task
 from slipway.failure import write_failure
-from slipway.gate.judge_host import AskedFolders, judge_gpus, judge_storage, torch_cuda_of
+from slipway.gate.judge_host import (
+    AskedFolders,
+    HostFinding,
+    Report,
+    judge_gpus,
+    judge_storage,
+    report_from_json,
+    torch_cuda_of,
+    worst_first,
+)
 from slipway.gate.judge_network import (
     can_meet,
     first_host_silent,
@@ -37,14 +46,6 @@ from slipway.gate.probe_host import (
     read_nvidia,
     torch_version,
     ways_to,
-)
-from slipway.gate.verdict import (
-    GateVerdict,
-    Report,
-    failure_text,
-    report_from_json,
-    verdict_lines,
-    verdict_of,
 )
 from slipway.host_assembly import Assembly, FirstHostSilent, switchboard_port
 from slipway.processes.supervise import StopRequest
@@ -272,3 +273,77 @@ def _ask_beside(ask: Callable[[], _Answer]) -> Future[_Answer]:
 
     threading.Thread(target=run, daemon=True).start()
     return answer
+
+
+# One verdict for all hosts, from what all of them found, and what each says of it.
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """All findings, the worst first, and what is not known; `refused` is whether the ranks may not start."""
+
+    findings: tuple[HostFinding, ...]
+    unknown: tuple[str, ...]
+    refused: bool
+
+    @property
+    def worst(self) -> HostFinding | None:
+        """What weighs most, the same on all hosts."""
+        return self.findings[0] if self.findings else None
+
+
+def verdict_of(reports: Mapping[str, Report], hosts: Sequence[str], mode: str) -> GateVerdict:
+    """The verdict that every host comes to from the same reports."""
+    together = Report()
+    for host in hosts:
+        together += reports.get(host, Report())
+    silent = tuple(f"what {host} found (it did not tell in time)" for host in hosts if host not in reports)
+    findings = tuple(worst_first(dict.fromkeys(together.findings), hosts))
+    refused = mode == "on" and bool(findings) and findings[0].ends
+    return GateVerdict(findings, tuple(dict.fromkeys((*together.unknown, *silent))), refused)
+
+
+def failure_text(verdict: GateVerdict, host: str) -> str:
+    """What the failure file of a host says of a verdict that refused the job."""
+    worst = verdict.worst
+    assert worst is not None
+    if host == worst.host:
+        return f"{worst.sentence}{_more(verdict)}"
+    return f"{worst.code} refused because of {worst.host}: {worst.text}"
+
+
+def verdict_lines(
+    verdict: GateVerdict, host: str, hosts: Sequence[str], seconds: float, passed: str
+) -> list[str]:
+    """What a host prints: the first one all of it, the others what refused the job.
+
+    `passed` says what was tried, for the line when all is well.
+    """
+    said = []
+    if host == hosts[0]:
+        for finding in verdict.findings[1 if verdict.refused else 0 :]:
+            said.append(
+                f"warning: gate: {finding.sentence}"
+                if not verdict.refused
+                else f"gate: also {finding.sentence}"
+            )
+        known = f"; not known: {'; '.join(verdict.unknown)}" if verdict.unknown else ""
+        if not verdict.findings:
+            said.append(f"gate: all well in {seconds:.1f} s ({passed}){known}")
+        elif not verdict.refused:
+            said.append(f"gate: {_count(verdict)} in {seconds:.1f} s ({passed}), the job goes on{known}")
+        elif known:
+            said.append(f"gate{known}")
+    if verdict.refused:
+        said.append(failure_text(verdict, host))
+    return said
+
+
+def _count(verdict: GateVerdict) -> str:
+    number = len(verdict.findings)
+    return "1 finding" if number == 1 else f"{number} findings"
+
+
+def _more(verdict: GateVerdict) -> str:
+    others = [finding for finding in verdict.findings[1:] if finding.ends]
+    return f" (and {len(others)} more, in the log of the first host)" if others else ""

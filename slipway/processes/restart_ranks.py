@@ -25,7 +25,7 @@ from slipway.host_assembly import Assembly, FirstHostSilent
 from slipway.processes.rank_connections import Meeting, meeting_of
 from slipway.processes.supervise import Ended, StopRequest, send_signal, workers
 from slipway.processes.torchrun import HostRun, call_all, run_alone, run_under_torchrun
-from slipway.ranks.heartbeat import STATE_VARIABLE, heartbeat_file, read_beat
+from slipway.ranks.attendant import STATE_VARIABLE, heartbeat_file, read_beat
 from slipway.saving.stored_checkpoints import stored_checkpoints
 from slipway.watchdog.judge_stall import StallVerdict
 from slipway.watchdog.watch_ranks import watching

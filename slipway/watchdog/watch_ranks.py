@@ -23,13 +23,18 @@ from typing import Any
 from slipway.container import Container, Task
 from slipway.host_assembly import Assembly, FirstHostSilent
 from slipway.processes.supervise import StopRequest, send_signal
-from slipway.ranks.heartbeat import STATE_VARIABLE
+from slipway.ranks.attendant import STATE_VARIABLE
 from slipway.watchdog.ask_ranks import NcclPipes, Ranks
 from slipway.watchdog.judge_stall import (
+    Pulse,
+    Pulses,
+    StallLimits,
     StallVerdict,
+    Standstill,
     ends_job,
     judge_stall,
     operation_text,
+    pulse_of,
     ranks_text,
     verdict_from_json,
     verdict_to_json,
@@ -43,7 +48,6 @@ from slipway.watchdog.rank_views import (
     view_from_json,
     view_to_json,
 )
-from slipway.watchdog.standstill import Pulse, Pulses, StallLimits, Standstill, pulse_of
 
 # Made where the job asks for a watchdog, and nothing where nobody is watched.
 

@@ -1,6 +1,6 @@
 """What the health gate of the boot says of hosts that are not sound, before the ranks start.
 
-Texts: slipway/gate/verdict.py, with the findings of the other files of that folder. Every host says what
+Texts: slipway/gate/judge_host.py, with the findings of the other files of that folder. Every host says what
 refused the job; the host that it is about is the one that the line names, not the one that prints it.
 """
 

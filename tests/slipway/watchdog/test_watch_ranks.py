@@ -11,9 +11,9 @@ import pytest
 
 from slipway.container import Rendezvous
 from slipway.host_assembly import Assembly
-from slipway.ranks.heartbeat import LOADED, Beat
+from slipway.ranks.attendant import LOADED, Beat
+from slipway.watchdog.judge_stall import StallLimits
 from slipway.watchdog.rank_views import RankView
-from slipway.watchdog.standstill import StallLimits
 from slipway.watchdog.watch_ranks import Watchdog, Watched, long_waits
 from tests.slipway.test_host_assembly import container, two_free_ports
 from tests.slipway.watchdog.ranks_seen import operation, seen, waiting
