@@ -81,9 +81,7 @@ class TrainingFileSystem(Construct):
         groups = [self.security_group.security_group_id]
         if lustre.efa:
             groups.append(clients.security_group_id)
-            everything = ec2.Port.all_traffic()
-            self.security_group.add_ingress_rule(self.security_group, everything, "EFA from the servers")
-            self.security_group.add_egress_rule(self.security_group, everything, "EFA to the servers")
+            self._open_efa()
         resource = fsx.CfnFileSystem(
             self,
             "Resource",
@@ -108,6 +106,11 @@ class TrainingFileSystem(Construct):
         self._link(lustre.associations)
         if removal_policy is cdk.RemovalPolicy.RETAIN:
             self._keep_what_it_needs()
+
+    def _open_efa(self) -> None:
+        everything = ec2.Port.all_traffic()
+        self.security_group.add_ingress_rule(self.security_group, everything, "EFA from the servers")
+        self.security_group.add_egress_rule(self.security_group, everything, "EFA to the servers")
 
     def seen_from(self, stack: cdk.Stack) -> MountedFileSystem:
         """The file system for use in a stack, which is not its own as a rule.

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from constructs.policy_sizes import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
+from constructs.permissions import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
 from launcher.cluster.specification import MOST_DATA_BUCKETS
 from tests.stacks.synthesis import Synthesized, dev_spec, synthesize

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from constructs.policy_sizes import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
+from constructs.permissions import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
 from launcher.cluster.files import load_cluster_file
 from launcher.cluster.specification import MOST_SECRETS, ClusterSpec
