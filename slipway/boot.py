@@ -29,6 +29,7 @@ from slipway.container import (
     script_arguments,
     with_cuda_compatibility,
 )
+from slipway.errors import say
 from slipway.failure import STOPPED, BootError, exit_status, give_room_back, take_room, write_failure
 from slipway.gate.pass_gate import Surroundings, pass_gate
 from slipway.host_assembly import Assembly, assemble
@@ -87,7 +88,7 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
         give_room_back(failure)
         return code
     text = masking.text(text)
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
+    say(text)
     write_failure(failure, text, time.time())
     return 1
 
@@ -199,7 +200,7 @@ def report_end(container: Container, last: LastStart, stop: StopRequest) -> int:
     if stop.at is not None:
         took = round(max(0.0, ended.time - stop.at))
         asked = f"asked to end by {stop.signal.name}, and ended {took} s later"
-        print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
+        say(f"{STOPPED} {container.current_host}: {asked}")
     if ended.exit_code == 0:
         return 0
     if last.failure is not None:
@@ -214,7 +215,7 @@ def report_end(container: Container, last: LastStart, stop: StopRequest) -> int:
         return exit_status(ended.exit_code)
     text = cause.text(container.current_host)
     # Its first line: the traceback is in the log already, where the rank printed it.
-    print(f"slipway: {text.splitlines()[0]}", file=sys.stderr, flush=True)
+    say(f"{text.splitlines()[0]}")
     write_failure(container.failure_file, text, cause.time)
     return exit_status(cause.exit_code or ended.exit_code)
 
@@ -228,7 +229,7 @@ def _tell_what_is_not_masked(secrets: Mapping[str, str]) -> None:
     for variable, value in secrets.items():
         if not Masking([value]):
             told = f"the value of {variable} is too short to be masked in what the job prints"
-            print(f"slipway: {told}", file=sys.stderr, flush=True)
+            say(told)
 
 
 def _announcement(task: Task, container: Container, rendezvous: Rendezvous) -> str:
@@ -311,11 +312,7 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
         return
     work = [file for file in lost if file.is_work]
     if work or sum(file.size for file in lost) > _LARGE_TOGETHER:
-        print(
-            f"slipway: {LOST_WORK_MODE} {_lost_work_sentence(work or lost, container.code)}",
-            file=sys.stderr,
-            flush=True,
-        )
+        say(f"{LOST_WORK_MODE} {_lost_work_sentence(work or lost, container.code)}")
 
 
 class Budget:

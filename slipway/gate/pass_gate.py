@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from slipway.container import Container, Rendezvous, Task
+from slipway.errors import say
 from slipway.failure import write_failure
 from slipway.gate.judge_host import (
     AskedFolders,
@@ -108,7 +108,7 @@ def pass_gate(around: Surroundings, assembly: Assembly, stop: StopRequest) -> in
         raise RuntimeError(f"the gate came to no verdict: {passing.trouble!r}")
     host = around.container.current_host
     for line in verdict_lines(passing.verdict, host, assembly.hosts, passing.seconds, passing.tried):
-        print(f"slipway: {line}", file=sys.stderr, flush=True)
+        say(line)
     if not passing.verdict.refused:
         return None
     write_failure(around.container.failure_file, failure_text(passing.verdict, host), time.time())

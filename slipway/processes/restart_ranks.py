@@ -10,7 +10,6 @@ import dataclasses
 import re
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipway.container import Rendezvous
+from slipway.errors import say
 from slipway.failure import Cause, RankEnd, exit_status, judge_output, root_cause
 from slipway.gate.judge_host import judge_gpus
 from slipway.gate.probe_host import read_nvidia
@@ -73,7 +73,7 @@ def run_ranks(run: HostRun, assembly: Assembly, stop: StopRequest) -> LastStart:
             take_leave(assembly, number)
             return LastStart(one, _failure(end, why, number, assembly.current))
         before.append(end)
-        _say(_line(end, decision.why, number + 1, run.task.restarts))
+        say(_line(end, decision.why, number + 1, run.task.restarts))
         run = _with_rendezvous_on(run, told.ends[assembly.hosts[0]].port)
 
 
@@ -125,7 +125,7 @@ def _failure(end: JobEnd, why: str, restarts: int, host: str) -> JobFailure:
     headline, _, rest = text.partition("\n")
     counted = "1 restart" if restarts == 1 else f"{restarts or 'no'} restarts"
     note = f"(after {counted}, and not started again: {why})"
-    _say(f"{headline} {note}" if host == end.host else f"this host's ranks are not started again: {why}")
+    say(f"{headline} {note}" if host == end.host else f"this host's ranks are not started again: {why}")
     whole = "\n".join(part for part in (headline, note, rest) if part)
     return JobFailure(whole, exit_status(cause.exit_code), cause.time)
 
@@ -166,10 +166,6 @@ def _free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _say(text: str) -> None:
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 # One start of this host's ranks, from their first process to what their end says.

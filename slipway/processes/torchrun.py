@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slipway.container import Container, Rendezvous, Task
+from slipway.errors import say
 from slipway.failure import RankEnd, has_traceback
 from slipway.job_secrets import Masking
-from slipway.processes.process_output import RankOutput, RankTail, say
+from slipway.processes.process_output import RankOutput, RankTail
 from slipway.processes.supervise import Ended, StopRequest, process_itself, running_below, supervise, workers
 from slipway.ranks import printing
 from slipway.ranks.printing import PIPES_VARIABLE

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
+from slipway.errors import say
+
 _LOOK_SECONDS = 0.05
 """Between two looks whether torch is loaded; afterwards the thread sleeps until it is asked."""
 
@@ -49,7 +51,7 @@ def attend(environment: Mapping[str, str]) -> Heartbeat | None:
         questions = _open_questions(question_file(file))
         heartbeat = Heartbeat(file, _stacks_by_signal(stacks_file(file)))
     except (OSError, KeyError, ValueError) as error:
-        print(f"slipway: this rank is not watched: {error}", file=sys.stderr, flush=True)
+        say(f"this rank is not watched: {error}")
         return None
     _current = heartbeat
     # Data loaders are forks that may hold an optimizer: they are not the rank.

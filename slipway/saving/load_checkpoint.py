@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from slipway.errors import CheckpointError, failed_write_error
+from slipway.errors import CheckpointError, failed_write_error, say
 from slipway.saving.stored_checkpoints import (
     FILE_NAME,
     CheckpointFile,
@@ -189,7 +189,7 @@ class Loader:
             refused.append(f"{choice.name}: {reason}")
             if self.call.rank == 0:
                 text = f"{CheckpointError('CKPT009', refused[-1])}: not loaded, the one before is tried"
-                print(f"slipway: {text}", file=sys.stderr, flush=True)
+                say(text)
         if refused:
             raise CheckpointError(
                 "CKPT009",

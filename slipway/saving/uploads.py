@@ -5,13 +5,13 @@ A thread of the boot, so that it outlives a rank which is killed, and has the ti
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from slipway.container import Task
+from slipway.errors import say
 from slipway.failure import BootError, write_failure
 from slipway.host_assembly import Assembly
 from slipway.processes.supervise import StopRequest
@@ -75,7 +75,7 @@ class Uploads:
                 "nothing",
             ) from None
         if brought:
-            self._say(f"{brought} {'file was' if brought == 1 else 'files were'} fetched from {self._uri}")
+            say(f"{brought} {'file was' if brought == 1 else 'files were'} fetched from {self._uri}")
         self._thread.start()
 
     def end(self, patience: float = PATIENCE_SECONDS) -> None:
@@ -148,7 +148,7 @@ class Uploads:
     def _warn(self, kind: str, text: str) -> None:
         if kind not in self._told:
             self._told.add(kind)
-            self._say(f"warning: {text}")
+            say(f"warning: {text}")
 
     def _tell_of_losses(self) -> None:
         lost = [*self._whole.missing(), *self._plain.missing()]
@@ -159,7 +159,7 @@ class Uploads:
         why = self._last.sentence if self._last else self._why_not()
         text = f"{MODE} {self._host}: not copied to {self._uri} and lost with the host: {named}: {why}"
         self.lost.append(text)
-        self._say(text)
+        say(text)
 
     def _why_not(self) -> str:
         if self._out_of_time():
@@ -168,10 +168,6 @@ class Uploads:
         if awaited:
             return f"the files of {', '.join(awaited)} did not come"
         return str(self._whole.talk.silent or "they changed, or were written, to the very end")
-
-    @staticmethod
-    def _say(text: str) -> None:
-        print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 class NoUploads:

@@ -5,12 +5,11 @@ Loaders that know their number are cut or gone on with; of the others one batch 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from slipway.errors import SlipwayError
+from slipway.errors import SlipwayError, say
 from slipway.training.agreement import (
     BATCH_ACTIVITY,
     PendingAnswer,
@@ -132,7 +131,7 @@ class EvenBatches:
 
     def _say(self, line: str | None) -> None:
         if line is not None and not self._said and rank_and_world_size()[0] == 0:
-            print(f"slipway: {line}", file=sys.stderr, flush=True)
+            say(line)
         self._said = self._said or line is not None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 import time
 import typing
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipway.errors import SlipwayError
+from slipway.errors import SlipwayError, say
 from slipway.training.agreement import BATCH_ACTIVITY, SideGroup, host_name, rank_and_world_size
 from slipway.training.step_measures import (
     MOST_STEPS_IN_BLOCK,
@@ -175,7 +174,7 @@ class TrainingGuard:
                 "NUM001", f"{found}, after {MOST_IN_A_ROW} times in a row in which {done} did not help"
             )
         if self._agreement.rank == 0:
-            print(f"slipway: NUM001 {found}: {done} on all ranks", file=sys.stderr, flush=True)
+            say(f"NUM001 {found}: {done} on all ranks")
         if self._restore is not None:
             # Steps that were computed with the broken weights count no more, and all ranks forget the same.
             self._steps.rest()
@@ -239,7 +238,7 @@ class Watch:
         fetching, forward, whole = zip(*means)
         for slow in slow_ranks(fetching, forward, max(whole)):
             if slow.rank not in self._slow and self._rank == 0:
-                _say(slow.text(self._hosts[slow.rank]))
+                say(slow.text(self._hosts[slow.rank]))
             self._slow.add(slow.rank)
 
     def _judge_memory(self) -> None:
@@ -247,11 +246,7 @@ class Watch:
             found = near_limit_text(memory)
             if found is not None and memory.what not in self._full:
                 self._full.add(memory.what)
-                _say(f"{NEAR_LIMIT_MODE} rank {self._rank} on {self._hosts[self._rank]}: {found}")
-
-
-def _say(line: str) -> None:
-    print(f"slipway: {line}", file=sys.stderr, flush=True)
+                say(f"{NEAR_LIMIT_MODE} rank {self._rank} on {self._hosts[self._rank]}: {found}")
 
 
 # How close a host and its devices come to their memory's limit (MEM003).
@@ -280,7 +275,7 @@ def near_limit_text(memory: Memory) -> str | None:
     if memory.limit <= 0 or memory.used < MEMORY_LIMIT * memory.limit:
         return None
     return (
-        f"{memory.what} is close to its limit: {_size(memory.used)} of {_size(memory.limit)} "
+        f"{memory.what} is close to its limit: {_gibibytes(memory.used)} of {_gibibytes(memory.limit)} "
         f"({100 * memory.used / memory.limit:.1f} %). The same job may run out of memory on other hosts, "
         "or with longer samples"
     )
@@ -363,7 +358,7 @@ def _field(text: str, name: str) -> int:
     return 0
 
 
-def _size(size: int) -> str:
+def _gibibytes(size: int) -> str:
     return f"{size / 2**30:.1f} GiB"
 
 
@@ -412,7 +407,7 @@ class Splitting:
                 if self._agreement.world_size > 1:
                     average_gradients(self._model, self._agreement)
                 return loss
-            self._tell(states, out, step)
+            self._report_outcome(states, out, step)
             self.parts *= 2
 
     def _attempt(self, batch: Any, loss_of: Callable[[Any], Any]) -> tuple[Any, Exhaustion | None]:
@@ -439,7 +434,7 @@ class Splitting:
             total = loss.detach() if total is None else total + loss.detach()
         return total
 
-    def _tell(self, states: list[int], out: Exhaustion | None, step: int) -> None:
+    def _report_outcome(self, states: list[int], out: Exhaustion | None, step: int) -> None:
         told = self._agreement.gather([out.code, out.text()] if out is not None else None)
         first = next(rank for rank, one in enumerate(told) if one is not None)
         code, text = told[first]
@@ -454,12 +449,10 @@ class Splitting:
         if self._agreement.rank == 0:
             others = sum(one is not None for one in told) - 1
             more = f" ({others} more ranks too)" if others else ""
-            print(
-                f"slipway: {code} {who}{more}: from this step on all ranks compute each batch in "
+            say(
+                f"{code} {who}{more}: from this step on all ranks compute each batch in "
                 f"{2 * self.parts} parts, which takes longer; the gradients are the same where the loss is a "
-                "mean over samples",
-                file=sys.stderr,
-                flush=True,
+                "mean over samples"
             )
 
 

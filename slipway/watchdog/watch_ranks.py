@@ -12,7 +12,6 @@ import contextlib
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.container import Container, Task
+from slipway.errors import say
 from slipway.host_assembly import Assembly, FirstHostSilent
 from slipway.processes.supervise import StopRequest, send_signal
 from slipway.ranks.attendant import STATE_VARIABLE
@@ -336,11 +336,6 @@ class Watchdog:
             return (self._watched.code / name).read_text("utf-8")
         except (OSError, ValueError):
             return None
-
-
-def say(text: str) -> None:
-    """Print it as the boot does."""
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 # DDP005: a rank that waits in a collective for half of what its process group allows, or longer.

@@ -16,7 +16,7 @@ DATA = list(range(50))
 @pytest.fixture
 def as_rank(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda rank, world_size: monkeypatch.setattr(
-        module, "default_rank_and_world_size", lambda: (rank, world_size)
+        module, "rank_and_world_size", lambda: (rank, world_size)
     )
 
 
