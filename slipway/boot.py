@@ -359,12 +359,12 @@ def _lost_work_sentence(files: Sequence[_File], code: Path) -> str:
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
     return (
         f"nothing was saved where it is kept; what the script wrote elsewhere, {count} "
-        f"({_size(sum(file.size for file in files))}) such as {name}, dies with the host. Write to "
+        f"({_bytes_in_words(sum(file.size for file in files))}) such as {name}, dies with the host. Write to "
         "SM_MODEL_DIR, SLIPWAY_CHECKPOINT_DIR or SM_OUTPUT_DATA_DIR"
     )
 
 
-def _size(size: float) -> str:
+def _bytes_in_words(size: float) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

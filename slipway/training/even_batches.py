@@ -76,11 +76,11 @@ class EvenBatches:
         if rank_and_world_size()[1] == 1:
             return timed_fetches(iter(self.loader))
         if self._mode == "join":
-            return self._joined()
+            return self._iterate_joined()
         counts = self._agree()
         if counts is None:
-            return self._looking_ahead()
-        return self._counted(counts)
+            return self._iterate_looking_ahead()
+        return self._iterate_counted(counts)
 
     def _agree(self) -> list[int] | None:
         """Each rank's number of batches, by one all-reduce; None where a rank does not know its own."""
@@ -95,7 +95,7 @@ class EvenBatches:
         self._say(uneven_counts_text(self._mode, counts))
         return counts
 
-    def _counted(self, counts: list[int]) -> Iterator[Any]:
+    def _iterate_counted(self, counts: list[int]) -> Iterator[Any]:
         given = 0
         while given < self._length:
             before = given
@@ -113,13 +113,13 @@ class EvenBatches:
                     "sampler or dataset",
                 )
 
-    def _looking_ahead(self) -> Iterator[Any]:
+    def _iterate_looking_ahead(self) -> Iterator[Any]:
         assert self._agreement is not None
         ahead = LookAhead(self._agreement, lambda: timed_fetches(iter(self.loader)), self._mode)
         yield from ahead
         self._say(uneven_counts_text(self._mode, ahead.counts, at_least=self._mode == "drop"))
 
-    def _joined(self) -> Iterator[Any]:
+    def _iterate_joined(self) -> Iterator[Any]:
         from torch.distributed.algorithms.join import Join
 
         BATCH_ACTIVITY.joining = True

@@ -25,8 +25,8 @@ from slipway.training.step_measures import (
     Fetching,
     ForwardTimes,
     Loss,
-    Measured,
     StepBlock,
+    StepMeasures,
     not_finite_text,
     slow_ranks,
 )
@@ -97,7 +97,7 @@ class TrainingGuard:
         if self._splitting is not None:
             loss = self._splitting.run(batch, loss_of, self._step + 1, self.optimizer.zero_grad)
         else:
-            loss = self._whole(batch, loss_of)
+            loss = self._compute_whole_batch(batch, loss_of)
         if self.check(loss):
             self.optimizer.step()
         return loss
@@ -113,15 +113,15 @@ class TrainingGuard:
         self._see_all_ranks()
         self._step += 1
         if self._action == "skip":
-            return self._judge(self._steps.now(Loss(loss)))
-        return self._judge_all(self._steps.later(Loss(loss)))
+            return self._judge(self._steps.check_now(Loss(loss)))
+        return self._judge_all(self._steps.check_later(Loss(loss)))
 
     def settle(self) -> bool:
         """Wait for what all ranks found so far, as before a save; whether every loss was finite.
 
         Raises as `check`.
         """
-        return self._judge_all(self._steps.rest())
+        return self._judge_all(self._steps.wait_for_rest())
 
     def __enter__(self) -> TrainingGuard:
         return self
@@ -130,7 +130,7 @@ class TrainingGuard:
         if kind is None:
             self.settle()
 
-    def _whole(self, batch: Any, loss_of: Callable[[Any], Any]) -> Any:
+    def _compute_whole_batch(self, batch: Any, loss_of: Callable[[Any], Any]) -> Any:
         self.optimizer.zero_grad()
         try:
             loss = loss_of(batch)
@@ -177,7 +177,7 @@ class TrainingGuard:
             say(f"NUM001 {found}: {done} on all ranks")
         if self._restore is not None:
             # Steps that were computed with the broken weights count no more, and all ranks forget the same.
-            self._steps.rest()
+            self._steps.wait_for_rest()
             self._restore()
         return False
 
@@ -214,12 +214,12 @@ class Watch:
         self._slow: set[int] = set()
         self._full: set[str] = set()
 
-    def measured(self) -> Measured:
+    def measured(self) -> StepMeasures:
         """What was measured since the last time."""
         now = time.perf_counter()
         whole, self._since = now - self._since, now
         seconds, events = self._forwards.take()
-        return Measured(self._fetching.take(), seconds, events, whole)
+        return StepMeasures(self._fetching.take(), seconds, events, whole)
 
     def look(self, block: StepBlock) -> None:
         """Count steps that all ranks have told of; where these are STEPS steps or more by now, judge."""
@@ -307,10 +307,10 @@ def host_memory(read: Read) -> Memory | None:
             "total_inactive_file",
         ),
     ):
-        limit, used = (_number(read(f"/sys/fs/cgroup/{file}")) for file in (limit_file, used_file))
+        limit, used = (_parse_number(read(f"/sys/fs/cgroup/{file}")) for file in (limit_file, used_file))
         # Version 1 without a limit has the largest number of pages; the host's memory bounds it as well.
         if limit is not None and used is not None and (not total or limit < total):
-            spare = _field(read(f"/sys/fs/cgroup/{stat_file}") or "", cached)
+            spare = _meminfo_field(read(f"/sys/fs/cgroup/{stat_file}") or "", cached)
             return Memory("the container's memory", max(0, used - spare), limit)
     return Memory("the host's memory", total - available, total) if total else None
 
@@ -341,16 +341,16 @@ def _text_of(file: str) -> Any:
         return None
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     stripped = (text or "").strip()
     return int(stripped) if stripped.isdigit() else None
 
 
 def _meminfo(text: str) -> tuple[int, int]:
-    return 1024 * _field(text, "MemTotal:"), 1024 * _field(text, "MemAvailable:")
+    return 1024 * _meminfo_field(text, "MemTotal:"), 1024 * _meminfo_field(text, "MemAvailable:")
 
 
-def _field(text: str, name: str) -> int:
+def _meminfo_field(text: str, name: str) -> int:
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 2 and words[0] == name and words[1].isdigit():
@@ -399,7 +399,7 @@ class Splitting:
             state = _FINE
             if out is not None:
                 clear()
-                _give_back()
+                _free_cached_memory()
                 state = _CANNOT if self.parts >= batch_size(batch) else _OUT_OF_MEMORY
             rows = self._agreement.ask([state])
             states = [int(row[0]) for row in rows]
@@ -456,7 +456,7 @@ class Splitting:
             )
 
 
-def _give_back() -> None:
+def _free_cached_memory() -> None:
     """Let the device have what the failed attempt held."""
     import torch
 

@@ -19,10 +19,10 @@ from slipway.processes.restart_ranks import (
     HARDWARE,
     NEVER_AFTER,
     RESTART_AFTER,
-    Ends,
     JobEnd,
     Neighbours,
     RanksEnd,
+    StartEnds,
     all_ends,
     decide_restart,
     end_of_job,
@@ -162,7 +162,7 @@ def three() -> Iterator[list[Assembly]]:
         assembly.close()
 
 
-def together(assemblies: list[Assembly], ends: list[RanksEnd], seconds: float = 30) -> list[Ends | None]:
+def together(assemblies: list[Assembly], ends: list[RanksEnd], seconds: float = 30) -> list[StartEnds | None]:
     with ThreadPoolExecutor(len(assemblies)) as pool:
         return list(
             pool.map(
@@ -173,16 +173,16 @@ def together(assemblies: list[Assembly], ends: list[RanksEnd], seconds: float = 
 
 
 def test_where_all_succeed_there_is_no_end_to_judge(three: list[Assembly]) -> None:
-    assert together(three, [DONE] * 3) == [Ends({})] * 3
+    assert together(three, [DONE] * 3) == [StartEnds({})] * 3
 
 
 def test_one_failure_is_everybodys_and_all_hear_the_same(three: list[Assembly]) -> None:
-    ends = Ends({"algo-1": DONE, "algo-2": FAILED, "algo-3": DONE})
+    ends = StartEnds({"algo-1": DONE, "algo-2": FAILED, "algo-3": DONE})
     assert together(three, [DONE, FAILED, DONE]) == [ends] * 3
 
 
 def test_who_does_not_answer_in_time_is_named(three: list[Assembly]) -> None:
-    ends = Ends({"algo-1": FAILED, "algo-2": FAILED}, "algo-3 did not answer within 0 s")
+    ends = StartEnds({"algo-1": FAILED, "algo-2": FAILED}, "algo-3 did not answer within 0 s")
     assert together(three[:2], [FAILED, FAILED], seconds=0.3) == [ends] * 2
 
 
