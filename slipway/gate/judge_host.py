@@ -424,7 +424,7 @@ def _judge_shared_memory(host: str, path: str, room: Mapping[str, Any] | None) -
         return
     text = (
         f"{path} has {bytes_in_words(size)}, {bytes_in_words(free)} of them free: DataLoader workers pass "
-        "batches through it, NCCL its data between the GPUs of a host, and both die where it is full. Start the "
-        "container with a larger one (`--shm-size`), or set num_workers to 0"
+        "batches through it, NCCL its data between the GPUs of a host, and both die where it is full. Start "
+        "the container with a larger one (`--shm-size`), or set num_workers to 0"
     )
     yield HostFinding("DATA005", host, text, ends=free < LEAST_SHARED)
