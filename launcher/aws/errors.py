@@ -59,7 +59,7 @@ def _refusal_of(action: str, error: Exception) -> AwsRefusal:
             f"no AWS region is known to {action}.", "Set AWS_REGION, or `region` in the job file."
         )
     if isinstance(error, exceptions.ClientError):
-        return _refused(action, error)
+        return _refusal_by_aws(action, error)
     if isinstance(error, exceptions.CredentialRetrievalError):
         return UnusableSession(
             f"could not {action}: {_sentence(error)}",
@@ -139,7 +139,7 @@ def _sentence(error: BaseException) -> str:
     return f"{str(error).rstrip('.: ')}."
 
 
-def _refused(action: str, error: Any) -> AwsRefusal:
+def _refusal_by_aws(action: str, error: Any) -> AwsRefusal:
     said = error.response.setdefault("Error", {})
     code = str(said.get("Code", "unknown"))
     # In the error too: a traceback shows it as the cause.
@@ -230,15 +230,15 @@ def answers(action: str) -> Iterator[None]:
         with aws_errors(action):
             yield
     except AwsRefusal as refusal:
-        raise _sorted(refusal) from refusal.__cause__
+        raise _classify_refusal(refusal) from refusal.__cause__
 
 
-def _sorted(refusal: AwsRefusal) -> AwsRefusal:
+def _classify_refusal(refusal: AwsRefusal) -> AwsRefusal:
     from botocore import exceptions
 
     cause = refusal.__cause__
     if isinstance(cause, exceptions.ClientError):
-        return _answered(refusal, cause.response)
+        return _outage_of(refusal, cause.response)
     if isinstance(
         cause,
         exceptions.NoCredentialsError
@@ -257,7 +257,7 @@ def _sorted(refusal: AwsRefusal) -> AwsRefusal:
     return refusal
 
 
-def _answered(refusal: AwsRefusal, response: dict[str, dict[str, object]]) -> AwsRefusal:
+def _outage_of(refusal: AwsRefusal, response: dict[str, dict[str, object]]) -> AwsRefusal:
     error = response.get("Error", {})
     code, text = str(error.get("Code", "")), str(error.get("Message", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
