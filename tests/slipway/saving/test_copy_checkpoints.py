@@ -173,7 +173,7 @@ def test_hosts_that_left_or_are_of_another_job_are_not_waited_for(job: Job, tmp_
 def test_a_silent_first_host_is_told_and_own_files_go_on(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     name = save(5, *job.disks)
     job.assemblies[0].close()
-    monkeypatch.setattr(job.assemblies[1]._line, "_patience", 0.0)
+    monkeypatch.setattr(job.assemblies[1]._switchboard, "_patience", 0.0)
     job.rounds(1, 1)
     assert job.hosts[1].messages.silent is not None
     assert list(tree(job.prefix)) == [f"{name}/rank-00002.pt"]

@@ -76,7 +76,7 @@ class Job:
         for _ in range(2):
             self.now = seconds
             with ThreadPoolExecutor(len(self.dogs)) as pool:
-                list(pool.map(lambda dog: dog._turn(), self.dogs))
+                list(pool.map(lambda dog: dog._watch_once(), self.dogs))
 
 
 @pytest.fixture
