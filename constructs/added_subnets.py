@@ -69,11 +69,9 @@ class AddedSubnets(Construct):
         """
         super().__init__(scope, id)
         _check_one_each(availability_zones, subnet_cidrs, nat_gateway_id, route_table_ids)
+        reason = "the zones are given, so that nothing has to be looked up"
         cdk.Validations.of(self).acknowledge(
-            cdk.Acknowledgment(
-                id="CloudFormation-Validate::W3010",
-                reason="the zones are given, so that nothing has to be looked up",
-            )
+            cdk.Acknowledgment(id="CloudFormation-Validate::W3010", reason=reason)
         )
         self._vpc_id, self._nat_gateway_id = vpc_id, nat_gateway_id
         block = self._further_range(associated_cidr) if associated_cidr else None
@@ -85,10 +83,7 @@ class AddedSubnets(Construct):
             for each in (resources[0], *([block] if block else [])):
                 each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         tables = list(route_table_ids) or [self._table(number) for number, _ in enumerate(resources, 1)]
-        for number, (subnet, table) in enumerate(zip(resources, tables, strict=True), 1):
-            ec2.CfnSubnetRouteTableAssociation(
-                self, f"Association{number}", subnet_id=subnet.ref, route_table_id=table
-            )
+        self._associate(resources, tables)
         if nat_gateway_id is not None and s3_endpoint:
             self._endpoint_to_s3(tables, region)
         self.zones = [
@@ -102,6 +97,12 @@ class AddedSubnets(Construct):
             self._imported(number, *each)
             for number, each in enumerate(zip(resources, self.zones, tables, strict=True), 1)
         ]
+
+    def _associate(self, subnets: Sequence[ec2.CfnSubnet], tables: Sequence[str]) -> None:
+        for number, (subnet, table) in enumerate(zip(subnets, tables, strict=True), 1):
+            ec2.CfnSubnetRouteTableAssociation(
+                self, f"Association{number}", subnet_id=subnet.ref, route_table_id=table
+            )
 
     def _imported(self, number: int, subnet: ec2.CfnSubnet, zone: str, table: str) -> ec2.ISubnet:
         return ec2.Subnet.from_subnet_attributes(

@@ -278,35 +278,7 @@ def job_permissions(
             streams.append(f"log-stream:{_OF_BATCH}{names}")
     return [
         *_creation(jobs, arn, cluster_name, subnet_ids, security_group_ids),
-        Permission(
-            "LookAtJobs",
-            [
-                "sagemaker:DescribeHyperParameterTuningJob",
-                "sagemaker:DescribeTrainingJob",
-                "sagemaker:ListTags",
-            ],
-            looked_at,
-            "All but those of other clusters: that there is no job of a name is only told to who may look at "
-            "one without tags.",
-            {"StringEqualsIfExists": {_RESOURCE_TAG: cluster_name}},
-        ),
-        Permission(
-            "StopJobs",
-            [
-                "sagemaker:StopHyperParameterTuningJob",
-                "sagemaker:StopTrainingJob",
-                "sagemaker:UpdateTrainingJob",
-            ],
-            jobs,
-            "People name their jobs; the tag tells the cluster's from others.",
-            {"StringEquals": {_RESOURCE_TAG: cluster_name}},
-        ),
-        Permission(
-            "ListJobs",
-            ["sagemaker:ListTrainingJobs", "sagemaker:Search"],
-            ["*"],
-            "Listing knows no resources, and which jobs run is not known before it is searched.",
-        ),
+        *_control(jobs, looked_at, cluster_name),
         Permission(
             "PassExecutionRole",
             ["iam:PassRole"],
@@ -354,6 +326,41 @@ def _creation(
                     "sagemaker:TaggingAction": [each.partition(":")[2] for each in _CREATE],
                 }
             },
+        ),
+    ]
+
+
+def _control(jobs: list[str], looked_at: list[str], cluster_name: str) -> list[Permission]:
+    """Describe, stop and list jobs."""
+    return [
+        Permission(
+            "LookAtJobs",
+            [
+                "sagemaker:DescribeHyperParameterTuningJob",
+                "sagemaker:DescribeTrainingJob",
+                "sagemaker:ListTags",
+            ],
+            looked_at,
+            "All but those of other clusters: that there is no job of a name is only told to who may look at "
+            "one without tags.",
+            {"StringEqualsIfExists": {_RESOURCE_TAG: cluster_name}},
+        ),
+        Permission(
+            "StopJobs",
+            [
+                "sagemaker:StopHyperParameterTuningJob",
+                "sagemaker:StopTrainingJob",
+                "sagemaker:UpdateTrainingJob",
+            ],
+            jobs,
+            "People name their jobs; the tag tells the cluster's from others.",
+            {"StringEquals": {_RESOURCE_TAG: cluster_name}},
+        ),
+        Permission(
+            "ListJobs",
+            ["sagemaker:ListTrainingJobs", "sagemaker:Search"],
+            ["*"],
+            "Listing knows no resources, and which jobs run is not known before it is searched.",
         ),
     ]
 

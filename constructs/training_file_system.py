@@ -82,18 +82,7 @@ class TrainingFileSystem(Construct):
         if lustre.efa:
             groups.append(clients.security_group_id)
             self._open_efa()
-        resource = fsx.CfnFileSystem(
-            self,
-            "Resource",
-            file_system_type="LUSTRE",
-            file_system_type_version="2.15",
-            storage_type=lustre.storage_type,
-            storage_capacity=lustre.capacity_gib,
-            subnet_ids=[subnet.subnet_id],
-            security_group_ids=groups,
-            kms_key_id=encryption_key.key_arn if encryption_key else None,
-            lustre_configuration=_configuration(lustre),
-        )
+        resource = self._create(lustre, groups, encryption_key)
         resource.apply_removal_policy(removal_policy)
         # The group alone is not enough: FSx looks at its rules while it creates the file system
         # (aws-parallelcluster issue 6181).
@@ -106,6 +95,22 @@ class TrainingFileSystem(Construct):
         self._link(lustre.associations)
         if removal_policy is cdk.RemovalPolicy.RETAIN:
             self._keep_what_it_needs()
+
+    def _create(
+        self, lustre: LustreSpec, groups: list[str], encryption_key: kms.IKey | None
+    ) -> fsx.CfnFileSystem:
+        return fsx.CfnFileSystem(
+            self,
+            "Resource",
+            file_system_type="LUSTRE",
+            file_system_type_version="2.15",
+            storage_type=lustre.storage_type,
+            storage_capacity=lustre.capacity_gib,
+            subnet_ids=[self.subnet.subnet_id],
+            security_group_ids=groups,
+            kms_key_id=encryption_key.key_arn if encryption_key else None,
+            lustre_configuration=_configuration(lustre),
+        )
 
     def _open_efa(self) -> None:
         everything = ec2.Port.all_traffic()

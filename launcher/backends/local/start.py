@@ -86,11 +86,7 @@ def start_job(
     )
     job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=grace)
     try:
-        # From here on a launcher that is killed leaves a job that failed, and is listed as one.
-        record.write()
-        write_state(folder / REQUEST_FILE, {"request": plan.request})
-        if earlier is not None:
-            shutil.copytree(earlier, folder / "checkpoints")
+        _write_files(record, plan, earlier)
         lay_out(folder, request, package, inputs)
         given = plan.job.get("environment", {})
         environments_of_hosts = _environments(request, hosts, devices, equipped, processes, given)
@@ -122,6 +118,14 @@ def _make_folder(folder: Path, request: RequestView) -> None:
         raise BackendError(f"there is a local job {request.name} already.", "Use another name.") from None
     except OSError as error:
         raise _no_room(folder, error) from error
+
+
+def _write_files(record: JobRecord, plan: TrainingPlan, earlier: Path | None) -> None:
+    """From here on a launcher that is killed leaves a job that failed, and is listed as one."""
+    record.write()
+    write_state(record.folder / REQUEST_FILE, {"request": plan.request})
+    if earlier is not None:
+        shutil.copytree(earlier, record.folder / "checkpoints")
 
 
 def _environments(
