@@ -174,7 +174,7 @@ def run_with_other_hosts(
 def resolve_folders(
     task: Task, container: Container, environment: Mapping[str, str]
 ) -> tuple[Task, Container, Mapping[str, str]]:
-    """All three with the container's folders in place of `${SM_MODEL_DIR}` and the like.
+    """Task, container and environment with the container's folders for `${SM_MODEL_DIR}` and the like.
 
     Raises BootError (CODE002) for a name that the container does not have.
     """

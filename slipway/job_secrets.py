@@ -157,7 +157,7 @@ class Masking:
         return self._any.sub(MASK, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def stream(self) -> MaskedStream:
-        """For a stream that comes in pieces."""
+        """What masks a stream that comes in pieces."""
         return MaskedStream(self._any, self._texts)
 
 

@@ -47,7 +47,7 @@ class ProgramCommand(NamedTuple):
         return [sys.executable, "-u", *(["-m"] if self.is_module else []), *self.words]
 
     def command_for(self, environment: Mapping[str, str]) -> list[str]:
-        """The same by the interpreter that this environment asks of torchrun, in PYTHON_EXEC."""
+        """What starts it alone, by the interpreter that this environment asks of torchrun, in PYTHON_EXEC."""
         return [environment.get("PYTHON_EXEC", sys.executable), *self.command[1:]]
 
 
@@ -313,7 +313,7 @@ def sagemaker_variables(
     existing: Mapping[str, str],
     arguments: Sequence[str],
 ) -> dict[str, str]:
-    """All of them as texts: the folders, the hosts, the hyperparameters, and the whole as SM_TRAINING_ENV.
+    """The SM_* variables: the folders, the hosts, the hyperparameters, and the whole as SM_TRAINING_ENV.
 
     `existing` is the container's own environment, `arguments` what the script is given.
     """

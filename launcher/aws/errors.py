@@ -220,8 +220,8 @@ _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequ
 
 @contextmanager
 def answers(action: str) -> Iterator[None]:
-    """As `aws_errors`, but an Outage for what passes by itself, CredentialsExpired for what a new sign-in
-    cures.
+    """Turn AWS's errors into refusals: an Outage for what passes by itself, CredentialsExpired for what a new
+    sign-in cures, else as `aws_errors` does.
 
     A refused signature whose time is wrong is an Outage too: a laptop that wakes up has a wrong clock for
     a moment.

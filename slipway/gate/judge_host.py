@@ -41,7 +41,7 @@ class HostFinding:
 
     @property
     def sentence(self) -> str:
-        """The same on all hosts."""
+        """The finding as a sentence, the same on all hosts."""
         return f"{self.code} {self.host}: {self.text}".strip()
 
 

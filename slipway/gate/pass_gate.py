@@ -294,7 +294,7 @@ class GateVerdict:
 
     @property
     def worst(self) -> HostFinding | None:
-        """What weighs most, the same on all hosts."""
+        """The finding that weighs most, the same on all hosts."""
         return self.findings[0] if self.findings else None
 
 

@@ -251,7 +251,7 @@ class _RankAccount(NamedTuple):
 
 
 def _exits_by_rank(report: str) -> dict[int, _RankExit]:
-    """By local rank."""
+    """How torchrun says that each rank ended, by local rank."""
     exits: dict[int, _RankExit] = {}
     for match in [*_FIRST_FAILED.finditer(report), *_FAILED_RANK.finditer(report)]:
         when = match.groupdict().get("time")

@@ -381,7 +381,7 @@ class Beat(NamedTuple):
 
 
 class Heartbeat:
-    """The rank's end."""
+    """The heartbeat as the rank writes it: a beat for each step."""
 
     def __init__(self, file: Path, signal: int = 0) -> None:
         """Raises OSError where the file cannot be written, as on a full disk."""
@@ -404,11 +404,11 @@ class Heartbeat:
         self._map = mmap.mmap(-1, _SIZE)
 
     def answers(self, number: int) -> None:
-        """The rank begins to answer a question."""
+        """Note that the rank begins to answer a question."""
         _PHASE.pack_into(self._map, _ASKED_AT, number)
 
     def enter(self, phase: int) -> None:
-        """The rank is in another phase."""
+        """Note that the rank is in another phase."""
         _PHASE.pack_into(self._map, _PHASE_AT, phase)
 
 

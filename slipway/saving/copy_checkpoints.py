@@ -285,7 +285,10 @@ class Hosts(Protocol):
 
 
 class HostMessages:
-    """This host's part of it. `silent` is set where the first host did not answer."""
+    """What this host and the first one tell each other of checkpoints.
+
+    `silent` is set where the first host did not answer.
+    """
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
@@ -297,7 +300,7 @@ class HostMessages:
         return self._heard(_SAID, value)
 
     def states(self) -> dict[str, Any]:
-        """How far each host is, by its name in manifests."""
+        """How far each host has copied, by its name in manifests."""
         return {manifest_name(host): told for host, told in self._read(_SAID).items()}
 
     def post_wanted(self, value: Mapping[str, Any]) -> None:
@@ -305,7 +308,7 @@ class HostMessages:
         self._heard(_LED, value)
 
     def wanted(self) -> dict[str, Any]:
-        """What the first host has told; empty before it did."""
+        """What the first host wants next; empty before it said so."""
         return dict(next(iter(self._read(_LED).values()), {}))
 
     def _heard(self, topic: str, value: Mapping[str, Any]) -> bool:

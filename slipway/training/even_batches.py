@@ -136,7 +136,7 @@ class EvenBatches:
 
 
 def timed_fetches(iterator: Iterator[Any]) -> Iterator[Any]:
-    """The same, with the time that it takes counted."""
+    """The batches of an iterator, with the time that fetching them takes counted."""
     while True:
         begun = time.perf_counter()
         try:

@@ -192,7 +192,7 @@ class Slow:
     median: float
 
     def text(self, host: str) -> str:
-        """What is said of it."""
+        """The warning about this rank, in words."""
         own = self.fetching + self.forward
         where = "loader" if self.fetching > self.forward else "forward"
         look = (
@@ -272,7 +272,7 @@ class Fetching:
         self._last = BATCH_ACTIVITY.fetching
 
     def take(self) -> float:
-        """Seconds."""
+        """Seconds in loaders since this was asked last."""
         taken, self._last = BATCH_ACTIVITY.fetching - self._last, BATCH_ACTIVITY.fetching
         return taken
 
@@ -363,7 +363,7 @@ class Loss:
 
 
 def kind_of_loss(number: float) -> int:
-    """Which of the four a number is."""
+    """FINITE, NAN, INFINITE or NEGATIVE, by a loss' number."""
     if math.isfinite(number):
         return FINITE
     if math.isnan(number):

@@ -230,7 +230,7 @@ class Mismatch:
 
 
 def first_mismatch(views: Sequence[RankView]) -> Mismatch | None:
-    """The earliest one in a group in which somebody waits; None where all called the same."""
+    """The earliest mismatch in a group in which a rank waits; None where all called the same."""
     groups = {
         (each.group, view.groups.get(each.group))
         for view in views
@@ -423,7 +423,7 @@ def verdict_to_json(verdict: StallVerdict | None) -> dict[str, Any] | None:
 
 
 def verdict_from_json(value: dict[str, Any] | None) -> StallVerdict | None:
-    """The verdict again."""
+    """The verdict that `verdict_to_json` wrote."""
     if value is None:
         return None
     lines = tuple(UserLine(*each) for each in value["lines"])

@@ -125,7 +125,7 @@ def view_to_json(view: RankView) -> dict[str, Any]:
 
 
 def view_from_json(value: dict[str, Any]) -> RankView:
-    """The view again. Raises KeyError, TypeError or ValueError for anything else."""
+    """The view that `view_to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
     fields = dict(value)
     fields["groups"] = {name: tuple(ranks) for name, ranks in fields["groups"].items()}
     fields["lines"] = _lines(fields["lines"])

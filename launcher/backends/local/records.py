@@ -236,7 +236,7 @@ class JobStore:
             raise self._unknown(job_name) from None
 
     def living_record(self, job_name: str) -> JobRecord:
-        """The same, with what has become of the job since: one whose launcher was killed was stopped.
+        """A job's record, with what has become of the job since: one whose launcher was killed was stopped.
 
         What is left of such a job is ended here.
         """
