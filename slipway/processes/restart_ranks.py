@@ -391,9 +391,9 @@ class RanksEnd:
 
     `code` is the failure mode, None where they did not fail by themselves; `text` what the failure file is to
     say of it, `message` the exception or what else was said, `place` where. `weight` and `time` tell a cause
-    from its consequences (`slipway.failure.SYMPTOMS`). `stalled` is a verdict of the watchdog. `lasted` is
-    in seconds. `steps` are those of the rank that made most, 0 where nobody counts them; `checkpoint` is the
-    step of the newest complete one here, -1 without one. `port` is free on this host.
+    from its consequences (`slipway.output_signatures.SYMPTOM`). `stalled` is a verdict of the watchdog.
+    `lasted` is in seconds. `steps` are those of the rank that made most, 0 where nobody counts them;
+    `checkpoint` is the step of the newest complete one here, -1 without one. `port` is free on this host.
     """
 
     exit_code: int

@@ -222,7 +222,7 @@ class Watch:
         return StepMeasures(self._fetching.take(), seconds, events, whole)
 
     def look(self, block: StepBlock) -> None:
-        """Count steps that all ranks have told of; where these are STEPS steps or more by now, judge."""
+        """Count steps that all ranks have told of; once these are STEPS_PER_PACE_LOOK steps, judge."""
         times = block.times()
         sums = self._sums or [[0.0] * len(row) for row in times]
         self._sums = [[a + b for a, b in zip(one, other)] for one, other in zip(sums, times)]
