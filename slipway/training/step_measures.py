@@ -154,7 +154,7 @@ class AgreedSteps:
 
 
 def block_length(seconds: float, most: int) -> int:
-    """How many steps of so many seconds make a block: as many as fit into DELAY, from 1 to `most`.
+    """How many steps of so many seconds make a block: as many as fit into BLOCK_SECONDS, from 1 to `most`.
 
     >>> block_length(0.010, 10), block_length(0.040, 10), block_length(3.0, 10), block_length(0.0, 10)
     (10, 2, 1, 10)
@@ -209,7 +209,7 @@ class Slow:
 
 
 def slow_ranks(fetching: Sequence[float], forward: Sequence[float], step: float) -> list[Slow]:
-    """Those whose own time is more than FACTOR times the median's; `step` is what a step takes, in seconds.
+    """Those whose own time is more than SLOW_FACTOR times the median's; `step` is a step's seconds.
 
     Of an even number of ranks the lower one of the two in the middle counts, so that of two one can be slow.
     """
