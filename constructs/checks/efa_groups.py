@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from constructs.checks.app import App, finding
 
 from launcher.cluster.traffic import BOTH_WAYS, Direction, Passage, SecurityGroup, efa_passage
+from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding
-from launcher.failure_modes.network import NO_EGRESS_TO_ITSELF, NO_INGRESS_FROM_ITSELF
 
 
 def efa_groups_admit_all_traffic_from_themselves(app: App) -> Iterator[Finding]:
     """Every group used for EFA has an ingress rule of all traffic whose source is the group itself."""
     for group in groups_lacking_themselves(app, "ingress"):
         what = f"no rule lets all traffic in from the group itself; ingress: {described(group, 'ingress')}"
-        yield finding(NO_INGRESS_FROM_ITSELF, group.id, what)
+        yield finding(network.NO_INGRESS_FROM_ITSELF, group.id, what)
 
 
 def efa_groups_let_all_traffic_out_to_themselves(app: App) -> Iterator[Finding]:
     """Every group used for EFA has an egress rule of all traffic whose destination is the group itself."""
     for group in groups_lacking_themselves(app, "egress"):
         what = f"no rule lets all traffic out to the group itself; egress: {described(group, 'egress')}"
-        yield finding(NO_EGRESS_TO_ITSELF, group.id, what)
+        yield finding(network.NO_EGRESS_TO_ITSELF, group.id, what)
 
 
 # What both rules have in common: which group lacks all traffic in one direction.

@@ -30,9 +30,8 @@ from launcher.cluster.traffic import (
     lustre_ports,
     ports_in_words,
 )
-from launcher.failure_modes import sources
+from launcher.failure_modes import sources, storage
 from launcher.failure_modes.model import FailureMode, Finding
-from launcher.failure_modes.storage import LUSTRE_IN_ANOTHER_ZONE, LUSTRE_PORTS_CLOSED
 
 _FIRST, _LAST = LUSTRE_TCP_PORTS[0][0], LUSTRE_TCP_PORTS[-1][1]
 
@@ -49,7 +48,7 @@ def lustre_ports_are_open_both_ways(app: App) -> Iterator[Finding]:
         if servers:
             closed = list(_closed(app, servers, _network(app, file_system)))
             if closed:
-                yield finding(LUSTRE_PORTS_CLOSED, file_system.id, f"closed: {'; '.join(closed)}")
+                yield finding(storage.LUSTRE_PORTS_CLOSED, file_system.id, f"closed: {'; '.join(closed)}")
 
 
 def _groups(app: App, ids: Any) -> list[SecurityGroup]:
@@ -131,13 +130,13 @@ def lustre_stands_in_a_zone_of_the_jobs(app: App) -> Iterator[Finding]:
             continue
         if len(ids) != 1:
             what = f"a Lustre file system stands in exactly one subnet, not in {len(ids)}"
-            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
+            yield finding(storage.LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
             continue
         subnet = app.subnets.get(ids[0])
         if settled and subnet is not None and subnet.zone not in zones:
             jobs = ", ".join(sorted(map(str, zones)))
             what = f"the file system is in {subnet.zone}, but the training subnets are in {jobs}"
-            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
+            yield finding(storage.LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
 
 
 # A Lustre file system has a deployment type, throughput and capacity that FSx offers.

@@ -18,8 +18,8 @@ from launcher.cluster.traffic import (
     SecurityGroupRule,
     addresses_per_host,
 )
+from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding, Severity
-from launcher.failure_modes.network import NO_WAY_OUT, TOO_FEW_ADDRESSES
 
 
 def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:
         if not _lets_https_out(app, use):
             group = app.groups[use.groups[0]]
             what = f"no rule lets TCP {HTTPS_PORT} out to anything else; egress: {described(group, 'egress')}"
-            yield finding(NO_WAY_OUT, group.id, what)
+            yield finding(network.NO_WAY_OUT, group.id, what)
 
 
 def _subnets_without(app: App) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def _subnets_without(app: App) -> Iterator[Finding]:
             if services:
                 severity = Severity.ERROR if S3 in services else Severity.WARNING
                 what = f"no route leads out of this subnet, nor do endpoints to {', '.join(services)}"
-                found[subnet.id] = finding(NO_WAY_OUT, subnet.id, what, severity=severity)
+                found[subnet.id] = finding(network.NO_WAY_OUT, subnet.id, what, severity=severity)
     yield from found.values()
 
 
@@ -107,7 +107,7 @@ def training_subnets_hold_the_planned_hosts(app: App) -> Iterator[Finding]:
             for subnet in small:
                 room = f"{_addresses(subnet):.0f} addresses for hosts"
                 what = f"{subnet.cidr} has {room}, but {planned} need {needed}"
-                found[subnet.id] = finding(TOO_FEW_ADDRESSES, subnet.id, what)
+                found[subnet.id] = finding(network.TOO_FEW_ADDRESSES, subnet.id, what)
     yield from found.values()
 
 

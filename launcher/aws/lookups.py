@@ -1,15 +1,20 @@
-"""Single things that are looked up by name: the manifest of a cluster, the request of a training job, what a
-manifest names."""
+"""What a launch looks up by name: the manifest of a cluster, the request of a job, and whose a bucket is.
+
+A bucket that was deleted leaves its name to anybody, so that each call about the cluster's buckets says whose
+they are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
 
 from launcher.aws.errors import aws_errors
 from launcher.cluster.manifest import Cluster, manifest_parameter_name
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.refusal import AwsRefusal, Refusal
 
 
 def fetch_manifest(ssm: Any, name: str) -> Cluster:
@@ -48,37 +53,47 @@ def fetch_request(sagemaker: Any, job_name: str) -> dict[str, Any]:
     return {name: described[name] for name in members if name in described}
 
 
-def fetch_key_state(kms: Any, key: str) -> str | None:
-    """The state of a KMS key, by id or ARN, such as Enabled or PendingDeletion; None if there is no such key.
+@contextmanager
+def expected_owners(s3: Any, owners: Mapping[str, str]) -> Iterator[None]:
+    """Within this, S3 refuses the client's calls about these buckets where another account owns them.
 
-    Raises AwsRefusal where AWS refuses or cannot be reached.
+    `owners` are accounts by the names of their buckets; the transfers of boto3, which know no expectation for
+    the place that they copy from, are told too. A refusal that may come of it says so.
     """
-    with aws_errors(f"look at the key {key} (kms:DescribeKey)"):
-        try:
-            state: str = kms.describe_key(KeyId=key)["KeyMetadata"]["KeyState"]
-        except kms.exceptions.NotFoundException:
-            return None
-    return state
+
+    def expect(params: dict[str, Any], model: Any, **_: Any) -> None:
+        known = model.input_shape.members
+        owner = owners.get(params.get("Bucket", ""))
+        if owner is not None and "ExpectedBucketOwner" in known:
+            params["ExpectedBucketOwner"] = owner
+        source = params.get("CopySource")
+        owner = owners.get(source.get("Bucket", "")) if isinstance(source, Mapping) else None
+        if owner is not None and "ExpectedSourceBucketOwner" in known:
+            params["ExpectedSourceBucketOwner"] = owner
+
+    s3.meta.events.register("provide-client-params.s3", expect)
+    try:
+        with naming_owners(owners):
+            yield
+    finally:
+        s3.meta.events.unregister("provide-client-params.s3", expect)
 
 
-def fetch_queue_state(batch: Any, queue_arn: str) -> str | None:
-    """Whether a queue of AWS Batch is ENABLED or DISABLED; None if there is no such queue.
+@contextmanager
+def naming_owners(owners: Mapping[str, str]) -> Iterator[None]:
+    """Let a denial also name another owner as its cause: S3 does not tell that from a missing permission."""
+    from botocore.exceptions import ClientError
 
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    with aws_errors(f"look at the queue {queue_arn} (batch:DescribeJobQueues)"):
-        queues = batch.describe_job_queues(jobQueues=[queue_arn])["jobQueues"]
-    return str(queues[0]["state"]) if queues else None
-
-
-def fetch_subscribers(sns: Any, topic_arn: str) -> int | None:
-    """How many have confirmed their subscription of a topic; None if there is no such topic.
-
-    Raises AwsRefusal where AWS refuses or cannot be reached.
-    """
-    with aws_errors(f"look at the topic {topic_arn} (sns:GetTopicAttributes)"):
-        try:
-            attributes = sns.get_topic_attributes(TopicArn=topic_arn)["Attributes"]
-        except sns.exceptions.NotFoundException:
-            return None
-    return int(attributes.get("SubscriptionsConfirmed", 0))
+    try:
+        yield
+    except AwsRefusal as refusal:
+        cause = refusal.__cause__
+        answer = cause.response.get("ResponseMetadata", {}) if isinstance(cause, ClientError) else {}
+        if not owners or answer.get("HTTPStatusCode") != 403:
+            raise
+        buckets = " and ".join(f"{name} to the account {owner}" for name, owner in owners.items())
+        hint = (
+            f"Or a bucket of this name belongs to somebody else: the launcher expects {buckets}. Deploy the "
+            "cluster again where one of its buckets was deleted."
+        )
+        raise type(refusal)(f"{refusal.message} {hint}", refusal.remedy) from cause

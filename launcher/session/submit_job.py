@@ -30,7 +30,7 @@ from launcher.backends.interface import (
 )
 from launcher.cluster.files import cache_folder
 from launcher.documents.regular_files import read_regular, replace_file
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.job_identity import (
     build_resumed_request,

@@ -79,7 +79,7 @@ def test_slots_of_a_declared_maximum_are_equal() -> None:
 
 
 def test_page_of_the_cluster_file_has_the_slots_of_a_large_network() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "cluster-file.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "cluster-file.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([1-4]) \| (\S+) \| (\d+) \| (\d+) \| (\S+) \|$", text, re.MULTILINE)
     zones = AddressPlan(network("10.0.0.0/16"), 4, nat=True).by_zone()
 

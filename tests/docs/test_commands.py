@@ -24,7 +24,7 @@ OTHERS = {"--rdzv-endpoint", "--standalone", "--snapshot-update", "--amp", *OF_P
 """Options that the pages name of other programs: torchrun's, pytest's, pip's, a script's in an example."""
 
 PLACEHOLDER = re.compile(r"[A-Z]{3,}[A-Z_-]*")
-"""What a reader replaces by a name: FAMILY in launcher/failure_modes/FAMILY.py."""
+"""What a reader replaces by a name: FAMILY in launcher/failure_modes/FAMILY.toml."""
 
 
 def unknown_commands(text: str) -> list[str]:
@@ -158,7 +158,7 @@ def test_a_command_that_does_not_exist_is_seen(text: str, wrong: list[str]) -> N
 def test_a_target_a_link_and_a_place_that_do_not_exist_are_seen() -> None:
     page = ROOT / "docs" / "design.md"
     assert unknown_targets("`make report` and `make test`") == ["report"]
-    assert broken_links(page, "[a](nowhere.md) [b](design.md#nowhere) [c](costs.md#prices)") == [
+    assert broken_links(page, "[a](nowhere.md) [b](design.md#nowhere) [c](reference/costs.md#prices)") == [
         "nowhere.md",
         "design.md#nowhere",
     ]
@@ -181,7 +181,7 @@ def test_the_findings_in_the_examples_have_the_shape_that_is_printed(tmp_path: P
     job = tmp_path / "job.yaml"
     job.write_text("name: demo\nresources: {instance_typ: ml.p5.48xlarge}\n", "utf-8")
     printed = load_job(job).findings[0].to_json()
-    text = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text("utf-8")
     shown = [found for block in blocks(text, "json") for found in _findings(json.loads(block))]
     assert shown
     for finding in shown:
@@ -200,14 +200,14 @@ def _findings(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_example_of_a_manifest_is_one_with_every_field() -> None:
-    (example,) = blocks((ROOT / "docs" / "cluster-file.md").read_text("utf-8"), "json")
+    (example,) = blocks((ROOT / "docs" / "reference" / "cluster-file.md").read_text("utf-8"), "json")
     assert Cluster.model_validate_json(example)
     assert list(json.loads(example)) == list(Cluster.model_fields)
 
 
 JOB_FILES = [
     block
-    for block in blocks((ROOT / "docs" / "job-file.md").read_text("utf-8"), "yaml")
+    for block in blocks((ROOT / "docs" / "reference" / "job-file.md").read_text("utf-8"), "yaml")
     if block.startswith("name:")
 ]
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.stacks.synthesis import ROOT
 
-PAGES = ROOT / "docs" / "constructs"
+PAGES = ROOT / "docs" / "reference" / "constructs"
 HELPERS = {
     "job_logs",
     "mounted_file_system",
@@ -51,7 +51,9 @@ def test_a_page_lists_the_properties_that_the_construct_has(module: str) -> None
 @pytest.mark.parametrize("module", MODULES)
 def test_a_page_links_what_the_construct_prevents(module: str) -> None:
     prevented = getattr(importlib.import_module(f"constructs.{module}"), "PREVENTS", ())
-    linked = re.findall(r"^- \[(\w+)\]\(\.\./failure-modes\.md#(\w+)\)", page_of(module), re.MULTILINE)
+    linked = re.findall(
+        r"^- \[(\w+)\]\(\.\./failure-modes/[a-z0-9-]+\.md#(\w+)\)", page_of(module), re.MULTILINE
+    )
     assert linked == [(mode.code, mode.code.lower()) for mode in prevented]
 
 

@@ -14,7 +14,7 @@ from launcher.cli.app import main
 from launcher.failure_modes.model import Stage
 from tests.docs.pages import ROOT
 
-PAGE = ROOT / "docs" / "seeds.md"
+PAGE = ROOT / "docs" / "contributing" / "seeds.md"
 
 SENTENCES = 121
 """How many sentences of the documents ask, warn or describe a symptom, as counted when they were read."""

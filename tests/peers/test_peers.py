@@ -10,7 +10,7 @@ import pytest
 from tests.peers.answers import answer
 from tests.peers.cases import Case, all_cases
 
-DEVELOPING = Path(__file__).parents[2] / "docs" / "developing.md"
+DEVELOPING = Path(__file__).parents[2] / "docs" / "contributing" / "developing.md"
 
 LEAST_AGREEMENT = 0.95
 """The share of cases in which we must answer as is judged right, the open ones counted as wrong."""

@@ -341,7 +341,7 @@ def test_no_price_is_older_than_the_cut_of_june_2025(prices: dict[str, Any]) -> 
     assert oldest == datetime.date.fromisoformat(prices["as_of"])
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "costs.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "costs.md").read_text("utf-8")
 ROWS = re.findall(r"^\| (p4d|p5|p5en|p6-b200|g5|g6|g6e|trn1) \| (.+) \|$", PAGE, re.MULTILINE)
 
 

@@ -135,7 +135,7 @@ def test_hosts_are_placed_on_ultra_servers(placement: dict[str, Any], config: di
 
 def test_each_member_of_the_api_is_reached_by_a_field_or_named_as_left_out() -> None:
     shapes = json.loads((ROOT / "launcher/planning/api_model.json").read_text("utf-8"))["shapes"]
-    page = (ROOT / "docs/job-file.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/job-file.md").read_text("utf-8")
     (said,) = [line for line in page.splitlines() if line.startswith("No field leads to these members")]
     left_out = {name for name in re.findall(r"`([A-Z]\w+)`", said) if "." not in name}
     everything = plan(

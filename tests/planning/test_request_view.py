@@ -25,7 +25,7 @@ WRITERS = {
 }
 READERS = {
     "planning/request_view.py",
-    "account/running_jobs.py",  # reads what Search answers, in a room below planning
+    "account/facts.py",  # reads what Search answers, in a room below planning
 }
 
 

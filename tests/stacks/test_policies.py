@@ -176,10 +176,7 @@ OTHERWISE_NAMED = {
 }
 """Operations whose permission is called otherwise (S3 user guide, using-with-s3-policy-actions)."""
 
-FOR_THOSE_WHO_DEPLOY = {
-    f"launcher/aws/{name}.py"
-    for name in ("bucket_contents", "leftovers", "presence", "stack_deletion", "stacks")
-}
+FOR_THOSE_WHO_DEPLOY = {"launcher/aws/buckets.py", "launcher/aws/stacks.py"}
 """What only `launch cluster` calls: with the permissions of who deploys, which the policy does not give."""
 
 TRANSFERS = {"upload_file": {"s3:PutObject"}, "copy": {"s3:GetObject", "s3:PutObject"}}

@@ -38,7 +38,7 @@ COPIED = (
     "examples",
     "clusters",
 )
-CORPUS = ("launcher", "slipway", "attack", "benchmarks", "tests/emulator", "tests/slipway", "tests/examples")
+CORPUS = ("launcher", "slipway", "tools", "tests/emulator", "tests/slipway", "tests/examples")
 """Programs of the repository itself, which are linted as they were when they were copied."""
 
 WRONG: tuple[Any, ...] = (None, "", -1, 0, "${NAME}", "wrong value", [1, "two"], {"unknown": True}, True)
@@ -108,7 +108,7 @@ def copy_inputs(inputs: Path) -> dict[str, list[Call]]:
         shutil.copytree(ROOT / name, inputs / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in CORPUS:
         shutil.copytree(ROOT / name, inputs / "corpus" / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "attack" / "fuzzing" / "manifest.yaml", inputs / "manifest.yaml")
+    shutil.copy(ROOT / "tools" / "attack" / "fuzzing" / "manifest.yaml", inputs / "manifest.yaml")
     programs, logs, jobs = _texts_of_tests()
     return {
         "logs": list(_about_logs(inputs, logs)),
@@ -188,7 +188,7 @@ def _about_jobs(inputs: Path, texts: list[str]) -> Iterator[Call]:
 def _valid_jobs() -> Iterator[dict[str, Any]]:
     """Those of the golden requests, of the fuzzing and of our peers' tests, with the source `src`."""
     golden = [json.loads(file.read_text("utf-8"))["job"] for file in sorted(ROOT.glob("tests/golden/*.json"))]
-    fuzzed = yaml.safe_load_all((ROOT / "attack" / "fuzzing" / "jobs.yaml").read_text("utf-8"))
+    fuzzed = yaml.safe_load_all((ROOT / "tools" / "attack" / "fuzzing" / "jobs.yaml").read_text("utf-8"))
     for job in (*golden, *fuzzed):
         yield {**job, "code": {**job["code"], "source_dir": "src"}}
     for case in all_cases():
@@ -268,12 +268,12 @@ def _about_texts() -> Iterator[Call]:
     for command in commands:
         yield (*command.split(), "--help")
     yield from (("schema",), ("--version",), ("explain", "--all"), ("explain", "--all", "--output", "json"))
-    coverage = (ROOT / "docs" / "failure-modes.md").read_text("utf-8")
+    coverage = (ROOT / "docs" / "reference" / "failure-modes" / "README.md").read_text("utf-8")
     for code in sorted(set(re.findall(r"\b[A-Z][A-Z0-9]+\d{3}\b", coverage))):
         yield ("explain", code)
     for line in SLIPS.splitlines():
         yield tuple(shlex.split(line))
-    page = (ROOT / "docs" / "seeds.md").read_text("utf-8")
+    page = (ROOT / "docs" / "contributing" / "seeds.md").read_text("utf-8")
     for line in dict.fromkeys(re.findall(r"`launch ([^`]+)` →", page)):
         yield tuple(shlex.split(line))
     yield from (("@public", "launcher"), ("@public", "slipway"))

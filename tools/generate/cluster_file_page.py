@@ -1,4 +1,4 @@
-"""Write docs/cluster-file.md from the models of the cluster file.
+"""Write docs/reference/cluster-file.md from the models of the cluster file.
 
     python -m tools.generate.cluster_file_page           write the page
     python -m tools.generate.cluster_file_page --check   exit 1 when it is not current
@@ -17,7 +17,7 @@ from tools.generate.generated import ROOT, write_or_check
 from tools.generate.page_text import filled_in
 from tools.generate.schema_tables import fields_of
 
-PAGE = ROOT / "docs" / "cluster-file.md"
+PAGE = ROOT / "docs" / "reference" / "cluster-file.md"
 COMMAND = "python -m tools.generate.cluster_file_page"
 
 

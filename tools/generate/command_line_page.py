@@ -1,4 +1,4 @@
-"""Write docs/command-line.md from the commands themselves.
+"""Write docs/reference/command-line.md from the commands themselves.
 
     python -m tools.generate.command_line_page           write the page
     python -m tools.generate.command_line_page --check   exit 1 when it is not current
@@ -23,7 +23,7 @@ from launcher.cli.app import app
 from tools.generate.generated import ROOT, write_or_check
 from tools.generate.page_text import filled_in
 
-PAGE = ROOT / "docs" / "command-line.md"
+PAGE = ROOT / "docs" / "reference" / "command-line.md"
 COMMAND = "python -m tools.generate.command_line_page"
 
 LAUNCH = "launch"

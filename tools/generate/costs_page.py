@@ -1,4 +1,4 @@
-"""Write docs/costs.md from the table of prices and the synthesized clusters.
+"""Write docs/reference/costs.md from the table of prices and the synthesized clusters.
 
     python -m tools.generate.costs_page           write the page
     python -m tools.generate.costs_page --check   exit 1 when it is not current
@@ -18,7 +18,7 @@ from tools.generate.generated import ROOT, write_or_check
 from tools.generate.page_text import filled_in
 from tools.generate.synthesis import synthesize
 
-PAGE = ROOT / "docs" / "costs.md"
+PAGE = ROOT / "docs" / "reference" / "costs.md"
 COMMAND = "python -m tools.generate.costs_page"
 
 CLUSTERS = ("dev", "p4d", "p5-large", "isolated")

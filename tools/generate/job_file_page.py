@@ -1,4 +1,4 @@
-"""Write docs/job-file.md and docs/job.schema.json from the models of the job file.
+"""Write docs/reference/job-file.md and docs/job.schema.json from the models of the job file.
 
     python -m tools.generate.job_file_page           write both files
     python -m tools.generate.job_file_page --check   exit 1 when one of them is not current
@@ -17,7 +17,7 @@ from tools.generate.generated import ROOT, write_or_check
 from tools.generate.page_text import filled_in
 from tools.generate.schema_tables import fields_of
 
-PAGE = ROOT / "docs" / "job-file.md"
+PAGE = ROOT / "docs" / "reference" / "job-file.md"
 SCHEMA = ROOT / "docs" / "job.schema.json"
 COMMAND = "python -m tools.generate.job_file_page"
 

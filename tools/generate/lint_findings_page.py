@@ -1,4 +1,4 @@
-"""Write docs/lint-findings.md from the labels of findings in public programs.
+"""Write docs/contributing/lint-findings.md from the labels of findings in public programs.
 
     python -m tools.generate.lint_findings_page           write the page
     python -m tools.generate.lint_findings_page --check   exit 1 when it is not current
@@ -17,7 +17,7 @@ from tools.checks.real_programs import EARLIER, HALVES, NEW, Label, figures, lab
 from tools.generate.generated import ROOT, write_or_check
 from tools.generate.page_text import filled_in
 
-PAGE = ROOT / "docs" / "lint-findings.md"
+PAGE = ROOT / "docs" / "contributing" / "lint-findings.md"
 COMMAND = "python -m tools.generate.lint_findings_page"
 TYPE_BOOL = "CODE002"
 """`type=bool`, which copies of one script repeat: told apart."""
@@ -45,12 +45,6 @@ def generated() -> dict[Path, str]:
         "sizes": "".join(_sizes()),
         "figures": "".join(_figures(every)),
         "codes": "".join(_codes([each for half in NEW for each in of_half(half, every)])),
-        "false": _table(each for each in every if each.now and not each.true and not each.later),
-        "later": _table(each for each in every if each.later),
-        "since": _table(each for each in every if each.since),
-        "corrected": _table(each for each in every if not each.now and not each.since),
-        "true": _table(each for each in every if each.now and each.true),
-        "packages": "".join(_packages()),
     }
     return {PAGE: filled_in(PAGE, COMMAND, "tools/benchmarks/real_programs/", parts)}
 
@@ -89,31 +83,6 @@ def _line(name: str, chosen: Iterable[Label]) -> str:
     counted = figures(chosen)
     precision = f"{counted.precision:.0%} | {counted.bound:.0%}" if counted.found else "- | -"
     return f"| {name} | {counted.true} | {counted.found} | {precision.replace('%', ' %')} |\n"
-
-
-def _table(chosen: Iterable[Label]) -> str:
-    rows = ["| Half | Package | Version | File | Lines | Code | | Why |\n"]
-    rows.append("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
-    halves = {(each.name, each.version): (each.half, each.short) for each in packages()}
-    for each in sorted(chosen, key=lambda label: HALVES.index(halves[label.package, label.version][0])):
-        half, version = halves[each.package, each.version]
-        lines = ", ".join(map(str, each.lines))
-        truth = "true" if each.true else "false"
-        rows.append(
-            f"| {half} | {each.package} | {version} | {each.file} | {lines} | {each.code} | {truth} "
-            f"| {each.why} |\n"
-        )
-    return "".join(rows)
-
-
-def _packages() -> Iterator[str]:
-    yield "| Half | Package | Version | What of it | Programs | Files |\n"
-    yield "| --- | --- | --- | --- | ---: | ---: |\n"
-    for half in HALVES:
-        for each in packages():
-            if each.half == half:
-                what = f"{each.name} | {each.short} | {each.part}"
-                yield f"| {half} | {what} | {each.programs} | {each.files} |\n"
 
 
 if __name__ == "__main__":

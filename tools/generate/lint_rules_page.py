@@ -1,4 +1,4 @@
-"""Write docs/lint-rules.md from what stands above the rules on scripts, and from their examples.
+"""Write docs/reference/lint-rules.md from what stands above the rules on scripts, and from their examples.
 
     python -m tools.generate.lint_rules_page           write the page
     python -m tools.generate.lint_rules_page --check   exit 1 when it is not current
@@ -17,11 +17,12 @@ from pathlib import Path
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script.check import RuleDescription, rule_descriptions
+from tools.generate.failure_mode_page import page_of_code
 from tools.generate.generated import ROOT, write_or_check
 from tools.generate.lint_examples import Example, examples, findings_in, is_shown
 from tools.generate.page_text import as_markdown, filled_in
 
-PAGE = ROOT / "docs" / "lint-rules.md"
+PAGE = ROOT / "docs" / "reference" / "lint-rules.md"
 COMMAND = "python -m tools.generate.lint_rules_page"
 
 
@@ -92,7 +93,7 @@ def _sections(found: dict[str, list[_Rule]]) -> str:
         for mode in listed:
             parts.append(
                 f"### {mode.code}\n\nThe failure mode: {as_markdown(mode.title)} "
-                f"([cause and remedy](failure-modes.md#{mode.code.lower()})).\n"
+                f"([cause and remedy](failure-modes/{page_of_code(mode.code)})).\n"
             )
             parts += [_section(each) for each in found[mode.code]]
     return "\n".join(parts)
@@ -121,7 +122,7 @@ def _of_fix(finding: Finding) -> str:
 def _linked(source: str) -> str:
     """`the sources of DIST006` with a link to where they are listed."""
     return re.sub(
-        r"\b[A-Z]{2,4}[0-9]{3}\b", lambda code: f"[{code[0]}](failure-modes.md#{code[0].lower()})", source
+        r"\b[A-Z]{2,4}[0-9]{3}\b", lambda code: f"[{code[0]}](failure-modes/{page_of_code(code[0])})", source
     )
 
 

@@ -23,8 +23,8 @@ from launcher.account.facts import (
 from launcher.account.network import Subnet
 from launcher.account.questions.ask import Answers, Question, Service, Wanted, described
 from launcher.account.questions.ask_network import NetworkQuestions, fetch_subnets
-from launcher.aws.buckets import naming_owners
 from launcher.aws.errors import aws_errors
+from launcher.aws.lookups import naming_owners
 from launcher.cluster.traffic import SecurityGroup
 from launcher.text.values import split_uri
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.aws.buckets import expected_owners
 from launcher.aws.errors import answers
-from launcher.aws.lookups import fetch_request
+from launcher.aws.lookups import expected_owners, fetch_request
 from launcher.backends.interface import (
     Backend,
     BackendError,

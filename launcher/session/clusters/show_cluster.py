@@ -27,14 +27,19 @@ from launcher.account.questions.ask_identities import fetch_role
 from launcher.account.questions.ask_network import fetch_security_groups, fetch_subnets
 from launcher.account.questions.ask_storage import describe_file_system, fetch_bucket
 from launcher.aws.clients import Clients
-from launcher.aws.lookups import fetch_key_state, fetch_manifest, fetch_queue_state, fetch_subscribers
-from launcher.aws.stacks import DeployedStack, fetch_stack
+from launcher.aws.lookups import fetch_manifest
+from launcher.aws.stacks import (
+    DeployedStack,
+    fetch_key_state,
+    fetch_queue_state,
+    fetch_stack,
+    fetch_subscribers,
+)
 from launcher.cluster.files import region_in_file
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.names import ALWAYS_THERE, PARTS, stack_name
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure, Source
 from launcher.failure_modes.refusal import AwsRefusal, Refusal
-from launcher.failure_modes.sources import Source
 from launcher.provisioning.picture import FONT, graph_of
 from launcher.provisioning.rest_costs import CostLine, rest_costs
 

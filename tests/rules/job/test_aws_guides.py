@@ -1,4 +1,4 @@
-"""What docs/aws-guides.md says of a setting is what the plan and the rules do with it."""
+"""What docs/contributing/aws-guides.md says of a setting is what the plan and the rules do with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
 from launcher.session.prepare_plan import source_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "aws-guides.md"
+PAGE = Path(__file__).parents[3] / "docs" / "contributing" / "aws-guides.md"
 SETS, SILENT = "sets it", "no finding"
 
 

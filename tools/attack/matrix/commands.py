@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tools.attack.matrix.account import ENDED, FAILED, RUNNING, WAITING
 
 LOOKS = 60.0
-"""Seconds in which a command that only looks ends, whatever the network does (docs/command-line.md)."""
+"""Seconds in which a command that only looks ends, whatever the network does (the command line's page)."""
 
 WORKS = 3 * 3600.0
 """Seconds for commands whose calls are repeated patiently, one after the other; not promised, but an end. A
