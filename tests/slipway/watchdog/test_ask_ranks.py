@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.ranks.attendant import answer_file, answer_question, stacks_file
-from slipway.ranks.heartbeat import Beat
+from slipway.ranks.attendant import Beat, answer_file, answer_question, stacks_file
 from slipway.watchdog.ask_ranks import (
     NcclPipes,
     Ranks,

@@ -1,4 +1,4 @@
-"""EFA004, NCCL007 and CAP002: addresses, zones, VPCs, and how many hosts the account may use."""
+"""Rules on what the account lets a job have: hosts in their place, and a shell."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from typing import Any
 
 import pytest
 
-from launcher.account.facts import Quota
+from launcher.account.facts import Permissions, Quota
+from launcher.cluster.names import SHELL_ACTIONS
+from launcher.cluster.traffic import SERVICES, SHELL
 from tests.rules.live.states import (
     JOB_GROUP,
     OPEN_ACL,
     P4D,
+    ROLE,
     acl,
+    endpoint,
     entry,
     found,
     group,
     itself,
     severities,
     subnet,
+    table,
 )
 
 
@@ -145,3 +150,30 @@ def test_the_quota_is_told_with_its_figures() -> None:
 def test_the_type_is_in_the_zone(zones: set[str], severity: str | None) -> None:
     judged = severities("CAP002", offered_in=frozenset(zones))
     assert list(judged.values()) == ([] if severity is None else [severity])
+
+
+REQUEST: dict[str, Any] = {"RemoteDebugConfig": {"EnableRemoteDebug": True}}
+DENIED = tuple((action, "*") for action in SHELL_ACTIONS)
+
+
+def test_a_role_that_may_not_is_warned_of_at_the_field_that_asks() -> None:
+    (finding,) = found(request=REQUEST, permissions=Permissions(ROLE, DENIED))
+    assert (finding.code, finding.severity, finding.path) == ("IAM001", "warning", ("debug", "remote"))
+    assert "ssmmessages:CreateControlChannel" in finding.message
+
+
+def test_what_else_the_role_lacks_stays_an_error_of_its_own() -> None:
+    other = ("ecr:GetAuthorizationToken", "*")
+    findings = found("IAM001", request=REQUEST, permissions=Permissions(ROLE, (*DENIED, other)))
+    assert [finding.severity for finding in findings] == ["error", "warning"]
+    assert "ssmmessages" not in findings[0].message
+
+
+def test_without_nat_a_shell_needs_its_endpoint() -> None:
+    without_nat: dict[str, Any] = {"route_tables": (table(),)}
+    endpoints = [endpoint(service) for service in SERVICES]
+    (finding,) = found("EFA003", request=REQUEST, endpoints=tuple(endpoints), **without_nat)
+    assert "nothing leads to ssmmessages: no shell could be opened in the containers" in finding.message
+    assert finding.severity == "warning"
+    endpoints.append(endpoint(SHELL))
+    assert not found("EFA003", request=REQUEST, endpoints=tuple(endpoints), **without_nat)
