@@ -275,6 +275,7 @@ def load(data: dict[str, Any], folder: Path) -> Any:
     return load_cluster_file(path)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=valid_files())
 def test_any_valid_file_becomes_stacks(
