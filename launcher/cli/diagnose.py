@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from launcher.cli.interaction import OutputOption
-from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, print_json
+from launcher.cli.interaction import EXIT_USAGE, OutputFormat, OutputOption, console, message, print_json
 from launcher.cli.plan import STYLES
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
@@ -133,7 +132,7 @@ def report(
     It needs no network, neither to be made from log files nor to be read. Exits with 0 where the page was
     written, however the run ended.
     """
-    from launcher.session.runs.report_run import check_place, page_file, write_page
+    from launcher.session.runs.report_runs import check_place, page_file, write_page
 
     if not log and len(name) != 1:
         message("error: give one job's name, or log files with --log.\nSee `launch report --help`.")
@@ -151,7 +150,7 @@ def report(
 
 
 def _report_logs(paths: list[Path]) -> RunReport:
-    from launcher.session.runs.report_run import report_of_logs
+    from launcher.session.runs.report_runs import report_of_logs
 
     return report_of_logs(paths)
 
@@ -161,7 +160,7 @@ def _report_job(name: str) -> RunReport:
     from launcher.aws.session import session_region
     from launcher.session.account_checks import account_check
     from launcher.session.find_jobs import find_job
-    from launcher.session.runs.report_run import report_of_job
+    from launcher.session.runs.report_runs import report_of_job
 
     clients = Clients()
     return report_of_job(find_job(name, clients, session_region()), account_check(clients))

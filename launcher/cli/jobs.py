@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from launcher.cli.interaction import (
+    EXIT_INTERRUPTED,
     HIDDEN,
+    OutputFormat,
     OutputOption,
     RunIdOption,
-    attend,
     choose_lines,
     confirmed,
+    console,
     leave,
+    message,
     must_ask,
+    print_json,
     screen_for,
 )
-from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -224,7 +227,7 @@ def logs(
 
 
 def _follow_logs(job: FoundJob, chosen: LogFilter, clients: Clients) -> int:
-    from launcher.cli.job_view import show_outcome
+    from launcher.cli.job_view import attend, show_outcome
     from launcher.session.account_checks import account_check
 
     check = account_check(clients)
@@ -372,7 +375,7 @@ def _resume_on_aws(
     output: OutputFormat,
     clients: Clients,
 ) -> int:
-    from launcher.cli.job_view import conclude, show_progress, show_started
+    from launcher.cli.job_view import attend, conclude, show_progress, show_started
     from launcher.planning.job_cost import cost_in_words
     from launcher.planning.request_view import RequestView
     from launcher.session.account_checks import account_check

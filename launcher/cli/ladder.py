@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from launcher.cli.interaction import (
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
     HIDDEN,
     AllowEnvOption,
     ClusterOption,
     IgnoreOption,
     JobFile,
+    OutputFormat,
     OutputOption,
     SetOption,
-    attend_with,
     choose_lines,
     confirmed,
+    console,
     must_ask,
+    print_json,
     screen_for,
 )
 from launcher.cli.launch import (
@@ -31,7 +35,6 @@ from launcher.cli.launch import (
     parse_input_folders,
     refuse,
 )
-from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, OutputFormat, console, print_json
 from launcher.experiments.ladder_rungs import Climbed, Result, Where, verdict
 from launcher.failure_modes.refusal import Refusal
 from launcher.text.values import elapsed_time
@@ -85,7 +88,7 @@ def ladder(
     """Run a job for a few steps with ever more processes and hosts; say where it breaks, and of what."""
     from launcher.aws.session import session_region
     from launcher.backends.local.python import this_machine
-    from launcher.cli.output import read_code
+    from launcher.cli.interaction import read_code
     from launcher.experiments.ladder_rungs import NAMES
     from launcher.session.prepare_plan import JobSource, read_job
     from launcher.session.runs.climb_ladder import LadderRequest, prepare_ladder
@@ -211,6 +214,7 @@ class _Climber:
         return self._followed(ready, submission.backend, submission.start.once(plan).name, check)
 
     def _followed(self, ready: ReadyRung, backend: Backend, name: str, check: Check) -> Climbed:
+        from launcher.cli.job_view import attend_with
         from launcher.experiments.ladder_rungs import Climbed, Result
         from launcher.session.runs.climb_ladder import bound_of, run_rung_on_aws
 

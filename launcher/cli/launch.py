@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from launcher.cli.interaction import (
+    EXIT_INTERRUPTED,
     HIDDEN,
     AllowEnvOption,
     ClusterOption,
@@ -24,26 +25,28 @@ from launcher.cli.interaction import (
     FollowedRank,
     IgnoreOption,
     JobFile,
+    OutputFormat,
     OutputOption,
     RunIdOption,
     SetOption,
-    attend,
     choose_lines,
     confirmed,
+    console,
+    message,
     must_ask,
     plan_offline,
+    print_json,
     read,
     screen_for,
 )
-from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
-from launcher.documents.regular_files import file_mode
 from launcher.failure_modes.refusal import Refusal
+from launcher.text.regular_files import file_mode
 
 if TYPE_CHECKING:
     from launcher.aws.clients import Clients
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.python import Interpreter, Machine
-    from launcher.cli.interaction import Choose
+    from launcher.cli.job_view import Choose
     from launcher.jobs.load_job import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launch_job import Launch, Submission
@@ -192,7 +195,7 @@ def _launch_on_aws(
 def _attempts(
     launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat, choose: Choose
 ) -> int:
-    from launcher.cli.job_view import AttemptsView, conclude
+    from launcher.cli.job_view import AttemptsView, attend, conclude
     from launcher.session.account_checks import account_check
 
     check = account_check(launching.clients)
@@ -258,9 +261,8 @@ def make_launch(
     `source` is the job's code where it was read already, else it is read now. The rest is as in `Launch`.
     """
     from launcher.aws.session import session_region
-    from launcher.cli.interaction import LiveView
+    from launcher.cli.interaction import LiveView, read_code
     from launcher.cli.job_view import show_progress
-    from launcher.cli.output import read_code
     from launcher.session.launch_job import Launch
 
     return Launch(

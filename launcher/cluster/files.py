@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.documents.document import DocumentError, read_document, validate
+from launcher.documents import DocumentError, read_document, validate
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location
 from launcher.failure_modes.model import Path as FieldPath

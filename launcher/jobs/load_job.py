@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from launcher.documents.document import Document, DocumentError, read_document, validate
+from launcher.documents import Document, DocumentError, read_document, validate
 from launcher.failure_modes import job_file
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Finding, Location, Path, Stage, dotted

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from launcher.cluster.instances import instance_facts
+from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage, dotted
@@ -15,6 +16,7 @@ from launcher.jobs.load_job import check_folders, list_folders, replace_folders
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_choice import (
+    VersionChoice,
     check_alternatives,
     check_patches,
     choose_image,
@@ -22,7 +24,6 @@ from launcher.planning.image_choice import (
     job_image_software,
     job_on_type,
 )
-from launcher.planning.job_identity import check_cluster_tag, make_job_name
 from launcher.planning.request import (
     build_request,
     build_tuning_request,
@@ -34,6 +35,7 @@ from launcher.planning.settings import choose_settings, job_environment
 from launcher.planning.show_plan import requirements_for_boot
 from launcher.planning.strategies.catalogue import strategy_of
 from launcher.planning.strategies.strategy import (
+    LaunchStrategy,
     StartParameters,
     check_framework,
     check_processes,
@@ -41,18 +43,66 @@ from launcher.planning.strategies.strategy import (
 )
 from launcher.planning.training_plan import (
     PLACEHOLDER_CODE,
+    Destination,
     Operation,
+    PlannedCheckpoints,
+    PlannedDebugger,
     Request,
     Setting,
     SourcePackage,
     TrainingPlan,
+    check_cluster_tag,
     check_lustre,
+    make_job_name,
     plan_checkpoints,
     plan_debugger,
     resolve_destination,
 )
 from launcher.source.packaging import package_digest
 from launcher.source.tree import SourceTree
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What a job is planned with, the same on each of its instance types."""
+
+    cluster: Cluster | None
+    unique: str
+    source: SourceTree
+    session_region: str | None
+    today: date
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """All that is decided of a job before its request is built.
+
+    `job` has the version that was chosen. `unsupported`, `no_image` and `no_lustre` are what was found to
+    keep the job, its image or its file system from being what it asks for.
+    """
+
+    name: str
+    job: JobSpec
+    version_choice: VersionChoice | None
+    facts: InstanceFacts | None
+    strategy: LaunchStrategy
+    destination: Destination
+    checkpoints: PlannedCheckpoints | None
+    debugger: PlannedDebugger
+    processes: int | None
+    image: str | None
+    unsupported: tuple[Finding, ...]
+    no_image: tuple[Finding, ...]
+    no_lustre: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """The request of a draft with what goes along with it: nothing where no request can be built."""
+
+    request: Request | None = None
+    package: SourcePackage | None = None
+    settings: tuple[Setting, ...] = ()
 
 
 def plan_job(
@@ -73,96 +123,128 @@ def plan_job(
     The request is built wherever it can be, also where findings forbid sending it: some of them the
     user may accept.
     """
-    name = make_job_name(job.name, unique)
-    facts = instance_facts(job.resources.instance_type)
-    strategy = strategy_of(job)
-    code = PLACEHOLDER_CODE if source.digest is None else package_digest(source.digest, strategy.archive_name)
-    destination = resolve_destination(job, cluster, session_region, code)
-    job, version_choice = choose_version(job, strategy, destination.region, today)
-    checkpoints = plan_checkpoints(job, cluster, name)
-    debugger = plan_debugger(job, checkpoints, destination.region)
-    processes = strategy.processes_per_host(job, facts)
-    unsupported = [
-        *check_folders(job),
-        *check_tuning(job, name),
-        *check_framework(job),
-        *strategy.supported(job, facts, processes),
-    ]
-    image, no_image = choose_image(job, facts, strategy, destination.region)
-    elsewhere = check_alternatives(job, strategy, destination.region, [*unsupported, *no_image])
-    no_lustre = check_lustre(job, checkpoints, destination, cluster)
-
-    request: Request | None = None
-    package: SourcePackage | None = None
-    chosen: list[Setting] = []
-    if processes and image and not no_lustre and not any(map(forbids_request, unsupported)):
-        chosen = choose_settings(
-            job,
-            facts,
-            processes,
-            with_boot=strategy.with_boot,
-            source_digest=source.digest,
-            checkpoints=checkpoints,
-            software=job_image_software(job, facts),
-        )
-        archive = f"{destination.code}/{strategy.archive_name}"
-        folders = list_folders(job, checkpoints.local_path if checkpoints else DEFAULT_CHECKPOINT_PATH)
-        start = StartParameters(name, destination.region, archive, processes, folders)
-        environment = job_environment(job.environment, chosen)
-        request = build_request(
-            job,
-            job_name=name,
-            image=image,
-            entry=strategy.entry(job, processes, requirements_for_boot(job.code, source)),
-            hyperparameters=strategy.hyperparameters(job, start),
-            # What the boot starts finds them by itself, on AWS and elsewhere.
-            environment=environment if strategy.with_boot else replace_folders(environment, folders),
-            destination=destination,
-            checkpoints=checkpoints,
-            debugger=debugger,
-            facts=facts,
-        )
-        if job.tuning is not None:
-            request = build_tuning_request(job.tuning, request)
-        package = SourcePackage(source, destination.code, strategy.archive_name, strategy.with_boot)
-
-    def request_on(instance_type: str) -> Request | None:
-        on_it = job_on_type(job, instance_type)
-        return plan_job(
-            on_it, cluster, unique=unique, source=source, session_region=session_region, today=today
-        ).request
-
+    inputs = _Inputs(cluster, unique, source, session_region, today)
+    draft = _make_draft(job, inputs)
+    built = _build(draft, source)
     operation: Operation = "CreateHyperParameterTuningJob" if job.tuning else "CreateTrainingJob"
     return TrainingPlan(
-        job=job.resolved(processes),
-        spec=job,
-        version_choice=version_choice,
-        region=destination.region,
-        request=request,
-        package=package,
-        findings=(
-            *destination.findings,
-            *check_processes(job, processes),
-            *unsupported,
-            *no_image,
-            *check_patches(job, image, today),
-            *elsewhere,
-            *check_preferences(job, request, request_on),
-            *no_lustre,
-            *check_cluster_tag(job, cluster),
-            *(check_request(operation, request) if request else ()),
-        ),
-        placeholders=destination.placeholders,
-        settings=tuple(chosen),
-        processes_per_host=processes,
-        world_size=None if processes is None else world_size(job, processes),
-        with_boot=strategy.with_boot,
-        checkpoints=checkpoints,
-        debugger=debugger,
+        job=draft.job.resolved(draft.processes),
+        spec=draft.job,
+        version_choice=draft.version_choice,
+        region=draft.destination.region,
+        request=built.request,
+        package=built.package,
+        findings=tuple(_find_problems(draft, built.request, operation, inputs)),
+        placeholders=draft.destination.placeholders,
+        settings=built.settings,
+        processes_per_host=draft.processes,
+        world_size=None if draft.processes is None else world_size(draft.job, draft.processes),
+        with_boot=draft.strategy.with_boot,
+        checkpoints=draft.checkpoints,
+        debugger=draft.debugger,
         operation=operation,
         queue_arn=cluster.queue_arn if cluster else None,
         bucket_owners=cluster.bucket_owners if cluster else {},
     )
+
+
+def _make_draft(job: JobSpec, inputs: _Inputs) -> _Draft:
+    """Decide everything about a job that its request consists of."""
+    name = make_job_name(job.name, inputs.unique)
+    facts = instance_facts(job.resources.instance_type)
+    strategy = strategy_of(job)
+    digest = inputs.source.digest
+    code = PLACEHOLDER_CODE if digest is None else package_digest(digest, strategy.archive_name)
+    destination = resolve_destination(job, inputs.cluster, inputs.session_region, code)
+    job, version_choice = choose_version(job, strategy, destination.region, inputs.today)
+    checkpoints = plan_checkpoints(job, inputs.cluster, name)
+    processes = strategy.processes_per_host(job, facts)
+    image, no_image = choose_image(job, facts, strategy, destination.region)
+    return _Draft(
+        name=name,
+        job=job,
+        version_choice=version_choice,
+        facts=facts,
+        strategy=strategy,
+        destination=destination,
+        checkpoints=checkpoints,
+        debugger=plan_debugger(job, checkpoints, destination.region),
+        processes=processes,
+        image=image,
+        unsupported=(
+            *check_folders(job),
+            *check_tuning(job, name),
+            *check_framework(job),
+            *strategy.supported(job, facts, processes),
+        ),
+        no_image=tuple(no_image),
+        no_lustre=tuple(check_lustre(job, checkpoints, destination, inputs.cluster)),
+    )
+
+
+def _build(draft: _Draft, source: SourceTree) -> _Built:
+    """Build the request of a draft, where it has all that a request needs and every value makes sense."""
+    if (
+        not draft.processes
+        or not draft.image
+        or draft.no_lustre
+        or any(map(forbids_request, draft.unsupported))
+    ):
+        return _Built()
+    job, strategy, code = draft.job, draft.strategy, draft.destination.code
+    chosen = choose_settings(
+        job,
+        draft.facts,
+        draft.processes,
+        with_boot=strategy.with_boot,
+        source_digest=source.digest,
+        checkpoints=draft.checkpoints,
+        software=job_image_software(job, draft.facts),
+    )
+    own_checkpoints = draft.checkpoints.local_path if draft.checkpoints else DEFAULT_CHECKPOINT_PATH
+    folders = list_folders(job, own_checkpoints)
+    archive = f"{code}/{strategy.archive_name}"
+    start = StartParameters(draft.name, draft.destination.region, archive, draft.processes, folders)
+    environment = job_environment(job.environment, chosen)
+    request = build_request(
+        job,
+        job_name=draft.name,
+        image=draft.image,
+        entry=strategy.entry(job, draft.processes, requirements_for_boot(job.code, source)),
+        hyperparameters=strategy.hyperparameters(job, start),
+        # What the boot starts finds them by itself, on AWS and elsewhere.
+        environment=environment if strategy.with_boot else replace_folders(environment, folders),
+        destination=draft.destination,
+        checkpoints=draft.checkpoints,
+        debugger=draft.debugger,
+        facts=draft.facts,
+    )
+    if job.tuning is not None:
+        request = build_tuning_request(job.tuning, request)
+    package = SourcePackage(source, code, strategy.archive_name, strategy.with_boot)
+    return _Built(request, package, tuple(chosen))
+
+
+def _find_problems(
+    draft: _Draft, request: Request | None, operation: Operation, inputs: _Inputs
+) -> Iterator[Finding]:
+    """Everything that was found of a job on the way to its plan, in the order in which it is shown."""
+    job, region = draft.job, draft.destination.region
+
+    def request_on(instance_type: str) -> Request | None:
+        return _build(_make_draft(job_on_type(job, instance_type), inputs), inputs.source).request
+
+    yield from draft.destination.findings
+    yield from check_processes(job, draft.processes)
+    yield from draft.unsupported
+    yield from draft.no_image
+    yield from check_patches(job, draft.image, inputs.today)
+    yield from check_alternatives(job, draft.strategy, region, [*draft.unsupported, *draft.no_image])
+    yield from check_preferences(job, request, request_on)
+    yield from draft.no_lustre
+    yield from check_cluster_tag(job, inputs.cluster)
+    if request is not None:
+        yield from check_request(operation, request)
 
 
 # The instance types from which the service chooses: one request must serve whichever it takes. Source:

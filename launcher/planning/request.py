@@ -34,11 +34,17 @@ from launcher.jobs.job_sections import (
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.tuning import Range, Tuning
 from launcher.jobs.values import SECRETS_VARIABLE
-from launcher.planning.job_identity import MAX_TUNING_JOB_NAME_LENGTH, job_tags
 from launcher.planning.request_view import RequestView
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.strategies.toolkit import json_text
-from launcher.planning.training_plan import Destination, PlannedCheckpoints, PlannedDebugger, Request
+from launcher.planning.training_plan import (
+    MAX_TUNING_JOB_NAME_LENGTH,
+    Destination,
+    PlannedCheckpoints,
+    PlannedDebugger,
+    Request,
+    job_tags,
+)
 from launcher.text.values import nearest
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, is_path, load_manifest
-from launcher.documents.document import read_document
-from launcher.documents.regular_files import file_mode, read_regular
+from launcher.documents import read_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity, accept
 from launcher.failure_modes.refusal import Refusal
@@ -24,11 +23,10 @@ from launcher.jobs.job_sections import Code
 from launcher.jobs.load_job import LoadedJob, Variables, allowed_variables, is_variable_name, load_job
 from launcher.jobs.specification import AS_WRITTEN, JobSpec
 from launcher.planning.image_choice import native_counterpart
-from launcher.planning.job_identity import make_unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.request_view import RequestView
 from launcher.planning.show_plan import find_credentials
-from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.planning.training_plan import Request, TrainingPlan, make_unique_part
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, Unread, read_program
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
@@ -47,6 +45,7 @@ from launcher.source.tree import (
     read_command_line,
     read_source,
 )
+from launcher.text.regular_files import file_mode, read_regular
 
 if TYPE_CHECKING:
     from launcher.aws.clients import Clients

@@ -29,10 +29,10 @@ from launcher.backends.interface import (
     UncertainError,
 )
 from launcher.cluster.files import cache_folder
-from launcher.documents.regular_files import read_regular, replace_file
 from launcher.failure_modes.figures import Figure
 from launcher.failure_modes.refusal import Refusal
-from launcher.planning.job_identity import (
+from launcher.planning.training_plan import (
+    TrainingPlan,
     build_resumed_request,
     fingerprint,
     make_resumed_name,
@@ -40,10 +40,10 @@ from launcher.planning.job_identity import (
     name_plan_by_run,
     rename_plan,
 )
-from launcher.planning.training_plan import TrainingPlan
 from launcher.report.plan_summary import summary_from_json, summary_of_plan, summary_to_json
 from launcher.report.run_report import PlannedRun
 from launcher.session.runs.diagnose_job import write_left_out_note
+from launcher.text.regular_files import read_regular, replace_file
 from launcher.text.values import duration_in_words
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
-from launcher.documents.regular_files import open_regular, read_regular
 from launcher.source.folder_walk import MOST_PROBLEMS, MOST_SOURCE_BYTES, SourceError, SourceFile
+from launcher.text.regular_files import open_regular, read_regular
 from launcher.text.values import size_in_words
 
 if TYPE_CHECKING:

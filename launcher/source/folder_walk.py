@@ -20,8 +20,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from launcher.documents.regular_files import read_regular
 from launcher.failure_modes.refusal import Refusal
+from launcher.text.regular_files import read_regular
 from launcher.text.values import size_in_words
 
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", ".venv", ".slipway"})

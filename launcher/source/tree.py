@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher.documents.regular_files import file_mode, open_regular
 from launcher.source.archive import (
     MOST_KEPT,
     SUFFIXES,
@@ -30,6 +29,7 @@ from launcher.source.archive import (
 )
 from launcher.source.folder_walk import IgnoredPath, SourceError, SourceFile, walk_folder
 from launcher.source.requirements_file import RequirementsFile, read_requirements
+from launcher.text.regular_files import file_mode, open_regular
 from launcher.text.values import size_in_words
 
 _MOST_SCRIPTS = 20

@@ -13,8 +13,8 @@ from launcher.backends.local.files import Host
 from launcher.backends.local.job import HostEnd, failure_reason
 from launcher.backends.local.layout import debugging_here, share_devices, share_threads
 from launcher.backends.local.logs import LogClock, Position, read_lines
-from launcher.documents.regular_files import open_regular
 from launcher.planning.request_view import RequestView
+from launcher.text.regular_files import open_regular
 
 
 @pytest.fixture

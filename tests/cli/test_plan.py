@@ -12,7 +12,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.cli.output import console
+from launcher.cli.interaction import console
 from launcher.cli.plan import show_findings
 from launcher.failure_modes.job_file import INVALID_VALUE
 from launcher.failure_modes.model import Location, Severity, Stage

@@ -20,11 +20,11 @@ from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of, start_keeper
 from launcher.backends.local.records import JobRecord
 from launcher.diagnosis.model import Stop, StopCause
-from launcher.documents.regular_files import read_regular
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.hardware import HOST_OUT_OF_MEMORY
 from launcher.failure_modes.job_runtime import DISK_FULL
 from launcher.failure_modes.model import Symptom
+from launcher.text.regular_files import read_regular
 
 POLL_SECONDS = 0.1
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from launcher.cli.interaction import OutputOption
-from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.cli.interaction import OutputFormat, OutputOption, console, message, print_json
 from launcher.cluster.names import CLUSTER_NAME
 from launcher.failure_modes.figures import Figure
 from launcher.failure_modes.refusal import Refusal

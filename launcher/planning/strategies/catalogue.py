@@ -20,12 +20,14 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.images import torch_version
-from launcher.planning.strategies.boot import BootStrategy, SingleProcess, Torchrun
 from launcher.planning.strategies.model_parallel import SmpVersion1, SmpVersion2
 from launcher.planning.strategies.strategy import (
     MP_PARAMETERS,
+    BootStrategy,
     LaunchStrategy,
+    SingleProcess,
     StartParameters,
+    Torchrun,
     check_python_program,
 )
 from launcher.planning.strategies.toolkit import Mpi, Smddp, ToolkitStrategy, TorchXla, check_passed_values

@@ -19,11 +19,11 @@ from launcher.failure_modes import distribution, job_file
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-from launcher.planning.strategies.boot import BootStrategy
 from launcher.planning.strategies.strategy import (
     MP_PARAMETERS,
     OPTIONS,
     PARAMETERS_FIELD,
+    BootStrategy,
     StartParameters,
     Support,
     ValueCheck,

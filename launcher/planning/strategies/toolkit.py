@@ -22,7 +22,7 @@ from datetime import date
 from typing import Any, Final
 
 from launcher.cluster.instances import InstanceFacts
-from launcher.documents.document import AsWritten
+from launcher.documents import AsWritten
 from launcher.facts import Provenance
 from launcher.failure_modes import distribution, job_file
 from launcher.failure_modes.model import Finding, Path, Stage

@@ -22,12 +22,12 @@ from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.model import Diagnosis, End, Ending, RootCause, Verdict
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.signatures.hubs import NO_WAY
-from launcher.documents.regular_files import file_mode, read_regular, replace_file
 from launcher.failure_modes.job_runtime import HUB_UNREACHABLE, SCRIPT_RAISED
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, find_left_out
+from launcher.text.regular_files import file_mode, read_regular, replace_file
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.documents.document import (
+from launcher.documents import (
     MAX_DEPTH,
     MAX_NODES,
     AsWritten,
@@ -121,7 +121,7 @@ def test_nesting_is_bounded_before_anything_recurses(opening: str) -> None:
     """In a process of its own: what overflows the stack of the C library ends the process."""
     program = (
         "import sys\n"
-        "from launcher.documents.document import DocumentError, parse_document\n"
+        "from launcher.documents import DocumentError, parse_document\n"
         "try:\n"
         "    parse_document('name:\\n  ' + sys.argv[1] * 240_000, 'job.yaml', ())\n"
         "except DocumentError as error:\n"

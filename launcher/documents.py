@@ -18,10 +18,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from launcher.documents.regular_files import read_regular
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import FailureMode, Finding, Location, Path, Severity, Stage, dotted
 from launcher.failure_modes.registry import finds
+from launcher.text.regular_files import read_regular
 from launcher.text.values import nearest
 
 MAX_BYTES = 1_000_000
