@@ -170,6 +170,7 @@ wheel-check: setup
 	  $(BIN)/python -m tools.checks.check_wheel build/wheel-check/$$kind/bin/launch || exit 1; done
 
 docs: setup
+	$(BIN)/python -m tools.generate.failure_modes
 	$(BIN)/python -m tools.generate.failure_mode_page
 	$(BIN)/python -m tools.generate.job_file_page
 	$(BIN)/python -m tools.generate.lint_rules_page

@@ -19,8 +19,8 @@ from launcher.cluster.traffic import (
     lustre_ports,
     ports_in_words,
 )
+from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding
-from launcher.failure_modes.storage import LUSTRE_PORTS_CLOSED
 
 _FIRST, _LAST = LUSTRE_TCP_PORTS[0][0], LUSTRE_TCP_PORTS[-1][1]
 
@@ -37,7 +37,7 @@ def lustre_ports_are_open_both_ways(app: App) -> Iterator[Finding]:
         if servers:
             closed = list(_closed(app, servers, _network(app, file_system)))
             if closed:
-                yield finding(LUSTRE_PORTS_CLOSED, file_system.id, f"closed: {'; '.join(closed)}")
+                yield finding(storage.LUSTRE_PORTS_CLOSED, file_system.id, f"closed: {'; '.join(closed)}")
 
 
 def _groups(app: App, ids: Any) -> list[SecurityGroup]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from constructs.checks.app import App, finding
 
+from launcher.failure_modes import storage
 from launcher.failure_modes.model import Finding
-from launcher.failure_modes.storage import LUSTRE_IN_ANOTHER_ZONE
 
 
 def lustre_stands_in_a_zone_of_the_jobs(app: App) -> Iterator[Finding]:
@@ -25,10 +25,10 @@ def lustre_stands_in_a_zone_of_the_jobs(app: App) -> Iterator[Finding]:
             continue
         if len(ids) != 1:
             what = f"a Lustre file system stands in exactly one subnet, not in {len(ids)}"
-            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
+            yield finding(storage.LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
             continue
         subnet = app.subnets.get(ids[0])
         if settled and subnet is not None and subnet.zone not in zones:
             jobs = ", ".join(sorted(map(str, zones)))
             what = f"the file system is in {subnet.zone}, but the training subnets are in {jobs}"
-            yield finding(LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)
+            yield finding(storage.LUSTRE_IN_ANOTHER_ZONE, file_system.id, what)

@@ -9,8 +9,8 @@ from constructs.checks.app import App, finding
 from constructs.checks.subnets import TemplateSubnet
 
 from launcher.cluster.traffic import RESERVED_ADDRESSES, addresses_per_host
+from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding
-from launcher.failure_modes.network import TOO_FEW_ADDRESSES
 
 
 def training_subnets_hold_the_planned_hosts(app: App) -> Iterator[Finding]:
@@ -28,7 +28,7 @@ def training_subnets_hold_the_planned_hosts(app: App) -> Iterator[Finding]:
             for subnet in small:
                 room = f"{_addresses(subnet):.0f} addresses for hosts"
                 what = f"{subnet.cidr} has {room}, but {planned} need {needed}"
-                found[subnet.id] = finding(TOO_FEW_ADDRESSES, subnet.id, what)
+                found[subnet.id] = finding(network.TOO_FEW_ADDRESSES, subnet.id, what)
     yield from found.values()
 
 

@@ -9,8 +9,8 @@ from constructs.checks.efa_groups import described
 from constructs.checks.subnets import TemplateEndpoint, TemplateSubnet
 
 from launcher.cluster.traffic import HTTPS_PORT, S3, SERVICES, Passage, SecurityGroupRule
+from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding, Severity
-from launcher.failure_modes.network import NO_WAY_OUT
 
 
 def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:
@@ -24,7 +24,7 @@ def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:
         if not _lets_https_out(app, use):
             group = app.groups[use.groups[0]]
             what = f"no rule lets TCP {HTTPS_PORT} out to anything else; egress: {described(group, 'egress')}"
-            yield finding(NO_WAY_OUT, group.id, what)
+            yield finding(network.NO_WAY_OUT, group.id, what)
 
 
 def _subnets_without(app: App) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def _subnets_without(app: App) -> Iterator[Finding]:
             if services:
                 severity = Severity.ERROR if S3 in services else Severity.WARNING
                 what = f"no route leads out of this subnet, nor do endpoints to {', '.join(services)}"
-                found[subnet.id] = finding(NO_WAY_OUT, subnet.id, what, severity=severity)
+                found[subnet.id] = finding(network.NO_WAY_OUT, subnet.id, what, severity=severity)
     yield from found.values()
 
 

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure, Source
 from launcher.failure_modes.refusal import AwsRefusal, Unreachable, UnusableSession
-from launcher.failure_modes.sources import Source
 
 FIGURES = (
     Figure(

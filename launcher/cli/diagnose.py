@@ -12,8 +12,7 @@ from launcher.cli.interaction import EXIT_USAGE, OutputFormat, OutputOption, con
 from launcher.cli.plan import STYLES
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
-from launcher.failure_modes.figures import FIGURES, Figure
-from launcher.failure_modes.model import FailureMode, Stage
+from launcher.failure_modes.model import FailureMode, Figure, Stage
 from launcher.text.values import nearest
 
 if TYPE_CHECKING:
@@ -223,7 +222,7 @@ def _shape(mode: FailureMode) -> dict[str, Any]:
         ],
         "figures": [
             {"figure": each.number, "what": each.what, "source": each.source and each.source.title}
-            for each in FIGURES.get(mode.code, ())
+            for each in mode.figures
         ],
         "as_of": min(source.as_of for source in mode.sources).isoformat(),
     }
@@ -249,7 +248,7 @@ def _show_mode(terminal: Console, mode: FailureMode) -> None:
         ("Remedy", [mode.remedy]),
         ("Caught", [f"- {line}" for line in caught]),
         ("In a script", _in_scripts(mode) if Stage.SCRIPT in stages else []),
-        ("Figures", [f"- {each.number}: {each.what}{_said_by(each)}" for each in FIGURES.get(mode.code, ())]),
+        ("Figures", [f"- {each.number}: {each.what}{_said_by(each)}" for each in mode.figures]),
         ("Sources", [f"- {source} (read {source.when_read})" for source in mode.sources]),
     ):
         if not paragraphs:

@@ -305,12 +305,13 @@ def override_processes(
 
     Raises Refusal for less than one.
     """
-    from launcher.failure_modes.distribution import PROCESSES_DIFFER_FROM_ACCELERATORS
+    from launcher.failure_modes import distribution
 
     if processes < 1:
         raise Refusal(f"--processes {processes} is not a number of processes.", "Give 1 or more.")
     count = f"distribution.processes_per_host={processes}"
-    return [*(overrides or ()), count], [*(ignore or ()), PROCESSES_DIFFER_FROM_ACCELERATORS.code]
+    accepted = distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code
+    return [*(overrides or ()), count], [*(ignore or ()), accepted]
 
 
 def confirm_preflight(found: Preflight, output: OutputFormat, *, yes: bool) -> bool:

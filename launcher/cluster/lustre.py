@@ -16,7 +16,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from launcher.cluster.section import Section, refuse
 from launcher.facts import Provenance
 from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 
 TIERING_PROVENANCE: Final = Provenance(
     date(2026, 11, 22),

@@ -23,8 +23,7 @@ from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.storage_section import BucketsSpec, LustreSpec, check_zone
 from launcher.documents import field_error
 from launcher.failure_modes import job_file
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.sources import Source
+from launcher.failure_modes.model import Figure, Source
 
 KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 """The ARN of a KMS key; those of aliases are not taken by IAM policies."""

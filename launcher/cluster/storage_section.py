@@ -26,8 +26,7 @@ from launcher.cluster.lustre import (
 from launcher.cluster.names import is_zone_id
 from launcher.cluster.section import BucketName, Section, TimeOfDay, TimeOfWeek, refuse
 from launcher.failure_modes import storage
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Path
+from launcher.failure_modes.model import Figure, Path
 from launcher.text.values import BUCKET_NAME
 
 IN_FULL = (

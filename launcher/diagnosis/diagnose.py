@@ -20,12 +20,13 @@ from launcher.diagnosis.match.prefilter import alternation
 from launcher.diagnosis.match.rows import rows_matching
 from launcher.diagnosis.model import Diagnosis, Ending
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
-from launcher.diagnosis.signatures.distribution import LOST_WORK, NEVER_MET
+from launcher.diagnosis.signatures.table import SIGNATURES
 from launcher.diagnosis.signs.group_lines import WORLD_LITERALS, WorldSizes
 from launcher.diagnosis.signs.ranks import table_of
 from launcher.diagnosis.signs.reader import LogReader
 from launcher.diagnosis.signs.sightings import Sighting, sighting_of, signs_of_service
 from launcher.diagnosis.verdict.causes import attribute_failure
+from launcher.failure_modes import checkpoints, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 
 
@@ -75,7 +76,10 @@ def _counting_later(lines: Iterable[LogRecord], at: float, late: Counter[str]) -
         yield line
 
 
-_ROWS = (NEVER_MET, LOST_WORK)
+_SAID = ("slipway: DIST008 ", "slipway: CKPT007 ")
+_ROWS = [row for row in SIGNATURES if row.example.startswith(_SAID)]
+"""What the boot of a job says that completed."""
+
 _LITERALS = re.compile(alternation([*(row.literal for row in _ROWS), *WORLD_LITERALS]))
 _LONGEST_REMEDY = 1000
 
@@ -99,8 +103,8 @@ class SuccessReader:
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """That the ranks never met (DIST008), and that work was lost (CKPT007); each once."""
-        apart = self._said.get(NEVER_MET.code) or self._worlds.never_met()
-        lost = self._said.get(LOST_WORK.code)
+        apart = self._said.get(distribution.RANKS_NEVER_MET.code) or self._worlds.never_met()
+        lost = self._said.get(checkpoints.PATH_NOT_KEPT.code)
         return tuple(_warning(sign) for sign in (apart, lost) if sign is not None)
 
     def _look_at(self, line: LogRecord, index: int) -> None:

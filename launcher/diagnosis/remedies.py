@@ -13,7 +13,7 @@ from typing import Final
 
 from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.diagnosis.signs.sightings import Sighting
-from launcher.failure_modes import data, distribution, hardware, job_runtime, nccl
+from launcher.failure_modes import capacity, data, disk, distribution, hardware, nccl
 from launcher.jobs.script_inputs import BATCH_NAMES, WORKER_NAMES, GivenNumber, find_given_numbers
 from launcher.text.values import exact_duration, memory_in_words
 
@@ -232,10 +232,10 @@ _BY_HOST: Mapping[str, Callable[[Sighting, AskedJob], str | None]] = {
     hardware.HOST_OUT_OF_MEMORY.code: fewer_workers,
     data.LOADER_WORKER_KILLED.code: fewer_workers,
     data.DESCRIPTORS_USED_UP.code: fewer_workers,
-    job_runtime.DISK_FULL.code: larger_disk,
+    disk.DISK_FULL.code: larger_disk,
     distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code: process_for_each_device,
     distribution.MORE_PROCESSES_THAN_DEVICES.code: process_for_each_device,
-    job_runtime.QUOTA_TOO_SMALL.code: lambda root, _: larger_quota(root),
+    capacity.QUOTA_TOO_SMALL.code: lambda root, _: larger_quota(root),
 }
 
 

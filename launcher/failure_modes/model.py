@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from enum import StrEnum
-from typing import Any
-
-from launcher.failure_modes.notices import Notice
-from launcher.failure_modes.sources import Source
+from typing import Any, Final
 
 Path = tuple[str | int, ...]
 """The way to a field of a file: `("inputs", "train", "mode")`; `()` is the whole file."""
@@ -218,6 +216,54 @@ class Finding:
         return shape
 
 
+SHELF_LIFE_DAYS: Final = 365
+"""For how many days a page that was read may be believed to say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place where knowledge was read.
+
+    `title` names it so that a reader finds it; `as_of` is the day on which it was last looked at, and
+    `commit` which state of a repository that was, where the source is a file of one.
+    """
+
+    title: str
+    as_of: date
+    commit: str | None = None
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def when_read(self) -> str:
+        """When it was looked at, and in which state: `2026-11-22, commit 2daf7d30`."""
+        return f"{self.as_of}, commit {self.commit}" if self.commit else str(self.as_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What AWS announced: a sentence, since when it holds (None where nobody says), and where it was read."""
+
+    text: str
+    since: date | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number as it is written in a text, what it is, and where it was read.
+
+    It is one that somebody measured, limited or chose, and that may change; ranks, exit codes and what stands
+    in backticks are none. `source` is None where nobody else says so: an example, a sum of other figures, a
+    bound of our own, or a number by definition; `what` then says which of these it is.
+    """
+
+    number: str
+    what: str
+    source: Source | None
+
+
 @dataclass(frozen=True, slots=True)
 class FailureMode:
     """One known way in which a distributed training job stalls, crashes or wastes money.
@@ -226,7 +272,8 @@ class FailureMode:
     the knowledge comes from; `severity` is the default of its findings. `retry` says whether a job that
     failed of it may simply run again. `symptom` is what it is evidence of where the
     container reports it: None is a cause, which wins against any symptom of another rank or host.
-    `notices` are what AWS announced of the service at fault.
+    `notices` are what AWS announced of the service at fault, `figures` the numbers in its texts. `stages` are
+    those at which it is meant to be caught; at which it is, `coverage` tells.
     """
 
     code: str
@@ -238,6 +285,8 @@ class FailureMode:
     retry: Retry = Retry.NEVER
     symptom: Symptom | None = None
     notices: tuple[Notice, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    stages: tuple[Stage, ...] = ()
 
     @property
     def weakness(self) -> int:

@@ -25,7 +25,7 @@ from pydantic import (
 
 from launcher.documents import AsWritten, field_error, is_null
 from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.values import Duration, Part, S3Uri, ScalarText, scalar_text
 from launcher.text.values import BUCKET_NAME

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import InstanceFacts, instance_facts
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import images
 from launcher.failure_modes.model import Finding, Path, Severity, Stage, dotted
 from launcher.failure_modes.refusal import Refusal
 from launcher.failure_modes.registry import finds
@@ -113,7 +113,7 @@ def _with_version(job: JobSpec, version: str) -> JobSpec:
     return job.model_copy(update={"framework": framework})
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def choose_image(
     job: JobSpec, facts: InstanceFacts | None, strategy: LaunchStrategy, region: str
 ) -> tuple[str | None, list[Finding]]:
@@ -136,9 +136,7 @@ def choose_image(
         )
         return image, [*_check_machine(job, image, facts)]
     except ImageUnavailableError as error:
-        no_image = job_runtime.IMAGE_UNAVAILABLE.at(
-            ("framework", "version"), error.message, remedy=error.remedy
-        )
+        no_image = images.IMAGE_UNAVAILABLE.at(("framework", "version"), error.message, remedy=error.remedy)
         return None, [no_image]
 
 
@@ -148,7 +146,7 @@ def image_table_of(job: JobSpec, facts: InstanceFacts | None, strategy: LaunchSt
     return TENSORFLOW if tensorflow else strategy.image(facts)
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def check_patches(job: JobSpec, image: str | None, today: date) -> Iterator[Finding]:
     """An image past AWS's end of patches runs as before; who chooses it should know."""
     known = parse_aws_image(image) if image is not None else None
@@ -160,7 +158,7 @@ def check_patches(job: JobSpec, image: str | None, today: date) -> Iterator[Find
         version for version in image_versions(known.framework) if is_patched(known.framework, version, today)
     ]
     name = "TensorFlow" if known.framework == TENSORFLOW else "PyTorch"
-    yield job_runtime.IMAGE_UNAVAILABLE.at(
+    yield images.IMAGE_UNAVAILABLE.at(
         _image_field(job),
         f"AWS no longer patches the image {known.name}"
         + (f" (since {until})" if until else "")
@@ -173,12 +171,12 @@ def check_patches(job: JobSpec, image: str | None, today: date) -> Iterator[Find
     )
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def _check_region(job: JobSpec, region: str) -> Iterator[Finding]:
     """SageMaker pulls from the registries of the job's own region alone."""
     reference = parse_image_uri(job.image or "")
     if reference is not None and reference.region != region:
-        yield job_runtime.IMAGE_UNAVAILABLE.at(
+        yield images.IMAGE_UNAVAILABLE.at(
             ("image",),
             f"the image is in {reference.region} and the job in {region}: CreateTrainingJob refuses images "
             "of other regions",
@@ -186,12 +184,12 @@ def _check_region(job: JobSpec, region: str) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.DRIVER_MISMATCH)
+@finds(Stage.SPEC, images.DRIVER_MISMATCH)
 def _check_machine(job: JobSpec, image: str | None, facts: InstanceFacts | None) -> Iterator[Finding]:
     """The image against the machine, as far as both are known."""
     found = find_misfit(image, facts) if image is not None else None
     if found is not None:
-        yield job_runtime.DRIVER_MISMATCH.at(_image_field(job), found.message, remedy=found.remedy)
+        yield images.DRIVER_MISMATCH.at(_image_field(job), found.message, remedy=found.remedy)
 
 
 def _image_field(job: JobSpec) -> Path:

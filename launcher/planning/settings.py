@@ -26,6 +26,7 @@ from packaging.version import Version
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
+from launcher.failure_modes.model import Source
 from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, OUTPUT_DATA
 from launcher.jobs.specification import JobSpec, Strategy
@@ -44,8 +45,8 @@ CODE_DIGEST_VARIABLE = "SLIPWAY_CODE_SHA256"
 """By which the boot knows the code that was submitted (`slipway/script.py`)."""
 
 
-_LIFE_OF_A_JOB = sources.Source("Slipway: the life of a job (docs/life-of-a-job.md)", date(2026, 11, 22))
-_ANOMALY = sources.Source("PyTorch documentation: torch.autograd.set_detect_anomaly", date(2026, 11, 22))
+_LIFE_OF_A_JOB = Source("Slipway: the life of a job (docs/life-of-a-job.md)", date(2026, 11, 22))
+_ANOMALY = Source("PyTorch documentation: torch.autograd.set_detect_anomaly", date(2026, 11, 22))
 
 # On torch that knows both names the newer one wins, so a user's older one would be overwritten.
 _OLDER_NAMES = {
@@ -253,7 +254,7 @@ PLUGIN_ABORTS_ON_ERROR: Final = Version("1.13")
 """The plugin from which on OFI_NCCL_ABORT_ON_ERROR is read (include/nccl_ofi_param.h of v1.13.0)."""
 
 
-_PARAMETERS: Final = sources.Source(
+_PARAMETERS: Final = Source(
     "aws-ofi-nccl include/nccl_ofi_param.h, v1.9.2 to v1.21.1", date(2026, 11, 22), "2daf7d30"
 )
 

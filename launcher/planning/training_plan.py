@@ -26,9 +26,8 @@ from typing import Any, Literal
 
 from launcher.cluster.manifest import CLUSTER_TAG, CODE_FOLDER, Cluster, Lustre
 from launcher.failure_modes import checkpoints, debugger, job_file, storage
-from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage, any_blocks
+from launcher.failure_modes.model import FailureMode, Finding, Severity, Source, Stage, any_blocks
 from launcher.failure_modes.registry import finds
-from launcher.failure_modes.sources import Source
 from launcher.jobs.job_sections import CHECKPOINT_CHANNEL, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.load_job import NOTHING_REPLACED, Substitutions
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from launcher.diagnosis.model import CheckOutcome, Confidence, Sureness, Verdict
-from launcher.failure_modes.job_runtime import STOPPED
+from launcher.failure_modes import interruption
 from launcher.failure_modes.model import Retry
 from launcher.report.run_report import GLOG, ISO, RunPhase, RunReport
 from launcher.report.summaries import RankPace, slowest_of
@@ -59,7 +59,9 @@ def what_happened(run: RunReport) -> str:
     if diagnosis.verdict is Verdict.STOPPED:
         why = f": {cause.finding.message}" if cause is not None else ""
         return sentence(f"{run.name} was stopped{after}{why}")
-    if diagnosis.verdict is Verdict.UNKNOWN and STOPPED.code in {each.code for each in diagnosis.findings}:
+    if diagnosis.verdict is Verdict.UNKNOWN and interruption.STOPPED.code in {
+        each.code for each in diagnosis.findings
+    }:
         return sentence(f"{run.name} was stopped{after}: {diagnosis.summary}")
     if diagnosis.verdict is Verdict.UNKNOWN:
         what = "failed" if job is not None else "may have failed"

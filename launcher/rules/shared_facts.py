@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 
 FIGURES = (Figure("3", "default of TORCH_NCCL_ASYNC_ERROR_HANDLING", sources.TORCH_NCCL_ENVIRONMENT),)
 

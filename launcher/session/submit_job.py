@@ -29,7 +29,7 @@ from launcher.backends.interface import (
     UncertainError,
 )
 from launcher.cluster.files import cache_folder
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import (
     TrainingPlan,

@@ -57,7 +57,7 @@ def walk_folder(source_dir: Path) -> FolderWalk:
     circle or to what is left out, a special file that no pattern leaves out, what cannot be read, a folder
     without files, and more than MOST_BYTES.
     """
-    walking = _Walk(source_dir)
+    walking = _FolderWalker(source_dir)
     walking.begin()
     files = sorted(walking.files, key=_parts)
     problems = [*walking.problems, *_problems_of_all(source_dir, files, bool(walking.problems))]
@@ -102,7 +102,7 @@ class _Visit:
     jumps: tuple[Path, ...] = ()
 
 
-class _Walk:
+class _FolderWalker:
     """A walk under way: what it has found so far."""
 
     def __init__(self, source_dir: Path) -> None:

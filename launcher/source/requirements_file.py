@@ -63,13 +63,13 @@ def read_requirements(
     first = posixpath.normpath(name)
     if first not in packed:
         return None
-    reading = _Reading(RequirementsFile(first), packed, read)
+    reading = _RequirementsReader(RequirementsFile(first), packed, read)
     reading.take(first, constraints=False)
     return reading.found
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RequirementsReader:
     """A file under way, with those that it names."""
 
     found: RequirementsFile

@@ -13,10 +13,9 @@ import pytest
 
 from launcher.cli.diagnose import explain
 from launcher.cli.interaction import OutputFormat
-from launcher.failure_modes import notices, sources
+from launcher.failure_modes import network, notices, sources
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.coverage import stages_covered
-from launcher.failure_modes.network import NO_EGRESS_TO_ITSELF
 from tests.cli.conftest import RunLaunch
 from tests.diagnosis.evidence.recorders import RECORDED
 from tests.logs.cases import log_case, write_log
@@ -161,7 +160,8 @@ Captured = pytest.CaptureFixture[str]
 def test_a_mode_is_explained_whole(capsys: Captured) -> None:
     assert explain("EFA002") == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for text in (NO_EGRESS_TO_ITSELF.title, NO_EGRESS_TO_ITSELF.cause, NO_EGRESS_TO_ITSELF.remedy):
+    mode = network.NO_EGRESS_TO_ITSELF
+    for text in (mode.title, mode.cause, mode.remedy):
         assert text in shown
 
 

@@ -24,7 +24,7 @@ from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import AccountCheck, CheckOutcome
 from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
-from launcher.failure_modes.distribution import RANKS_NEVER_MET
+from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Severity, Stage
 from launcher.session.runs.diagnose_job import Outcome
 from launcher.session.runs.read_job_lines import TrainingProgress
@@ -94,7 +94,7 @@ def ended(**more: object) -> Outcome:
 
 
 def test_what_speaks_against_a_success_stands_below_it_with_what_to_do() -> None:
-    finding = RANKS_NEVER_MET.finding(
+    finding = distribution.RANKS_NEVER_MET.finding(
         Stage.LOG, "none of the 4 ranks met", remedy="Meet.", severity=Severity.WARNING
     )
     stream = io.StringIO()

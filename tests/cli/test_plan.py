@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from launcher.cli.interaction import console
 from launcher.cli.plan import show_findings
-from launcher.failure_modes.job_file import INVALID_VALUE
+from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Location, Severity, Stage
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -331,7 +331,7 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shown:
 
     def show(line: int, column: int) -> str:
         place = Location(str(file), line, column)
-        finding = INVALID_VALUE.finding(Stage.SPEC, "is wrong", remedy="Mend it.", location=place)
+        finding = job_file.INVALID_VALUE.finding(Stage.SPEC, "is wrong", remedy="Mend it.", location=place)
         show_findings(console(), [finding])
         return capsys.readouterr().out
 
@@ -358,7 +358,9 @@ def test_credentials_of_an_address_are_hidden_in_the_line(
     file = tmp_path / "requirements.txt"
     file.write_text("--index https://me:planted@host/simple --bogus\n")
     place = Location(str(file), 1, file.read_text().index("--bogus") + 1)
-    show_findings(console(), [INVALID_VALUE.finding(Stage.SPEC, "is wrong", remedy="Mend", location=place)])
+    show_findings(
+        console(), [job_file.INVALID_VALUE.finding(Stage.SPEC, "is wrong", remedy="Mend", location=place)]
+    )
     text, caret = [line.rstrip() for line in capsys.readouterr().out.splitlines()][-3:-1]
     assert "planted" not in text
     assert caret.index("^") == text.index("--bogus")
@@ -372,7 +374,7 @@ def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     order = [Severity.INFO, Severity.ERROR, Severity.WARNING]
     show_findings(
         console(),
-        [INVALID_VALUE.finding(Stage.SPEC, severity.value, severity=severity) for severity in order],
+        [job_file.INVALID_VALUE.finding(Stage.SPEC, severity.value, severity=severity) for severity in order],
     )
     printed = capsys.readouterr().out
     assert printed.index("error") < printed.index("warning") < printed.index("info")

@@ -10,8 +10,8 @@ from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import Diagnosis, RootCause
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, GpuShortage, shortage_in, smaller_batch
+from launcher.failure_modes import hardware
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.hardware import CUDA_OUT_OF_MEMORY
 
 RESOLVE = (
     "requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', "
@@ -301,7 +301,7 @@ def test_of_a_job_whose_batch_is_known_a_smaller_one_is_named() -> None:
         "Set per_device_train_batch_size to 24 instead of 32 (at least 1.3 GiB of 39.4 GiB is missing), or "
         "keep 32 with activation checkpointing."
     )
-    assert CUDA_OUT_OF_MEMORY.remedy in said
+    assert hardware.CUDA_OUT_OF_MEMORY.remedy in said
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_of_a_job_whose_batch_is_known_a_smaller_one_is_named() -> None:
     ],
 )
 def test_where_nobody_knows_the_batch_the_old_sentence_stands(job: AskedJob) -> None:
-    assert remedy_gpu_memory(FULL, job) == CUDA_OUT_OF_MEMORY.remedy
+    assert remedy_gpu_memory(FULL, job) == hardware.CUDA_OUT_OF_MEMORY.remedy
 
 
 def test_the_batch_of_one_process_counts_before_any_other() -> None:

@@ -24,7 +24,7 @@ OTHERS = {"--rdzv-endpoint", "--standalone", "--snapshot-update", "--amp", *OF_P
 """Options that the pages name of other programs: torchrun's, pytest's, pip's, a script's in an example."""
 
 PLACEHOLDER = re.compile(r"[A-Z]{3,}[A-Z_-]*")
-"""What a reader replaces by a name: FAMILY in launcher/failure_modes/FAMILY.py."""
+"""What a reader replaces by a name: FAMILY in launcher/failure_modes/FAMILY.toml."""
 
 
 def unknown_commands(text: str) -> list[str]:

@@ -1,5 +1,4 @@
-"""What each strategy derives, where it runs, what it refuses, and what it tells the boot of the health
-gate."""
+"""What each strategy derives, where it runs, what it refuses, and what it tells the boot of the gate."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from launcher.failure_modes import ddp, job_runtime, registry
+from launcher.failure_modes import ddp, registry, training_script
 from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.program.index import ancestors
 from launcher.program.program import Program
@@ -41,7 +41,7 @@ def environment_holds_text(program: Program) -> Iterator[Finding]:
             if isinstance(value, ast.Constant) and isinstance(value.value, int):
                 text = f'"{value.value}"' if value.value < 100 else f"{value.value + 1}"
                 fix = Fix(value.value < 50, (replace_node(value, text),))
-                yield finding_at(job_runtime.ENVIRONMENT_VALUE_NOT_STRING, value, "no text", fix=fix)
+                yield finding_at(training_script.ENVIRONMENT_VALUE_NOT_STRING, value, "no text", fix=fix)
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     modes = (
         ddp.COLLECTIVE_UNDER_RANK_GUARD,
         ddp.GROUP_NEVER_DESTROYED,
-        job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+        training_script.ENVIRONMENT_VALUE_NOT_STRING,
     )
     monkeypatch.setattr(registry, "REGISTRY", registry.REGISTRY.copy())
     monkeypatch.setattr(check, "REGISTRY", registry.REGISTRY)

@@ -20,7 +20,6 @@ from slipway.output_signatures import lines_of, root_sign_of, rows_matching, tab
 from tests.diagnosis.cases import cases
 from tools.generate import boot_signatures as generator
 
-ROWS = [pytest.param(row, id=f"{row.code}-{row.literal}") for row in generator.ROWS]
 LOGS = {case.name: case.text for case in cases()}
 WHO = re.compile(r"^(?:rank \d+(?: on [\w.-]+)?: |[\w.-]+: )")
 
@@ -33,30 +32,37 @@ def test_the_table_is_current() -> None:
     assert generator.TABLE.read_text("utf-8") == generator.generated()[generator.TABLE]
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_an_example_is_called_what_the_diagnosis_calls_it(row: Signature) -> None:
+def test_an_example_is_called_what_the_diagnosis_calls_it() -> None:
+    different = [row.example for row in generator.ROWS if not is_called_alike(row)]
+    assert different == []
+
+
+def is_called_alike(row: Signature) -> bool:
     root, evidence = diagnosed(row.example), judge_output(row.example, 1, "/opt/ml/code")
     if root is None:
-        assert evidence.code == "CODE001", "the process failed, and nothing says of what"
-        return
-    assert evidence.code == root.finding.code
+        return evidence.code == "CODE001"  # The process failed, and nothing says of what.
     if row.code == "STOP001":
-        return  # What the diagnosis says of a stop it puts together from more than the line.
-    message = shown(evidence.message)
-    assert root.finding.message in (message, f"{root.host}: {message}") or message == WHO.sub(
-        "", root.finding.message
+        # What the diagnosis says of a stop it puts together from more than the line.
+        return evidence.code == root.finding.code
+    message, told = shown(evidence.message), root.finding.message
+    return (
+        evidence.code == root.finding.code
+        and (told in (message, f"{root.host}: {message}") or message == WHO.sub("", told))
+        # Where the words name a rank, that one failed, and not the one that printed them.
+        and evidence.rank in (None, root.rank)
     )
-    # Where the words name a rank, that one failed, and not the one that printed them.
-    assert evidence.rank in (None, root.rank)
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_a_near_miss_is_called_what_the_diagnosis_calls_it(row: Signature) -> None:
-    root = diagnosed(row.near_miss)
-    assert judge_output(row.near_miss, 1, "/opt/ml/code").code == (root.finding.code if root else "CODE001")
+def test_a_near_miss_is_called_what_the_diagnosis_calls_it() -> None:
+    different = []
+    for row in generator.ROWS:
+        root = diagnosed(row.near_miss)
+        if judge_output(row.near_miss, 1, "/opt/ml/code").code != (root.finding.code if root else "CODE001"):
+            different.append(row.near_miss)
+    assert different == []
 
 
-@pytest.mark.parametrize("context", CONTEXTS, ids=lambda context: context.literal)
+@pytest.mark.parametrize("context", CONTEXTS, ids=lambda context: context.mode.code)
 def test_a_line_shortly_before_a_symptom_tells_what_it_meant(context) -> None:
     symptom = next(
         row for row in SIGNATURES if row.mode in context.of and row.role.value in ("symptom", "cascade")

@@ -6,7 +6,6 @@ The container brings no catalogue along: what it says of failure modes agrees wi
 from __future__ import annotations
 
 import ast
-import json
 import pickle
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 
 import slipway
 from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.model import Stage
 from launcher.source.packaging import build_boot
 from slipway.errors import SlipwayError
 from slipway.failure import REPORTS
@@ -103,7 +103,6 @@ def test_an_interpreter_that_is_not_there_is_none() -> None:
     assert interpreter(f"{sys.version_info[0]}.{sys.version_info[1]}") is not None
 
 
-PLANNED = json.loads((Path(__file__).parents[1] / "failure_modes" / "planned_stages.json").read_text("utf-8"))
 ONLY_THE_SERVICE_SAYS = {"CKPT004", "FSX005"}
 """Planned for the container by other means: the lines of their signatures are printed outside of it."""
 
@@ -134,11 +133,11 @@ def test_the_container_announces_every_code_that_it_writes() -> None:
 
 
 def test_it_announces_what_it_reads_from_outputs_where_that_is_planned() -> None:
-    planned = {code for code in codes_read_from_outputs() if "R" in PLANNED[code]}
+    planned = {code for code in codes_read_from_outputs() if Stage.RUNTIME in CATALOGUE[code].stages}
     assert planned - ONLY_THE_SERVICE_SAYS <= set(REPORTS)
 
 
 @pytest.mark.parametrize("code", REPORTS)
 def test_it_announces_nothing_that_it_cannot_say(code: str) -> None:
     assert code in codes_written() | codes_read_from_outputs()
-    assert "R" in PLANNED[code]
+    assert Stage.RUNTIME in CATALOGUE[code].stages

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from textwrap import fill
 
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.sources import SHELF_LIFE_DAYS
+from launcher.failure_modes.model import SHELF_LIFE_DAYS
 from tools.facts import actions
 from tools.facts.comparison import Comparison
 from tools.facts.freshness import installed_versions, must_be_looked_at, newer_sources

@@ -4,9 +4,10 @@
     python -m tools.generate.boot_signatures --check   exit 1 when it is not current
 
 The rows are those of `launcher/diagnosis/signatures`, in their order, without examples, near misses and
-remedies, and without those of other places: SLURM, Kubernetes and Ray's cluster start no job of SageMaker,
-what mpirun starts, Horovod's scripts too, the images' toolkit starts without the boot, no strategy is for JAX
-or TensorFlow, and neither what the service says of a job's channels nor what its host says is in a container.
+remedies, and without those of other places (`in_container` is false): SLURM, Kubernetes and Ray's cluster
+start no job of SageMaker, what mpirun starts, Horovod's scripts too, the images' toolkit starts without the
+boot, no strategy is for JAX or TensorFlow, and neither what the service says of a job's channels nor what its
+host says is in a container.
 The boot runs on Python 3.8, whose `re` knows neither atomic groups nor possessive quantifiers (they came with
 3.11). Both are written in the way that every version knows: a look ahead that captures, and what it captured,
 which nothing goes back into either.
@@ -21,16 +22,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launcher.diagnosis.logs.tracebacks import FOLLOWS_FROM_ANOTHER
-from launcher.diagnosis.signatures import (
-    channels,
-    horovod,
-    hosts,
-    jax_and_tensorflow,
-    kubernetes,
-    mpi,
-    ray,
-    schedulers,
-)
 from launcher.diagnosis.signatures.signature import Context, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.signs.sightings import GOES_ON
@@ -47,13 +38,7 @@ PATTERNS = {
 }
 """Patterns of the diagnosis that belong to no row, by which the container reads lines too."""
 
-_OUTSIDE = frozenset(
-    row
-    for family in (channels, horovod, hosts, jax_and_tensorflow, kubernetes, mpi, ray, schedulers)
-    for row in family.SIGNATURES
-)
-
-ROWS = tuple(row for row in SIGNATURES if row not in _OUTSIDE)
+ROWS = tuple(row for row in SIGNATURES if row.in_container)
 """The rows that may match what a container of SageMaker prints."""
 
 ATOM = "_atom"

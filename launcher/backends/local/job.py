@@ -20,9 +20,8 @@ from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of, start_keeper
 from launcher.backends.local.records import JobRecord
 from launcher.diagnosis.model import Stop, StopCause
+from launcher.failure_modes import disk, hardware
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.hardware import HOST_OUT_OF_MEMORY
-from launcher.failure_modes.job_runtime import DISK_FULL
 from launcher.failure_modes.model import Symptom
 from launcher.text.regular_files import read_regular
 
@@ -300,8 +299,8 @@ def disk_is_full(folder: Path) -> bool:
 def disk_full(folder: Path) -> str:
     """What to say of the full disk of a folder, with the code first as in the boot's reports."""
     return (
-        f"{DISK_FULL.code} the disk of {folder} is full (No space left on device): free some of it, such as "
-        f"old runs in {folder.parent}, or launch from a folder on another disk"
+        f"{disk.DISK_FULL.code} the disk of {folder} is full (No space left on device): free some of it, "
+        f"such as old runs in {folder.parent}, or launch from a folder on another disk"
     )
 
 
@@ -316,7 +315,7 @@ def _candidate(end: HostEnd) -> tuple[tuple[int, float], str, HostEnd]:
         mode = CATALOGUE.get(text.split(" ", 1)[0])
         return (mode.weakness if mode else 0, when), text, end
     if end.exit_code == -9:
-        code, host = HOST_OUT_OF_MEMORY.code, end.host.name
+        code, host = hardware.HOST_OUT_OF_MEMORY.code, end.host.name
         text = f"{code} {host}: the boot was killed by SIGKILL: the usual reason is host memory"
         return (0, end.time), text, end
     if disk_is_full(end.host.folder):

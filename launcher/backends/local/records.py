@@ -16,7 +16,7 @@ from launcher.backends.local.files import UnreadableJob, hosts_of, read_state, w
 from launcher.backends.local.processes import ORPHANED_FILE, ProcessId, boots_among, kill_all, processes_of
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes import sources
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Request

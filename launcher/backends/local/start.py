@@ -29,7 +29,7 @@ from launcher.backends.local.overlay import python_with_requirements
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.python import check_can_run, visible_devices
 from launcher.backends.local.records import REQUEST_FILE, JobRecord, JobStore
-from launcher.failure_modes.storage import SECRET_UNREADABLE
+from launcher.failure_modes import storage
 from launcher.jobs.job_sections import RESERVED_CHANNEL
 from launcher.jobs.load_job import Variables, allowed_variables
 from launcher.planning.request_view import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION, RequestView
@@ -189,15 +189,15 @@ def secrets_here(request: RequestView, variables: Variables | None = None) -> Ma
     if missing:
         exports = " ".join(f"{name}=..." for name in missing)
         raise BackendError(
-            f"{SECRET_UNREADABLE.code} the job's secrets {', '.join(missing)} are not set here: a local run "
-            "takes them from the environment, not from Secrets Manager; nothing was started.",
+            f"{storage.SECRET_UNREADABLE.code} the job's secrets {', '.join(missing)} are not set here: a "
+            "local run takes them from the environment, not from Secrets Manager; nothing was started.",
             f"Set them before the launch: export {exports}",
         )
     forbidden = [name for name in named if given.allowed is not None and name not in given.allowed]
     if forbidden:
         raise BackendError(
-            f"{SECRET_UNREADABLE.code} the job's secrets {', '.join(forbidden)} are not taken from the "
-            "environment: in CI (the variable CI is set), or with --allow-env, a job file has only the "
+            f"{storage.SECRET_UNREADABLE.code} the job's secrets {', '.join(forbidden)} are not taken from "
+            "the environment: in CI (the variable CI is set), or with --allow-env, a job file has only the "
             "variables that it is given; nothing was started.",
             "If the job may have them, add " + " ".join(f"--allow-env {name}" for name in forbidden) + ".",
         )

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from launcher.cli.interaction import OutputFormat, OutputOption, console, message, print_json
 from launcher.cluster.names import CLUSTER_NAME
-from launcher.failure_modes.figures import Figure
+from launcher.failure_modes.model import Figure
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:

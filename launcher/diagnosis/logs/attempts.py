@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import nan
 
 from launcher.diagnosis.logs.lines import LogRecord, Record
+from launcher.diagnosis.signatures.table import FRAGMENTS
 from launcher.text.log_lines import PrintedMetrics
 
 # Where a log says that the job was started again, and where it says that training ended well.
@@ -114,20 +115,11 @@ def says_ended_well(text: str) -> bool:
 
 
 _COUNTERS = ("step", "epoch")
-SMALLEST_SCALE = r"\. Attempted loss scale: 1(?:\.0)?, reducing to 1(?:\.0)?(?![\d.])"
-"""How DeepSpeed says that a loss scale can fall no further, behind the step that it skips."""
-VANISHING_SCALE = r", loss scaler \d+ reducing loss scale to \d+(?:\.\d+)?e-\d+"
-"""How apex (amp/scaler.py), which knows no smallest one, says that it is next to nothing: Python prints what
-is below 0.0001 so."""
-
-NOTHING_LEARNED = r"['\"]loss['\"]: 0(?:\.0)?, ['\"]grad_norm['\"]: (?i:nan)\b"
-"""How transformers' Trainer logs losses that were NaN since it logged last: it leaves them out of the sum
-(logging_nan_inf_filter), and the norm of the gradients is what it was."""
 
 _NOT_FINITE_UNSCALED = re.compile(
-    rf"Skipping step(?:{SMALLEST_SCALE}|{VANISHING_SCALE})"
+    rf"Skipping step(?:{FRAGMENTS['SMALLEST_SCALE']}|{FRAGMENTS['VANISHING_SCALE']})"
     r"|loss scale: 1\.0 \| grad norm: nan\b"
-    rf"|{NOTHING_LEARNED}"
+    rf"|{FRAGMENTS['NOTHING_LEARNED']}"
 )
 """DeepSpeed's word for a step whose gradients overflow even at the smallest loss scale, in each of its
 optimizers (deepspeed/runtime/fp16 and zero), apex's at one next to nothing, and Megatron's (training_log of

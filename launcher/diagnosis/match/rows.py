@@ -17,7 +17,7 @@ from launcher.diagnosis.match.prefilter import Candidate, finder_of
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.storms.kinds import WIDEST, Spans, digit_kind, digit_shape
-from launcher.failure_modes.job_runtime import SCRIPT_RAISED
+from launcher.failure_modes import training_script
 from launcher.text.log_lines import LONGEST_LINE
 
 ROLES = {role: position for position, role in enumerate(LineRole)}
@@ -75,7 +75,7 @@ def weightiest(
 
     That something was raised says the least: where another row knows what, it counts.
     """
-    known = any(row.mode is not SCRIPT_RAISED and row.role.may_be_root for row, _ in matches)
+    known = any(row.mode is not training_script.SCRIPT_RAISED and row.role.may_be_root for row, _ in matches)
     told = [match for match in matches if not (known and _says_that_something_was_raised(match[0]))]
     return min(
         told, key=lambda match: (ROLES[match[0].role], match[0].vague, _PLACES[id(match[0])]), default=None
@@ -149,7 +149,7 @@ def contexts_of(text: str) -> list[Context]:
 
 
 def _says_that_something_was_raised(row: Signature) -> bool:
-    return row.mode is SCRIPT_RAISED and row.vague and row.role is not LineRole.INITIATOR
+    return row.mode is training_script.SCRIPT_RAISED and row.vague and row.role is not LineRole.INITIATOR
 
 
 def says_little(row: Signature) -> bool:

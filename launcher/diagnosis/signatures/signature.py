@@ -38,12 +38,17 @@ class Signature:
     """One kind of line.
 
     `literal` is a lower-case part of every line that matches, a cheap filter before `pattern` is
-    searched. The pattern sees a line without its prefixes, and after a line break each the indented
-    lines that follow it. Its named groups are what it captures: `rank` and `host` (who failed), the rest
-    for `says`, the message, which falls back on the line itself where a group is empty, and for `remedy`,
-    which replaces the catalogue's where this line calls for another one, as `retry` does. A `vague` row
-    says that something failed rather than what: it loses to the other rows of its role. `example`
-    matches; `near_miss` holds the literal or nearly so, and does not.
+    searched; where a row gives none, it is the longest text that the pattern demands and the near miss
+    has. The pattern sees a line without its prefixes, and after a line break each the indented lines that
+    follow it. Its named groups are what it captures: `rank` and `host` (who failed), the rest for `says`,
+    the message, which falls back on the line itself where a group is empty, and for `remedy`, which
+    replaces the catalogue's where this line calls for another one, as `retry` does. A `vague` row says
+    that something failed rather than what: it loses to the other rows of its role. `example` matches;
+    `near_miss` holds the literal, and does not.
+
+    `in_container` is False for what no container of a job on SageMaker prints: what SLURM, Kubernetes,
+    Ray's cluster and mpirun say (which starts Horovod's scripts too), what JAX and TensorFlow do, for
+    which there is no strategy, and what the service says of a job's channels or its host of itself.
     """
 
     mode: FailureMode
@@ -56,6 +61,7 @@ class Signature:
     remedy: str | None = None
     retry: Retry | None = None
     vague: bool = False
+    in_container: bool = True
 
     @property
     def code(self) -> str:
@@ -86,3 +92,18 @@ class Context:
     pattern: re.Pattern[str]
     example: str
     near_miss: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What is printed where this machine lacks something, in a local run only: `lacks` says what.
+
+    `remedy` is None where it depends on the job. The others as in `Signature`.
+    """
+
+    mode: FailureMode
+    lacks: str
+    pattern: re.Pattern[str]
+    example: str
+    near_miss: str
+    remedy: str | None = None

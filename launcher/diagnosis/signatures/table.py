@@ -1,116 +1,48 @@
-"""All rows, registered by the family that holds them."""
+"""All rows of every family: read from table.json, which `tools/generate/failure_modes.py` makes of the files
+in `launcher/failure_modes/`.
+
+Where several rows match the same line with the same weight, the first one counts: by the `precedence` of
+their families, then as they stand in their file, but for those of CODE001, which come last.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from launcher.diagnosis.signatures import (
-    access,
-    capacity,
-    channels,
-    checkpoints,
-    code,
-    collectives,
-    degrees,
-    devices,
-    distribution,
-    efa,
-    exit_codes,
-    extensions,
-    framework_memory,
-    gate,
-    gloo,
-    hardware,
-    horovod,
-    hosts,
-    hub_exceptions,
-    hubs,
-    images,
-    jax_and_tensorflow,
-    kubernetes,
-    limits,
-    losses,
-    memory,
-    mpi,
-    native_crashes,
-    nccl,
-    nccl_start,
-    other_models,
-    own_calls,
-    packages,
-    ray,
-    rendezvous,
-    schedulers,
-    stalls,
-    starters,
-    stops,
-    storage,
-    toolkit,
-    training,
-    xla,
-)
-from launcher.diagnosis.signatures.signature import Context, Signature
-from launcher.failure_modes.model import Stage
+from launcher.diagnosis.signatures.signature import Context, Lack, LineRole, Signature
+from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.model import Retry, Stage
 from launcher.failure_modes.registry import register
 
-FAMILIES: Final[Mapping[str, tuple[Signature, ...]]] = MappingProxyType(
-    {
-        module.__name__: module.SIGNATURES
-        for module in (
-            own_calls,
-            gate,
-            memory,
-            framework_memory,
-            hardware,
-            checkpoints,
-            other_models,
-            storage,
-            images,
-            hosts,
-            access,
-            channels,
-            hubs,
-            hub_exceptions,
-            capacity,
-            efa,
-            collectives,
-            nccl,
-            nccl_start,
-            devices,
-            mpi,
-            horovod,
-            ray,
-            xla,
-            jax_and_tensorflow,
-            rendezvous,
-            gloo,
-            degrees,
-            distribution,
-            stalls,
-            training,
-            losses,
-            limits,
-            stops,
-            schedulers,
-            kubernetes,
-            packages,
-            extensions,
-            exit_codes,
-            native_crashes,
-            code,
-            starters,
-            toolkit,
-        )
-    }
+_CONTENT: dict[str, Any] = json.loads(Path(__file__).with_name("table.json").read_text("utf-8"))
+
+_MADE_OF: Mapping[str, Any] = {
+    "mode": CATALOGUE.__getitem__,
+    "of": lambda codes: tuple(CATALOGUE[code] for code in codes),
+    "role": LineRole,
+    "retry": Retry,
+}
+
+
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
+    row["pattern"] = re.compile(row["pattern"], row.pop("flags", 0))
+    return {key: _MADE_OF[key](value) if key in _MADE_OF else value for key, value in row.items()}
+
+
+SIGNATURES: Final = tuple(Signature(**_fields(row)) for row in _CONTENT["log"])
+CONTEXTS: Final = tuple(Context(**_fields(row)) for row in _CONTENT["context"])
+LACKS: Final[Mapping[str, Lack]] = MappingProxyType(
+    {row["lacks"]: Lack(**_fields(row)) for row in _CONTENT["here"]}
 )
-"""The rows by their module; where two match the same line with the same weight, the first one counts."""
+"""What a machine may lack, in the order in which it counts."""
 
-SIGNATURES: Final = tuple(row for rows in FAMILIES.values() for row in rows)
-CONTEXTS: Final[tuple[Context, ...]] = (*memory.CONTEXTS, *checkpoints.CONTEXTS)
+FRAGMENTS: Final[Mapping[str, str]] = MappingProxyType(_CONTENT["fragments"])
+"""Parts of patterns and remedies of which several rows are made, by their names in the families."""
 
-for _name, _rows in FAMILIES.items():
-    register(Stage.LOG, dict.fromkeys(row.mode for row in _rows), _name)
-for _context in CONTEXTS:
-    register(Stage.LOG, (_context.mode,), "launcher.diagnosis.signatures.table.CONTEXTS")
+_MODES = [*(row.mode for row in SIGNATURES), *(row.mode for row in CONTEXTS)]
+register(Stage.LOG, dict.fromkeys(_MODES), __name__)

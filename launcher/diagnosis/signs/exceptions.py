@@ -16,18 +16,20 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.signs.readings import LastLine
 from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row
 from launcher.diagnosis.storms.kinds import Writer
-from launcher.failure_modes import checkpoints, data, job_runtime, nccl
+from launcher.failure_modes import checkpoints, data, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
 
 
-@finds(Stage.LOG, job_runtime.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
+@finds(Stage.LOG, training_script.SCRIPT_RAISED, nccl.RENDEZVOUS_TIMED_OUT)
 def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) -> tuple[object, Sighting]:
     """The kind and the sign of an exception that no row knows: the script's own, unless it reports another
     process' failure."""
     if traceback.kind.endswith("KeyboardInterrupt"):
         what = "interrupted with Ctrl-C (SIGINT)"
-        stop = sighting_without_row(job_runtime.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False)
+        stop = sighting_without_row(
+            interruption.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False
+        )
         return "interrupted", stop
     if ends_in_rendezvous(traceback):
         return "rendezvous", _not_met(traceback.exception, candidate, line, traceback)
@@ -56,7 +58,7 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
         what = "the process that was starting it ended before it had told it what to run"
         sighting = replace(
             sighting,
-            mode=job_runtime.SCRIPT_RAISED,
+            mode=training_script.SCRIPT_RAISED,
             role=LineRole.CASCADE,
             what=what,
             remedy=None,
@@ -68,7 +70,7 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
         details=traceback.told,
         place=traceback.place,
         fatal=traceback.is_fatal,
-        plumbing=sighting.mode is job_runtime.SCRIPT_RAISED and ends_in_plumbing(traceback),
+        plumbing=sighting.mode is training_script.SCRIPT_RAISED and ends_in_plumbing(traceback),
     )
 
 
@@ -80,7 +82,7 @@ def _not_met(why: str, candidate: Candidate, line: Line, traceback: Traceback) -
 
 
 def _of_script(what: str, role: LineRole, candidate: Candidate, line: Line, traceback: Traceback) -> Sighting:
-    sighting = sighting_without_row(job_runtime.SCRIPT_RAISED, role, what, candidate, line, vague=True)
+    sighting = sighting_without_row(training_script.SCRIPT_RAISED, role, what, candidate, line, vague=True)
     return with_traceback(sighting, traceback)
 
 

@@ -18,7 +18,7 @@ from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.signs.readings import LastLine
 from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row, time_of
-from launcher.failure_modes import distribution, hardware, job_runtime, nccl
+from launcher.failure_modes import distribution, hardware, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
 from launcher.text.values import ranks_text
@@ -390,7 +390,7 @@ _KILLED = (
     "killed (SIGKILL): the usual reason is the host's memory",
 )
 _ABORTED = (
-    job_runtime.NATIVE_CRASH,
+    training_script.NATIVE_CRASH,
     # It often follows from what went wrong before, as torch's watchdog aborts after a time-out.
     LineRole.CASCADE,
     "was ended by SIGABRT: it aborted",
@@ -400,7 +400,7 @@ _ENDS = {"-9": _KILLED, "137": _KILLED, "-6": _ABORTED, "134": _ABORTED}
 signals have lines of their own."""
 
 
-@finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, job_runtime.SCRIPT_RAISED, job_runtime.NATIVE_CRASH)
+@finds(Stage.LOG, hardware.HOST_OUT_OF_MEMORY, training_script.SCRIPT_RAISED, training_script.NATIVE_CRASH)
 def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
     """What the entry below the title says; None where it is cut off."""
     fields: dict[str, str] = {}
@@ -414,7 +414,7 @@ def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
         return None
     if code in _STOPS:
         return sighting_without_row(
-            job_runtime.STOPPED,
+            interruption.STOPPED,
             LineRole.CASCADE,
             f"its processes ended with exit code {code}, as by a signal to end",
             candidate,
@@ -422,7 +422,7 @@ def first_failure(candidate: Candidate, line: Line) -> Sighting | None:
             vague=False,
         )
     mode, role, what = _ENDS.get(code) or (
-        job_runtime.SCRIPT_RAISED,
+        training_script.SCRIPT_RAISED,
         LineRole.CASCADE,
         f"ended with exit code {code}; its own error is not in the log",
     )

@@ -34,7 +34,7 @@ from launcher.diagnosis.signs.sightings import (
     who_of,
 )
 from launcher.diagnosis.signs.topics import LITERALS_OF, OpenTracebacks, Topic, learn_line, topics_of
-from launcher.failure_modes import distribution, job_runtime
+from launcher.failure_modes import distribution, training_script
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
@@ -292,7 +292,7 @@ class LogReader:
                 self._incidents.note("cut", sign_of_cut(traceback, under_way.header, under_way.line))
             return None
         known = rows_matching(record_of(candidate, line, traceback.exception, traceback.uncovered))
-        if not any(row.mode is not job_runtime.SCRIPT_RAISED or not row.vague for row, _ in known):
+        if not any(row.mode is not training_script.SCRIPT_RAISED or not row.vague for row, _ in known):
             torn = self._downloads.sign_of_torn(traceback, candidate, line, self._ranks.told_size)
             said = ("torn", torn) if torn else sign_of_exception(traceback, candidate, line)
             self._incidents.note(*said)

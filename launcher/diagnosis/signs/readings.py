@@ -20,7 +20,7 @@ from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.signatures.signature import Context, LineRole
 from launcher.diagnosis.signs.ranks import RankState, Waiting
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with, time_of
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import interruption, losses
 
 _WATCHED = 1_000
 """Lines after a sign of a failure that are all read, to see whether the job goes on. After that the end of
@@ -127,9 +127,7 @@ class IncidentReader:
         diverged = self.diverged
         return [
             replace(sign, role=LineRole.SYMPTOM)
-            if sign.mode is job_runtime.LOSS_NOT_FINITE
-            and sign.stream in diverged
-            and not sign.role.may_be_root
+            if sign.mode is losses.LOSS_NOT_FINITE and sign.stream in diverged and not sign.role.may_be_root
             else sign
             for sign in self.notes.sightings
         ]
@@ -224,7 +222,7 @@ class Notes:
     def _was_survived(self, sign: Sighting, since: Moment) -> bool:
         if not sign.role.may_be_root or sign.index >= since.index:
             return False
-        if sign.mode is job_runtime.STOPPED:
+        if sign.mode is interruption.STOPPED:
             # Ranks make steps until the signal reaches them, and some until its grace is over.
             return since.index - sign.index > COMES_DOWN
         if not sign.fatal or since.index - sign.index > COMES_DOWN:

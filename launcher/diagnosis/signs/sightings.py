@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from launcher.diagnosis.logs.attempts import SMALLEST_SCALE, VANISHING_SCALE
 from launcher.diagnosis.logs.lines import Line, parse
 from launcher.diagnosis.logs.tracebacks import HEADER, names_exception
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.match.rows import rows_matching, weightiest
 from launcher.diagnosis.signatures.signature import LineRole, Signature
+from launcher.diagnosis.signatures.table import FRAGMENTS
 from launcher.diagnosis.signs.ranks import group_and_rank
+from launcher.failure_modes import training_script
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.job_runtime import ENTRY_POINT_MISSING, SCRIPT_RAISED
 from launcher.failure_modes.model import FailureMode, Finding, Retry, Stage, Symptom
 from launcher.text.log_lines import printed_time
 
@@ -46,7 +46,7 @@ root cause."""
 GOES_ON = re.compile(
     rf"\b(?:{'|'.join(word + rest for word, rest in _DEALT_WITH.items())})\b"
     # A loss scale that can fall no further deals with nothing.
-    rf"(?!{SMALLEST_SCALE}|{VANISHING_SCALE})",
+    rf"(?!{FRAGMENTS['SMALLEST_SCALE']}|{FRAGMENTS['VANISHING_SCALE']})",
     re.I,
 )
 
@@ -251,13 +251,15 @@ def signs_of_service(failure_reason: str | None, secondary_status: str | None = 
 def replace_by_log(said: Sequence[Sighting], seen: Sequence[Sighting]) -> list[Sighting]:
     """The signs of the reason; an exception of the script which the log of its rank knows better, by lines
     that the boot does not read, is what it is there."""
-    return [_log_knows_better(sign, seen) if sign.mode is SCRIPT_RAISED else sign for sign in said]
+    return [
+        _log_knows_better(sign, seen) if sign.mode is training_script.SCRIPT_RAISED else sign for sign in said
+    ]
 
 
 def _log_knows_better(said: Sighting, seen: Sequence[Sighting]) -> Sighting:
     for sign in seen:
         of_it = sign.rank == said.rank and sign.what.startswith(said.what.rstrip("."))
-        if of_it and sign.role is LineRole.INITIATOR and sign.mode is not SCRIPT_RAISED:
+        if of_it and sign.role is LineRole.INITIATOR and sign.mode is not training_script.SCRIPT_RAISED:
             return replace(said, mode=sign.mode, what=sign.what)
     return said
 
@@ -276,7 +278,7 @@ def _sign_of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     known, captured = _known_better(mode, what, details)
     mode = known.mode if known else mode
     remedy = fill_template(known.remedy, captured) if known and known.remedy else None
-    if mode is SCRIPT_RAISED and _SILENT.fullmatch(what):
+    if mode is training_script.SCRIPT_RAISED and _SILENT.fullmatch(what):
         remedy = _SILENT_REMEDY
     yield Sighting(
         mode=mode,
@@ -290,7 +292,7 @@ def _sign_of_boot(failure_reason: str | None) -> Iterator[Sighting]:
         time=None,
         text=headline,
         # Before a refused command line stands the parser's usage, of which the end tells nothing.
-        details=() if mode is ENTRY_POINT_MISSING else tuple(details.splitlines()[-4:]),
+        details=() if mode is training_script.ENTRY_POINT_MISSING else tuple(details.splitlines()[-4:]),
         place=place["place"] if place else None,
         remedy=remedy,
         retry=known.retry if known else None,
@@ -301,7 +303,7 @@ def _known_better(mode: FailureMode, what: str, details: str) -> tuple[Signature
     """The row that knows the error which the container reported: its own mode in other words, or more than
     that the script raised. Below the headline stand the lines that showed it."""
     for row, captured in rows_matching(what):
-        if _is_definite(row) and (row.mode is mode or mode is SCRIPT_RAISED):
+        if _is_definite(row) and (row.mode is mode or mode is training_script.SCRIPT_RAISED):
             return row, captured
     for line in reversed(details.splitlines()):
         for row, captured in rows_matching(parse(line).text):

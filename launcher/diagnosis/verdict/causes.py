@@ -33,12 +33,12 @@ from launcher.diagnosis.verdict.stream_ends import (
     judge_ends,
     rare_lines,
 )
-from launcher.failure_modes import distribution, hardware, job_runtime
+from launcher.failure_modes import distribution, hardware, interruption, training_script
 from launcher.failure_modes.model import Finding, Retry, Stage
 from launcher.failure_modes.registry import finds
 from launcher.text.values import exact_duration, moment_in_words
 
-_ENDS_BY_SIGNAL = (job_runtime.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
+_ENDS_BY_SIGNAL = (training_script.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
 
 
 def attribute_failure(
@@ -87,7 +87,7 @@ def attribute_failure(
         if still is not None:
             unusual = rare_lines(reading.closing)
             return _diagnose_unknown(findings, ranks, still, unusual)
-        return Diagnosis(Verdict.STOPPED, stop, followed, findings, job_runtime.STOPPED.retry, ranks=ranks)
+        return Diagnosis(Verdict.STOPPED, stop, followed, findings, interruption.STOPPED.retry, ranks=ranks)
     if not weighty:
         explained_by = [*notes, *reading.restarts, *(each.sign for each in incident.history)]
         findings = (*group_findings(notes, warn=True), *history)
@@ -173,7 +173,7 @@ def _drop_vague_ends(weighty: Sequence[Sighting]) -> Sequence[Sighting]:
     signal: starters say both, in any order."""
     if not any(sign.mode in _ENDS_BY_SIGNAL for sign in weighty):
         return weighty
-    return [sign for sign in weighty if sign.mode is not job_runtime.SCRIPT_RAISED or not sign.vague]
+    return [sign for sign in weighty if sign.mode is not training_script.SCRIPT_RAISED or not sign.vague]
 
 
 def _weight(sign: Sighting) -> tuple[int, bool]:
@@ -242,8 +242,8 @@ def drop_explained_by_stop(
 
     `lengths` are the lines of each host, `late` how many of them came after the stop that the place tells of.
     """
-    stops = [sign for sign in signs if sign.mode is job_runtime.STOPPED]
-    others = [sign for sign in signs if sign.mode is not job_runtime.STOPPED]
+    stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
+    others = [sign for sign in signs if sign.mode is not interruption.STOPPED]
     stop = ending.stop
     if stop is not None and stop.at is not None:
         longest = max(lengths.values(), default=0)
@@ -263,7 +263,7 @@ def split_by_stop(signs: Iterable[Sighting], ending: Ending) -> tuple[list[Sight
     earlier: list[Sighting] = []
     later: list[Sighting] = []
     for sign in signs:
-        if sign.mode is not job_runtime.STOPPED:
+        if sign.mode is not interruption.STOPPED:
             before = at is not None and sign.clock == "stream" and (sign.time or 0.0) < at
             (earlier if before else later).append(sign)
     return earlier, later
@@ -304,7 +304,7 @@ def _ended_by_itself(sign: Sighting) -> bool:
     """Whether a process is said to have ended with an exit code that no signal to end gives, or, by SLURM, to
     have failed or crashed: the tasks that srun ends itself get SIGTERM and SIGKILL."""
     codes = {sign.captured[name] for name in ("exit", "exitcode") if name in sign.captured}
-    crashed = sign.mode is job_runtime.NATIVE_CRASH and not {"task", "tasks"}.isdisjoint(sign.captured)
+    crashed = sign.mode is training_script.NATIVE_CRASH and not {"task", "tasks"}.isdisjoint(sign.captured)
     return bool(codes - _BY_SIGNAL) or crashed or "failed_task" in sign.captured
 
 
@@ -317,19 +317,19 @@ def _follows_stop(sign: Sighting, stop: Sighting) -> bool:
     return sign.role is not LineRole.INITIATOR and later is not None and 0 <= later <= _COMES_DOWN_SECONDS
 
 
-@finds(Stage.LOG, job_runtime.STOPPED)
+@finds(Stage.LOG, interruption.STOPPED)
 def stop_as_cause(signs: Iterable[Sighting], ending: Ending) -> RootCause | None:
     """What ended the job from outside, by its place's word, else by its lines; None where nothing did."""
     if ending.end is End.STOPPED or ending.stop is not None:
         return RootCause(_cause_by_place(ending), None, None, "", ())
     if ending.end in (End.COMPLETED, End.RUNNING):
         return None
-    stops = [sign for sign in signs if sign.mode is job_runtime.STOPPED]
+    stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
     if not stops:
         return None
     first = min(stops, key=lambda sign: (sign.index, sign.host or "", sign.rank or 0))
     what = f"ended from outside: {_named_signal(first)}, and nothing had failed before"
-    finding = job_runtime.STOPPED.finding(
+    finding = interruption.STOPPED.finding(
         Stage.LOG,
         shown(what),
         remedy="Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "
@@ -363,7 +363,7 @@ def _cause_by_place(ending: Ending) -> Finding:
         "and the run ended with it",
         StopCause.QUEUE: f"taken out of the queue{when}{f': {shown(stop.who)}' if stop.who else ''}",
     }
-    return job_runtime.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending))
+    return interruption.STOPPED.finding(Stage.LOG, whole[stop.cause], remedy=_remedy(stop, ending))
 
 
 def _remedy(stop: Stop, ending: Ending) -> str | None:

@@ -17,7 +17,7 @@ from launcher.diagnosis.logs.attempts import Course
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.signs.readings import COMES_DOWN, Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
-from launcher.failure_modes import hardware, job_runtime, nccl
+from launcher.failure_modes import hardware, interruption, losses, nccl, training_script
 
 ONE_CLOCK_APART = 60.0
 """Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
@@ -69,7 +69,7 @@ def _explains(sign: Sighting) -> bool:
 def _lasts(each: Survived, reading: Reading) -> bool:
     """Whether steps went on and nothing got better by it: the loss is no number to the end."""
     sign = each.sign
-    return sign.mode is job_runtime.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
+    return sign.mode is losses.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:
@@ -129,7 +129,7 @@ def _is_near_the_end(sign: Sighting, reading: Reading) -> bool:
 
 def _was_logged(sign: Sighting, reading: Reading) -> bool:
     """Whether an exception was caught and logged, in a job of which another stream says it ended well."""
-    raised = sign.mode is job_runtime.SCRIPT_RAISED and sign.vague and sign.place is not None
+    raised = sign.mode is training_script.SCRIPT_RAISED and sign.vague and sign.place is not None
     elsewhere = any(stream != sign.stream for stream in reading.ended_well)
     return raised and not sign.fatal and elsewhere and sign.index != BEFORE_ALL_LINES
 
@@ -138,12 +138,12 @@ def _is_end_of(sign: Sighting, other: Sighting) -> bool:
     """Whether a process may have ended with what this echoes. What was caught ends none: there it takes a
     process that is said to have ended by itself."""
     ended = {other.captured[name] for name in ("exit", "exitcode") if name in other.captured}
-    return sign.fatal or bool(ended and other.mode is not job_runtime.STOPPED)
+    return sign.fatal or bool(ended and other.mode is not interruption.STOPPED)
 
 
 def _is_noise(sign: Sighting, reading: Reading) -> bool:
     """Whether a sign only says that another process is gone, in a job that ended well or goes on."""
-    ends = sign.mode is job_runtime.STOPPED or "exit" in sign.captured
+    ends = sign.mode is interruption.STOPPED or "exit" in sign.captured
     if sign.role is not LineRole.CASCADE or sign.index == BEFORE_ALL_LINES or ends:
         return False
     ended = reading.ended_well.get(sign.stream)
@@ -196,7 +196,7 @@ def _came_after_another(sign: Sighting, signs: Sequence[Sighting]) -> bool:
         and other.vague
         and other.stream == sign.stream
         and other.index < sign.index
-        and (other.mode is not job_runtime.SCRIPT_RAISED or "what" in other.captured)
+        and (other.mode is not training_script.SCRIPT_RAISED or "what" in other.captured)
         and not other.code.startswith(_FAMILY_OF_NCCL)
         for other in signs
     )
@@ -277,7 +277,7 @@ def _came_of_waiting(sign: Sighting, waited: Sequence[Sighting]) -> bool:
     """
     if sign.role is not LineRole.INITIATOR or sign.mode not in (
         hardware.CUDA_OUT_OF_MEMORY,
-        job_runtime.SCRIPT_RAISED,
+        training_script.SCRIPT_RAISED,
     ):
         return False
     return any(
@@ -331,7 +331,7 @@ def _was_killed_alone(sign: Sighting, signs: Sequence[Sighting]) -> bool:
     if sign.role is not LineRole.CASCADE or "task" not in sign.captured:
         return False
     return not any(
-        other.mode is sign.mode or other.mode is job_runtime.STOPPED for other in signs if other is not sign
+        other.mode is sign.mode or other.mode is interruption.STOPPED for other in signs if other is not sign
     )
 
 

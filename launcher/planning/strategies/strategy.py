@@ -20,11 +20,9 @@ from typing import Any, Protocol
 
 from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
 from launcher.documents import AsWritten
-from launcher.failure_modes import distribution, job_file, job_runtime
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes import distribution, job_file, training_script
+from launcher.failure_modes.model import Figure, Finding, Source, Stage
 from launcher.failure_modes.registry import finds
-from launcher.failure_modes.sources import Source
 from launcher.jobs.job_sections import RESERVED_CHANNEL
 from launcher.jobs.script_inputs import channel_folder
 from launcher.jobs.specification import JobSpec, Strategy
@@ -471,7 +469,7 @@ _SHELL_REMEDY = (
 )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def check_python_program(
     job: JobSpec, starter: str, endings: tuple[str, ...] = PYTHON_ENDINGS
 ) -> Iterator[Finding]:
@@ -480,19 +478,19 @@ def check_python_program(
     if entry_point is None or PurePosixPath(entry_point).suffix in endings:
         return
     is_shell = entry_point.endswith(SHELL_ENDING)
-    yield job_runtime.ENTRY_POINT_MISSING.at(
+    yield training_script.ENTRY_POINT_MISSING.at(
         ("code", "entry_point"),
         f"{starter} starts Python programs only: {entry_point} would end in a SyntaxError on every host",
         remedy=_SHELL_REMEDY if is_shell else _wrap_remedy(entry_point),
     )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def check_program(job: JobSpec) -> Iterator[Finding]:
     """An entry point that is neither for Python nor for a shell, by its ending."""
     entry_point = job.code.entry_point
     if entry_point is not None and PurePosixPath(entry_point).suffix not in (*PYTHON_ENDINGS, SHELL_ENDING):
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             ("code", "entry_point"),
             f"{entry_point} is neither a Python program nor a shell script (.sh), by its name: Python would "
             "try to run it, and end in a SyntaxError",

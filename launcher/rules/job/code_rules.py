@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from launcher.failure_modes import job_runtime
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
@@ -38,12 +38,12 @@ _ENTRY_POINT = ("code", "entry_point")
 _MODULE = ("code", "module")
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
     """Without its script a job downloads, starts and fails on every host."""
     source, entry_point = subject.source, subject.code.entry_point
     if not source.exists:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
             f"the source directory {source.folder} does not exist",
             remedy="Correct `code.source_dir`; it is relative to the job file.",
@@ -54,29 +54,29 @@ def entry_point_is_there(subject: SourceSubject) -> Iterator[Finding]:
         near = nearest(entry_point, source.scripts)
         scripts = ", ".join(source.scripts) or "no scripts"
         there = f"Did you mean {near[0]}?" if near else f"There are: {scripts}."
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _ENTRY_POINT,
             f"the entry point {entry_point} is not in {source.place}",
             remedy=f"Correct `code.entry_point`, which is relative to `code.source_dir`. {there}",
         )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def source_can_be_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A link, a special file or gigabytes of data cannot go to the hosts, and nothing goes without them."""
     if subject.source.exists:
         for problem in subject.source.problems:
-            yield job_runtime.ENTRY_POINT_MISSING.at(
+            yield training_script.ENTRY_POINT_MISSING.at(
                 _SOURCE_DIR, problem.message.rstrip("."), remedy=problem.remedy
             )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A script that lies on the disk and yet not in the archive is missing on every host; S3 is not asked."""
     source = subject.source
     if source.is_unread:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
             f"the code at {source.place} was not looked at, nor whether it holds {subject.code.program}",
             remedy="A submission reads it, and so does `launch check --live`.",
@@ -87,15 +87,15 @@ def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
         return  # `module_is_there` judges it.
     elif not source.problems and source.has_entry_point and not source.packs_entry_point:
         message, remedy = _why_not_packed(source)
-        yield job_runtime.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
+        yield training_script.ENTRY_POINT_MISSING.at(_ENTRY_POINT, message, remedy=remedy)
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
     """What is packed is downloaded and unpacked by every host before the script starts."""
     source = subject.source
     if not source.problems and source.size_bytes > LARGE_BYTES:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _SOURCE_DIR,
             f"the source {source.place} holds {size_in_words(source.size_bytes)} that every "
             f"host downloads, most in {sizes_in_words(largest_entries(source.files))}",
@@ -104,7 +104,7 @@ def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
     """A module that its package does not hold fails on every host; another package may be installed."""
     source, module = subject.source, subject.code.module
@@ -118,7 +118,7 @@ def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
     meant = f"Did you mean {near[0]}? " if near else ""
     left_out = next(filter(None, map(source.why_ignored, module_files(module))), None)
     if left_out is not None and left_out.ignore_file is not None:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _MODULE,
             f"the module {module} is left out by {left_out.ignore_file.name} of "
             f"{left_out.ignore_file.parent}: the pattern {left_out.pattern} fits {left_out.name}",
@@ -126,14 +126,14 @@ def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
             f"{source.folder / '.slipwayignore'}.",
         )
     elif {each.partition(".")[0] for each in known} & {module.partition(".")[0]}:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _MODULE,
             f"the module {module} is not in {source.folder}, which holds its package: there is neither "
             f"{' nor '.join(module_files(module))}",
             remedy=f"Correct `code.module`, as Python imports it from `code.source_dir`. {meant}".rstrip(),
         )
     else:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _MODULE,
             f"the module {module} is not in {source.folder}: it must be installed, by the image or by the "
             "job's requirements",
@@ -179,13 +179,13 @@ _ENTRY_POINT_FIELD = ("code", "entry_point")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_has_unix_line_ends(subject: SourceSubject) -> Iterator[Finding]:
     """A shell takes the carriage return for a part of each line's last word: `set -e\\r` is no option."""
     text = _shell_text(subject)
     number = next((n for n, line in enumerate(text.split(b"\n"), 1) if line.endswith(b"\r")), None)
     if number is not None:
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _ENTRY_POINT_FIELD,
             f"{subject.source.entry_point_name} has Windows line ends (line {number}): a shell takes the "
             "carriage return for a part of the line's last word, and would fail on the hosts",
@@ -193,7 +193,7 @@ def shell_script_has_unix_line_ends(subject: SourceSubject) -> Iterator[Finding]
         )
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Finding]:
     """Without the run bit, bash runs the script, whatever its first line names; the toolkit sets the bit."""
     if not subject.plan.with_boot:
@@ -203,7 +203,7 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     interpreter = _interpreter(first)
     if interpreter is None or interpreter in _SHELLS or _has_run_bit(subject.source, script):
         return
-    yield job_runtime.ENTRY_POINT_MISSING.at(
+    yield training_script.ENTRY_POINT_MISSING.at(
         _ENTRY_POINT_FIELD,
         f"{script} begins with {first[:100]!r} and has no run bit: bash would run it instead of "
         f"{interpreter}",
@@ -242,7 +242,7 @@ def _has_run_bit(source: SourceTree, name: str) -> bool:
 _STYLE = ("code", "argument_style")
 
 
-@finds(Stage.SPEC, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def hyperparameters_are_in_the_scripts_style(subject: JobSubject) -> Iterator[Finding]:
     """A parser that is given words of another style exits with code 2, on every host at once."""
     job, script = subject.job, subject.command_line
@@ -252,7 +252,7 @@ def hyperparameters_are_in_the_scripts_style(subject: JobSubject) -> Iterator[Fi
         return
     if script.hydra_line is not None and style != "hydra":
         word = f"--{names[0]} ..." if style == "spaced" else f"--{names[0]}=..."
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _STYLE,
             f"{program} takes {names[0]}=... (@hydra.main, line {script.hydra_line}) and would refuse {word}",
             remedy="Write `argument_style: hydra`."
@@ -261,7 +261,7 @@ def hyperparameters_are_in_the_scripts_style(subject: JobSubject) -> Iterator[Fi
             "script here, passes `--name value` alone.",
         )
     elif script.options is not None and script.hydra_line is None and style == "hydra":
-        yield job_runtime.ENTRY_POINT_MISSING.at(
+        yield training_script.ENTRY_POINT_MISSING.at(
             _STYLE,
             f"{program} reads its options with argparse and would refuse {names[0]}=...",
             remedy="Leave `argument_style` out, or write `argument_style: equals`.",
@@ -269,7 +269,7 @@ def hyperparameters_are_in_the_scripts_style(subject: JobSubject) -> Iterator[Fi
     elif script.options is not None and style == "spaced":
         for name in names:
             if len(name) == 1 and f"--{name}" in script.options and f"-{name}" not in script.options:
-                yield job_runtime.ENTRY_POINT_MISSING.at(
+                yield training_script.ENTRY_POINT_MISSING.at(
                     ("hyperparameters", name),
                     f"a name of one letter is passed as -{name}, and {program} declares --{name} alone",
                     remedy=f"Declare both in the script: add_argument('-{name}', '--{name}')"
@@ -283,14 +283,14 @@ def hyperparameters_are_in_the_scripts_style(subject: JobSubject) -> Iterator[Fi
 _FIELD = ("code", "requirements")
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def named_requirements_are_packed(subject: JobSubject) -> Iterator[Finding]:
     """A file that the job names must be on the hosts; where the source is on S3, they look for it."""
     named, source = subject.job.code.requirements, subject.source
     on_s3 = subject.job.code.source_dir.startswith("s3://")
     if named in (None, NO_REQUIREMENTS) or source.requirements is not None or not source.exists or on_s3:
         return
-    yield job_runtime.REQUIREMENT_MISSING.at(
+    yield training_script.REQUIREMENT_MISSING.at(
         _FIELD,
         f"the requirements file {named} is not among the files of {source.folder} that are packed, so "
         "nothing could be installed",
@@ -299,7 +299,7 @@ def named_requirements_are_packed(subject: JobSubject) -> Iterator[Finding]:
     )
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def requirements_can_be_read(subject: JobSubject) -> Iterator[Finding]:
     """pip refuses the whole file for one line, on hosts that were waited and paid for."""
     found = subject.source.requirements
@@ -307,7 +307,7 @@ def requirements_can_be_read(subject: JobSubject) -> Iterator[Finding]:
         yield _at_line(line.place, line.message, line.remedy)
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def packages_are_wanted_in_one_version(subject: JobSubject) -> Iterator[Finding]:
     """Of each two lines on a package, no version may fit only one: pip then installs nothing."""
     for name, lines in _by_name(subject).items():
@@ -326,7 +326,7 @@ def packages_are_wanted_in_one_version(subject: JobSubject) -> Iterator[Finding]
             break
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
     """The boot keeps the image's torch, which the rest of the image is built for; the toolkit replaces it."""
     framework = subject.job.framework
@@ -355,7 +355,7 @@ def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.REQUIREMENT_MISSING)
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def toolkit_knows_one_file(subject: JobSubject) -> Iterator[Finding]:
     """The toolkit of AWS's images installs the source folder's requirements.txt, always, and no other."""
     named = subject.job.code.requirements
@@ -371,7 +371,7 @@ def toolkit_knows_one_file(subject: JobSubject) -> Iterator[Finding]:
     )
     strategy = subject.job.distribution.strategy.value
     job = "a tuning job" if subject.job.tuning is not None else f"a job of the strategy {strategy}"
-    yield job_runtime.REQUIREMENT_MISSING.at(
+    yield training_script.REQUIREMENT_MISSING.at(
         _FIELD,
         f"requirements: {named} cannot be followed: {job} starts through the toolkit of the image, which "
         f"{what}",
@@ -383,7 +383,7 @@ def toolkit_knows_one_file(subject: JobSubject) -> Iterator[Finding]:
 
 def _at_line(place: FileLine, message: str, remedy: str, severity: Severity | None = None) -> Finding:
     """A finding at a line of the requirements file itself."""
-    return job_runtime.REQUIREMENT_MISSING.finding(
+    return training_script.REQUIREMENT_MISSING.finding(
         Stage.SPEC,
         f"{place}: {message}",
         remedy=remedy,

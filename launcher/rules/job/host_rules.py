@@ -11,15 +11,7 @@ from collections.abc import Iterator
 
 from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import instance_facts, nearest_instance_types
-from launcher.failure_modes import (
-    data,
-    distribution,
-    job_file,
-    job_runtime,
-    network,
-    notices,
-    training_compiler,
-)
+from launcher.failure_modes import data, distribution, images, job_file, network, notices, training_compiler
 from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import WORKER_NAMES, find_given_numbers
@@ -294,7 +286,7 @@ def image_has_the_toolkit(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     """Training jobs pull from ECR; from another registry only with TrainingImageConfig, which is not sent.
 
@@ -303,7 +295,7 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     uri = subject.job.image
     if uri is None or subject.here or _REGISTRY.match(uri):
         return
-    yield job_runtime.IMAGE_UNAVAILABLE.at(
+    yield images.IMAGE_UNAVAILABLE.at(
         ("image",),
         f"{uri} is not the address of an image in Amazon ECR: CreateTrainingJob would refuse it",
         remedy="Copy it into ECR in the job's region and name it as "
@@ -311,7 +303,7 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     )
 
 
-@finds(Stage.SPEC, job_runtime.IMAGE_UNAVAILABLE)
+@finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
 def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
     """A warning, as AWS may have built images since the table was made."""
     reference = parse_image_uri(subject.job.image or "")
@@ -333,17 +325,17 @@ def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
         remedy = "Name the image by `framework: {version: latest}`, which chooses one and says which."
     else:
         return
-    yield job_runtime.IMAGE_UNAVAILABLE.at(("image",), problem, remedy=remedy, severity=Severity.WARNING)
+    yield images.IMAGE_UNAVAILABLE.at(("image",), problem, remedy=remedy, severity=Severity.WARNING)
 
 
-@finds(Stage.SPEC, job_runtime.DRIVER_MISMATCH)
+@finds(Stage.SPEC, images.DRIVER_MISMATCH)
 def image_uses_the_gpus(subject: JobSubject) -> Iterator[Finding]:
     """A warning: an image for CPUs runs on a host with GPUs, and uses none of them."""
     image = parse_aws_image(subject.job.image or "")
     facts = subject.facts
     if image is None or facts is None or subject.here or image.processor != "cpu" or not facts.has_gpus:
         return
-    yield job_runtime.DRIVER_MISMATCH.at(
+    yield images.DRIVER_MISMATCH.at(
         ("image",),
         f"{image.name} is built for CPUs: torch.cuda.is_available() is false in it, and the "
         f"{facts.accelerators} GPUs of {facts.instance_type} stand idle",

@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 from launcher.account.facts import Permissions, Quota, Unverified
 from launcher.cluster.names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS
-from launcher.failure_modes import job_runtime, storage
+from launcher.failure_modes import capacity, images, storage
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.rules.live.storage_rules import is_about_data
 from launcher.rules.live.subject import LiveSubject, could_not_verify, known, live_rule
 
 
-@live_rule(job_runtime.QUOTA_TOO_SMALL, "quota")
+@live_rule(capacity.QUOTA_TOO_SMALL, "quota")
 def quota_has_room(subject: LiveSubject) -> Iterator[Finding]:
     """What is in use and what is wanted, against the quota of on-demand or spot hosts."""
     yield from _judged(subject, known(subject.account.quota), "the submission would be refused")
 
 
-@live_rule(job_runtime.QUOTA_TOO_SMALL, "warm_pool_quota")
+@live_rule(capacity.QUOTA_TOO_SMALL, "warm_pool_quota")
 def warm_pool_has_room(subject: LiveSubject) -> Iterator[Finding]:
     """Hosts that are kept after the job count against a quota of their own, which begins at 0."""
     yield from _judged(subject, known(subject.account.warm_pool_quota), "its hosts could not be kept")
 
 
-@live_rule(job_runtime.QUOTA_TOO_SMALL, "offered_in", "subnets")
+@live_rule(capacity.QUOTA_TOO_SMALL, "offered_in", "subnets")
 def type_is_in_the_zone(subject: LiveSubject) -> Iterator[Finding]:
     """EC2 says which zones have a type; SageMaker may have it in others, so this is an information."""
     offered = known(subject.account.offered_in)
@@ -33,7 +33,7 @@ def type_is_in_the_zone(subject: LiveSubject) -> Iterator[Finding]:
     if offered is None or not zones or not offered.isdisjoint(zones):
         return
     elsewhere = f"it does in {', '.join(sorted(offered))}" if offered else "nor elsewhere in the region"
-    yield job_runtime.QUOTA_TOO_SMALL.at(
+    yield capacity.QUOTA_TOO_SMALL.at(
         ("resources", "instance_type"),
         f"EC2 does not offer {subject.instance_type.removeprefix('ml.')} in {', '.join(zones)}, the zones of "
         f"the job's subnets ({elsewhere}): the job may wait for capacity that does not come",
@@ -49,7 +49,7 @@ def _judged(subject: LiveSubject, quota: Quota | None, outcome: str) -> Iterator
     if quota is None or quota.in_use + wanted <= quota.limit:
         return
     used = f", of which {quota.in_use} are in use" if quota.in_use else ""
-    yield job_runtime.QUOTA_TOO_SMALL.at(
+    yield capacity.QUOTA_TOO_SMALL.at(
         ("resources", "instance_count"),
         f"the quota '{quota.name}' ({quota.code}) is {quota.limit:g}{used}, and the job wants {wanted}: "
         f"{outcome}",
@@ -58,7 +58,7 @@ def _judged(subject: LiveSubject, quota: Quota | None, outcome: str) -> Iterator
     )
 
 
-@live_rule(job_runtime.IMAGE_UNAVAILABLE, "image")
+@live_rule(images.IMAGE_UNAVAILABLE, "image")
 def image_exists(subject: LiveSubject) -> Iterator[Finding]:
     """The registry has the tag or digest, and is in the job's region."""
     image, region = known(subject.account.image), subject.account.region
@@ -73,7 +73,7 @@ def image_exists(subject: LiveSubject) -> Iterator[Finding]:
 
 
 def _image_unavailable(subject: LiveSubject, uri: str, problem: str) -> Finding:
-    return job_runtime.IMAGE_UNAVAILABLE.at(
+    return images.IMAGE_UNAVAILABLE.at(
         ("image" if subject.job is None or subject.job.image is not None else "framework",),
         f"{problem}: the job would be refused, or fail after waiting for its hosts",
         stage=Stage.LIVE,

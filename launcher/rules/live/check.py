@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from launcher.account.facts import Unverified
 from launcher.cluster.traffic import ALL_TRAFFIC, Direction, Passage, SecurityGroupRule, ports_in_words
 from launcher.diagnosis.model import AccountCheck, CheckOutcome, Diagnosis
-from launcher.failure_modes import checkpoints, job_runtime, nccl, network, storage
+from launcher.failure_modes import capacity, checkpoints, nccl, network, storage
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.registry import REGISTRY
@@ -213,8 +213,8 @@ _SUSPECTS: Mapping[str, tuple[str, ...]] = {
     storage.S3_ACCESS_DENIED.code: _DATA,
     storage.ROLE_INSUFFICIENT.code: _DATA,
     checkpoints.LARGE_UPLOAD_FAILS.code: _DATA,
-    job_runtime.NO_CAPACITY.code: (job_runtime.QUOTA_TOO_SMALL.code,),
-    job_runtime.QUOTA_TOO_SMALL.code: (job_runtime.QUOTA_TOO_SMALL.code,),
+    capacity.NO_CAPACITY.code: (capacity.QUOTA_TOO_SMALL.code,),
+    capacity.QUOTA_TOO_SMALL.code: (capacity.QUOTA_TOO_SMALL.code,),
 }
 """By the code of a root cause: the codes that the live stage can verify and that may lie behind it."""
 
@@ -265,7 +265,7 @@ def _looked_at(subject: LiveSubject, code: str) -> Iterator[str]:
         yield from dict.fromkeys(f"file system {each.file_system_id}" for each in subject.mounts)
     elif code == storage.ROLE_INSUFFICIENT.code:
         yield f"role {subject.request.role_arn}"
-    elif code == job_runtime.QUOTA_TOO_SMALL.code:
+    elif code == capacity.QUOTA_TOO_SMALL.code:
         yield f"quota and zones of {subject.instance_type}"
     else:
         yield from dict.fromkeys(f"bucket {each.bucket}" for each in subject.places)

@@ -26,9 +26,7 @@ from launcher.cluster.traffic import (
     passage,
 )
 from launcher.failure_modes import nccl, network
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
-from launcher.failure_modes.sources import Source
+from launcher.failure_modes.model import FailureMode, Figure, Finding, Severity, Source, Stage
 from launcher.rules.live.subject import LiveSubject, could_not_verify, known, live_rule
 
 

@@ -16,8 +16,7 @@ from launcher.cluster.traffic import (
     ports_in_words,
 )
 from launcher.failure_modes import checkpoints, storage
-from launcher.failure_modes.figures import Figure
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Figure, Finding, Severity, Stage
 from launcher.planning.request_view import FileSystemChannel
 from launcher.rules.live.subject import LiveSubject, S3Location, could_not_verify, known, live_rule
 from launcher.rules.shared_facts import LARGE_DATASET_BYTES, disk_bytes

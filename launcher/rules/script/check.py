@@ -16,7 +16,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from launcher.failure_modes import job_file, job_runtime, registry
+from launcher.failure_modes import job_file, registry, training_script
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
@@ -176,10 +176,10 @@ def _codes(rules: Iterable[Callable[..., object]]) -> frozenset[str]:
     return frozenset(mode.code for each in REGISTRY if each.function in listed for mode in each.modes)
 
 
-@finds(Stage.SCRIPT, job_runtime.SCRIPT_RAISED)
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def unfinished_finding(path: Path, seconds: float) -> Finding:
     """A script whose program takes too long to judge, so that nothing is said of it. A warning."""
-    return job_runtime.SCRIPT_RAISED.finding(
+    return training_script.SCRIPT_RAISED.finding(
         Stage.SCRIPT,
         f"not judged: after {seconds:g} s of computing the rules were not done with it",
         remedy="Split it where it is that long. Where it was generated, leave it out (`exclude`).",
@@ -189,7 +189,7 @@ def unfinished_finding(path: Path, seconds: float) -> Finding:
     )
 
 
-@finds(Stage.SCRIPT, job_runtime.SCRIPT_RAISED)
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def unread_finding(unread: Unread, *, imported: bool) -> Finding:
     """A file that this Python cannot read: nothing in it was judged.
 
@@ -200,7 +200,7 @@ def unread_finding(unread: Unread, *, imported: bool) -> Finding:
 
     Source: Python's grammar, in the version that runs `launch`.
     """
-    return job_runtime.SCRIPT_RAISED.finding(
+    return training_script.SCRIPT_RAISED.finding(
         Stage.SCRIPT,
         f"not judged: {unread.reason}",
         remedy=(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.failure_modes import distribution, job_runtime, nccl
+from launcher.failure_modes import disk, distribution, nccl, training_script
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
@@ -134,7 +134,7 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
             yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
 
 
-@finds(Stage.SCRIPT, job_runtime.ENVIRONMENT_VALUE_NOT_STRING)
+@finds(Stage.SCRIPT, training_script.ENVIRONMENT_VALUE_NOT_STRING)
 def environment_holds_strings(program: Program) -> Iterator[Finding]:
     """A value that is surely no string, put into os.environ in any way: TypeError on every rank.
 
@@ -150,7 +150,7 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
             continue
         written = file_of(change.value).source(change.value)
         yield finding_at(
-            job_runtime.ENVIRONMENT_VALUE_NOT_STRING,
+            training_script.ENVIRONMENT_VALUE_NOT_STRING,
             change.node,
             f"{change.name} is set to {written}, which is no string: TypeError (str expected, not "
             f"{kind}) on every rank",
@@ -158,7 +158,7 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SCRIPT, job_runtime.SHARED_CACHE)
+@finds(Stage.SCRIPT, disk.SHARED_CACHE)
 def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     """A compiler's or hub's cache on a file system that hosts share.
 
@@ -175,7 +175,7 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     for change, value in _surely_set(program):
         if change.name in _COMPILERS | _HUBS and _is_shared(value):
             yield _finding(
-                job_runtime.SHARED_CACHE,
+                disk.SHARED_CACHE,
                 change,
                 f"{value!r} is on a file system that the hosts share: their ranks write and delete each "
                 "other's entries",
@@ -539,7 +539,7 @@ Not configargparse, which hands what stands in a file to argparse as words of th
 _PARSERS = ("argparse.", "configargparse.")
 
 
-@finds(Stage.SCRIPT, job_runtime.ENTRY_POINT_MISSING)
+@finds(Stage.SCRIPT, training_script.ENTRY_POINT_MISSING)
 def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
     """`type=bool` of an argparse option: `--amp False` is True, as every text but the empty one is.
 
@@ -569,7 +569,7 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
             words = [each.value for each in call.args if isinstance(each, ast.Constant)]
             option = next((each for each in words if isinstance(each, str)), "the option")
             yield finding_at(
-                job_runtime.ENTRY_POINT_MISSING,
+                training_script.ENTRY_POINT_MISSING,
                 call,
                 f"{option} has type=bool, for which every text but the empty one is True: `{option} False` "
                 "switches it on",

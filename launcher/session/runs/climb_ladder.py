@@ -31,8 +31,8 @@ from launcher.experiments.ladder_rungs import (
     words_for_few_steps,
     words_for_synthetic_data,
 )
+from launcher.failure_modes import distribution
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.distribution import PROCESSES_DIFFER_FROM_ACCELERATORS, RANKS_NEVER_MET
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.job_sections import Ladder
@@ -242,7 +242,7 @@ def _prepare_rung(
 ) -> ReadyRung:
     here = rung.place is Where.HERE
     # Processes that are not one for each accelerator are what this machine has room for.
-    ignore = [*wanted.ignore, *([PROCESSES_DIFFER_FROM_ACCELERATORS.code] if here else [])]
+    ignore = [*wanted.ignore, *([distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code] if here else [])]
     loaded = read_job(replace(wanted.job, overrides=(*wanted.job.overrides, *settings)))
     plan = prepare(loaded, session_region=region, ignore=ignore, source=source, here=here)
     cost = None if here or plan.view is None else estimate_cost(plan.view, plan.region)
@@ -408,7 +408,9 @@ def judge_rung(ready: ReadyRung, outcome: Outcome, watch: RungWatch) -> Climbed:
 
     A job that completed although its ranks never met has not held: each has trained alone.
     """
-    alone = next((each for each in outcome.warnings or () if each.code == RANKS_NEVER_MET.code), None)
+    alone = next(
+        (each for each in outcome.warnings or () if each.code == distribution.RANKS_NEVER_MET.code), None
+    )
     finding = outcome.failure.finding if outcome.failure is not None else alone
     if outcome.verdict is not None and outcome.verdict.is_bad:
         result, said = Result.BROKE, _mode(finding) if finding else "of something unknown"

@@ -13,7 +13,7 @@ from launcher.backends.interface import JobStatus, LogLine
 from launcher.cluster.names import HOST_NAME, host_name
 from launcher.diagnosis.logs.lines import LogRecord, parse
 from launcher.diagnosis.logs.tracebacks import Traceback, open_traceback
-from launcher.failure_modes import checkpoints, data, job_runtime, nccl, network, storage
+from launcher.failure_modes import capacity, checkpoints, data, images, nccl, network, storage
 from launcher.failure_modes.model import FailureMode
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.values import parse_duration
@@ -435,11 +435,11 @@ class Situation:
     likely: tuple[FailureMode, ...]
 
 
-WAITING = Situation("waits for its hosts", 1800.0, (job_runtime.NO_CAPACITY, job_runtime.QUOTA_TOO_SMALL))
+WAITING = Situation("waits for its hosts", 1800.0, (capacity.NO_CAPACITY, capacity.QUOTA_TOO_SMALL))
 DOWNLOADING = Situation(
     "downloads its image and data",
     1800.0,
-    (storage.LARGE_DATASET_IN_FILE_MODE, storage.BUCKET_UNUSABLE, job_runtime.IMAGE_UNAVAILABLE),
+    (storage.LARGE_DATASET_IN_FILE_MODE, storage.BUCKET_UNUSABLE, images.IMAGE_UNAVAILABLE),
 )
 BEFORE_FIRST_STEP = Situation(
     "has shown no step yet",

@@ -104,11 +104,11 @@ def test_of_few_rows_any_digit_of_a_line_may_count() -> None:
     """A storm of lines with the literal of such a row is not left out: so `\\d{1,6}`, and not `\\d{1,5}`."""
     wide = {row.literal for row in SIGNATURES if parts_with_digits(row.pattern) is None}
     assert wide == {
-        "killed due to memory pressure (oom)",
-        "death signal",
+        " workers (tasks / actors) killed due to memory pressure (oom)",
+        " death signal",
         "signalexception",
         "exitcode ",
-        "crashed with exit code",
-        "exited with code",
+        " crashed with exit code ",
+        ") exited with code ",
         "process name: [",
     }

@@ -6,8 +6,8 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.signs.sightings import finding_of_boot
+from launcher.failure_modes import interruption
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.job_runtime import STOPPED
 from launcher.failure_modes.model import FailureMode, Retry, Stage
 from tests.diagnosis.cases import records
 
@@ -173,7 +173,7 @@ def test_the_boots_symptom_gives_way_to_a_cause_in_the_lines() -> None:
 
 
 # The container only prints STOP001: nobody asks for the reason of a job that was stopped.
-WRITTEN = [mode for mode in CATALOGUE.values() if mode is not STOPPED]
+WRITTEN = [mode for mode in CATALOGUE.values() if mode is not interruption.STOPPED]
 
 
 @pytest.mark.parametrize("mode", WRITTEN, ids=lambda mode: mode.code)

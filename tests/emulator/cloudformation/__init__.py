@@ -12,14 +12,14 @@ template's UpdateReplacePolicy, as AWS's documentation does not say which one co
 from __future__ import annotations
 
 from tests.emulator.cloudformation import answers
-from tests.emulator.cloudformation.kinds import (
-    access,  # noqa: F401
-    buckets,  # noqa: F401
-    lustre,  # noqa: F401
-    network,  # noqa: F401
-    recorded,  # noqa: F401
-    security_groups,  # noqa: F401
-    watching,  # noqa: F401
+from tests.emulator.cloudformation.kinds import (  # noqa: F401  (each registers its kinds)
+    access,
+    buckets,
+    lustre,
+    network,
+    recorded,
+    security_groups,
+    watching,
 )
 
 

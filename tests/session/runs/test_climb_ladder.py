@@ -12,7 +12,7 @@ from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.local.python import Interpreter, Machine
 from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
 from launcher.experiments.ladder_rungs import Result, Rung, Where
-from launcher.failure_modes import checkpoints, distribution, job_runtime
+from launcher.failure_modes import checkpoints, distribution, training_script
 from launcher.failure_modes.model import Retry, Stage
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.job_cost import CostEstimate
@@ -336,13 +336,13 @@ def test_everything_still_reaches_the_screen() -> None:
     [
         (ended(JobState.COMPLETED, warnings=()), Result.HELD, None),
         (
-            ended(JobState.FAILED, verdict=Verdict.FAILED, mode=job_runtime.SCRIPT_RAISED),
+            ended(JobState.FAILED, verdict=Verdict.FAILED, mode=training_script.SCRIPT_RAISED),
             Result.BROKE,
             "CODE001",
         ),
         (ended(JobState.FAILED, verdict=Verdict.UNKNOWN), Result.BROKE, None),
         (
-            ended(JobState.STOPPED, verdict=Verdict.STOPPED, mode=job_runtime.SCRIPT_RAISED),
+            ended(JobState.STOPPED, verdict=Verdict.STOPPED, mode=training_script.SCRIPT_RAISED),
             Result.UNDECIDED,
             "CODE001",
         ),
@@ -370,5 +370,5 @@ def test_how_the_job_ended_says_what_came_of_the_rung(
 def test_a_failure_counts_also_where_the_ladder_stopped_the_job() -> None:
     watched = Watched(reports=1)
     watched.at(1, report=True)
-    outcome = ended(JobState.STOPPED, verdict=Verdict.FAILED, mode=job_runtime.SCRIPT_RAISED)
+    outcome = ended(JobState.STOPPED, verdict=Verdict.FAILED, mode=training_script.SCRIPT_RAISED)
     assert judge_rung(ready(), outcome, watched.watch).result is Result.BROKE

@@ -97,8 +97,8 @@ def test_a_wrong_quota_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_version_that_a_library_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    support = replace(versions.smddp.SUPPORT, newest="2.1.0")
-    monkeypatch.setattr(versions.smddp, "SUPPORT", support)
+    support = replace(versions.toolkit.SMDDP_SUPPORT, newest="2.1.0")
+    monkeypatch.setattr(versions.toolkit, "SMDDP_SUPPORT", support)
     assert any(
         "2.2.0 among the versions of PyTorch" in each for each in unexplained([*versions.data_parallel()])
     )
