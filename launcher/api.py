@@ -37,8 +37,8 @@ from launcher.session.launch_job import Launch, plan_with_cluster
 from launcher.session.local_runs import check_machine, make_local_home
 from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job, variables_of
 from launcher.session.runs.diagnose_job import Check, Outcome, diagnose_job, outcome_of
-from launcher.session.runs.follow_job import Interrupted, follow, pace_of, show_logs
-from launcher.session.runs.read_job_lines import Moving, Stall, TrainingProgress, log_filter
+from launcher.session.runs.follow_job import Interrupted, Screen, follow, pace_of, show_logs
+from launcher.session.runs.read_job_lines import Moving, Stall, log_filter
 from launcher.session.submit_job import run_id_of
 from launcher.text.values import elapsed_time, size_in_words, without_controls
 
@@ -375,30 +375,18 @@ def _sleep_until(deadline: float, name: str, sleep: Callable[[float], None]) -> 
     return bounded_sleep
 
 
-class _GatheredLines:
+class _GatheredLines(Screen):
     """A screen that keeps the lines, and shows nothing."""
 
     def __init__(self) -> None:
         self.gathered: list[LogLine] = []
 
-    def status(self, status: JobStatus) -> None:
-        """Nobody asked how the job is."""
-
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Keep the lines."""
         self.gathered += lines
 
-    def trouble(self, text: str | None) -> None:
-        """Reading what is there waits for nothing, so that no trouble passes."""
 
-    def progress(self, progress: TrainingProgress) -> None:
-        """The lines tell it."""
-
-    def stall(self, change: Stall | Moving) -> None:
-        """One look shows no stall."""
-
-
-class _PrintedScreen:
+class _PrintedScreen(Screen):
     """A screen of lines: phases and troubles on stderr, and if wanted what the job prints on stdout."""
 
     def __init__(self, *, lines_too: bool) -> None:
@@ -423,9 +411,6 @@ class _PrintedScreen:
         if (text is not None) != self._in_trouble:
             self._in_trouble = text is not None
             tell(text or "connected again")
-
-    def progress(self, progress: TrainingProgress) -> None:
-        """The lines tell it."""
 
     def stall(self, change: Stall | Moving) -> None:
         """Tell that the job stands still, or moves again."""

@@ -90,17 +90,8 @@ def launch(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
-    if local and (dry_run or detach or queue):
-        raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
-    if not local and (python is not None or processes is not None):
-        raise Refusal(
-            "--python and --processes are about runs on this machine.",
-            "Add --local, or leave them out; `framework` and `distribution.processes_per_host` are for AWS.",
-        )
-    if share is not None and not queue:
-        raise Refusal("--share names a share of the queue.", "Add --queue.")
-    if run_id is not None and (local or dry_run):
-        raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
+    about_here = python is not None or processes is not None
+    _check_options(local, about_here, dry_run, detach, queue, share, run_id)
     if processes is not None:
         set_, ignore = override_processes(processes, set_, ignore)
     if (rank is not None or grep is not None) and (dry_run or detach):
@@ -121,6 +112,29 @@ def launch(
         run = run_id_of(run_id, os.environ)
         launching = make_launch(loaded, ignore or (), Clients(), run, queued=queue, share=share)
         return _launch_on_aws(launching, detach, yes, output, (rank, grep))
+
+
+def _check_options(
+    local: bool,
+    about_here: bool,
+    dry_run: bool,
+    detach: bool,
+    queue: bool,
+    share: str | None,
+    run_id: str | None,
+) -> None:
+    """Refuse options that contradict one another; `about_here`: some are about runs on this machine."""
+    if local and (dry_run or detach or queue):
+        raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
+    if not local and about_here:
+        raise Refusal(
+            "--python and --processes are about runs on this machine.",
+            "Add --local, or leave them out; `framework` and `distribution.processes_per_host` are for AWS.",
+        )
+    if share is not None and not queue:
+        raise Refusal("--share names a share of the queue.", "Add --queue.")
+    if run_id is not None and (local or dry_run):
+        raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
 
 
 def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputFormat) -> int:
