@@ -32,7 +32,7 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "
 packaging.without_docstrings = cache(packaging.without_docstrings)
 
 # Which images are still patched must not depend on the day on which the tests run.
-prepare_plan.today = lambda: date(2026, 3, 1)
+prepare_plan.plan_date = lambda: date(2026, 3, 1)
 
 # Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
 gc.set_threshold(50_000, 20, 20)

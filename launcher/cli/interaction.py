@@ -320,13 +320,13 @@ def leave_all(
     try:
         pause(SECONDS_FOR_A_SECOND_THOUGHT)
     except KeyboardInterrupt:
-        if confirmed(f"Stop {' and '.join(name for _, name in going)}?"):
+        if confirm(f"Stop {' and '.join(name for _, name in going)}?"):
             for backend, name in going:
                 backend.stop(name)
                 message(f"{name} was asked to stop")
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask on the terminal; anything but a yes is a no."""
     try:
         answer = console(stderr=True).input(f"{question} [y/N] ", markup=False)
@@ -336,12 +336,12 @@ def confirmed(question: str) -> bool:
     return answer.strip().lower() in _YES
 
 
-def must_ask(yes: bool, output: OutputFormat) -> bool:
+def is_asking_possible(yes: bool, output: OutputFormat) -> bool:
     """Whether there is somebody to ask, and nothing that makes it needless."""
     return not yes and output is OutputFormat.TEXT and sys.stdin.isatty()
 
 
-def screen_for(output: OutputFormat) -> Console:
+def console_for_output(output: OutputFormat) -> Console:
     """Where a job is shown: stdout belongs to the JSON document if one was asked for."""
     return console(stderr=output is OutputFormat.JSON)
 
@@ -423,4 +423,4 @@ def offer_repairs(
 
 
 def _agreed(group_id: str, count: int) -> bool:
-    return confirmed(f"Add {count} rule{'s' if count > 1 else ''} to {group_id}?")
+    return confirm(f"Add {count} rule{'s' if count > 1 else ''} to {group_id}?")

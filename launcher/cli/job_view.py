@@ -16,11 +16,11 @@ from launcher.cli.interaction import (
     HIDDEN,
     OutputFormat,
     console,
+    console_for_output,
     leave,
     message,
     passing,
     print_json,
-    screen_for,
 )
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.model import Stop, StopCause
@@ -600,7 +600,7 @@ def attend_with(
     from launcher.session.runs.follow_job import Interrupted
 
     try:
-        with JobView(screen_for(output)) as view:
+        with JobView(console_for_output(output)) as view:
             return follow(view, choose(lambda: view.note(HIDDEN)) if choose is not None else None)
     except Interrupted as interrupted:
         leave(backend, interrupted)

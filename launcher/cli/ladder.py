@@ -22,11 +22,11 @@ from launcher.cli.interaction import (
     OutputOption,
     SetOption,
     choose_lines,
-    confirmed,
+    confirm,
     console,
-    must_ask,
+    console_for_output,
+    is_asking_possible,
     print_json,
-    screen_for,
 )
 from launcher.cli.launch import (
     confirm_preflight,
@@ -109,7 +109,7 @@ def ladder(
         ready = prepare_ladder(wanted, loaded, read_code(loaded), machine, session_region())
         if ready.plan.refused:
             return refuse(ready.plan, output)
-        view = LadderView(screen_for(output), wanted, ready)
+        view = LadderView(console_for_output(output), wanted, ready)
         view.introduce()
         return _Climber(wanted, ready, machine, view, output, yes=yes).climb()
 
@@ -173,7 +173,7 @@ class _Climber:
             if not self._cleared(ready, inputs):
                 return Climbed(ready.rung, Result.DECLINED, "not started")
             write_start_notes(str(ready.plan.name), ready.plan)
-            view = JobView(screen_for(self._output))
+            view = JobView(console_for_output(self._output))
             choice = choose_lines(ready.plan.view, None, None, lambda: view.note(HIDDEN))
             backend = make_local_backend(self._machine, inputs, self._wanted.job.allow_env)
             bound = bound_of(ready, self._wanted.steps, self._wanted.seconds)
@@ -192,7 +192,7 @@ class _Climber:
         from launcher.session.account_checks import account_check
         from launcher.session.submit_job import run_id_of
 
-        if not self._yes and not must_ask(self._yes, self._output):
+        if not self._yes and not is_asking_possible(self._yes, self._output):
             self._code = EXIT_USAGE
             return Climbed(ready.rung, Result.DECLINED, "it costs money, and nobody can be asked: --yes")
         run = run_id_of(None, os.environ)
@@ -208,7 +208,7 @@ class _Climber:
         if plan.refused:
             return self._view.refused(ready, plan)
         submission = launching.submission(plan)
-        if not self._yes and not confirmed(self._view.question(ready, plan, submission.account)):
+        if not self._yes and not confirm(self._view.question(ready, plan, submission.account)):
             return Climbed(ready.rung, Result.DECLINED, "not submitted")
         check = account_check(launching.clients)
         return self._followed(ready, submission.backend, submission.start.once(plan).name, check)

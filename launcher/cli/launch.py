@@ -30,14 +30,14 @@ from launcher.cli.interaction import (
     RunIdOption,
     SetOption,
     choose_lines,
-    confirmed,
+    confirm,
     console,
+    console_for_output,
+    is_asking_possible,
     message,
-    must_ask,
     plan_offline,
     print_json,
     read,
-    screen_for,
 )
 from launcher.failure_modes.refusal import Refusal
 from launcher.text.regular_files import file_mode
@@ -166,7 +166,7 @@ def _run_local(plan: TrainingPlan, here: LocalRunOptions, output: OutputFormat, 
     from launcher.session.runs.follow_job import Interrupted, follow_local_run
     from launcher.session.submit_job import write_start_notes
 
-    view = JobView(screen_for(output))
+    view = JobView(console_for_output(output))
     choice = choose(lambda: view.note(HIDDEN))
     machine = this_machine(here.python, os.environ)
     found = check_machine(plan, machine, here.inputs, here.processes)
@@ -197,7 +197,7 @@ def _launch_on_aws(
     submission = launching.submission(plan)
     if submission.begun is None:
         _introduce(plan, output)
-        if must_ask(yes, output) and not confirmed(_question(plan, submission.account)):
+        if is_asking_possible(yes, output) and not confirm(_question(plan, submission.account)):
             message("not submitted")
             return 0
     if not detach:
@@ -213,7 +213,7 @@ def _attempts(
     from launcher.session.account_checks import account_check
 
     check = account_check(launching.clients)
-    backend, view = submission.backend, AttemptsView(screen_for(output))
+    backend, view = submission.backend, AttemptsView(console_for_output(output))
     outcome = launching.run(
         plan,
         submission.start,
@@ -335,14 +335,14 @@ def confirm_preflight(found: Preflight, output: OutputFormat, *, yes: bool) -> b
     """
     from rich.text import Text
 
-    screen = screen_for(output)
+    screen = console_for_output(output)
     for note in found.notes:
         screen.print(Text(f"here: {note}", "yellow"))
     if found.crowd is None or yes:
         return True
-    if must_ask(yes, output):
+    if is_asking_possible(yes, output):
         message(f"{found.crowd.what}: {found.crowd.consequence}.")
-        return confirmed("Start them all?")
+        return confirm("Start them all?")
     raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
 
 

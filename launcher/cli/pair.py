@@ -18,15 +18,15 @@ from launcher.cli.interaction import (
     IgnoreOption,
     OutputFormat,
     OutputOption,
-    confirmed,
+    confirm,
     console,
+    console_for_output,
+    is_asking_possible,
     leave_all,
     message,
-    must_ask,
     plan_offline,
     print_json,
     read,
-    screen_for,
 )
 from launcher.cli.job_view import LivePanel
 from launcher.cli.launch import (
@@ -185,7 +185,7 @@ def _run_here(
         if not confirm_preflight(found, output, yes=here.yes):
             message("not started")
             return 0
-    ended, view = [], PairView(screen_for(output))
+    ended, view = [], PairView(console_for_output(output))
     for label, plan in zip(LABELS, plans, strict=True):
         write_start_notes(str(plan.name), plan)
         backend = make_local_backend(machine, here.inputs, here.allow_env)
@@ -195,7 +195,7 @@ def _run_here(
                 outcome = follow_local_run(backend, start, view.side(label))
         except Interrupted as interrupted:
             if interrupted.outcome is not None and output is OutputFormat.TEXT:
-                show_outcome(screen_for(output), interrupted.outcome)
+                show_outcome(console_for_output(output), interrupted.outcome)
             message(f"{label} was stopped: the pair is not compared. {interrupted.remedy}")
             return interrupted.exit_code
         ended.append((backend, outcome))
@@ -225,11 +225,11 @@ def _run_on_aws(
         return 1
     submissions = [each.submission(plan) for each, plan in zip(launches, plans, strict=True)]
     begun = all(each.begun is not None for each in submissions)
-    if not begun and must_ask(yes, output) and not confirmed(question(plans, submissions[0].account)):
+    if not begun and is_asking_possible(yes, output) and not confirm(question(plans, submissions[0].account)):
         message("not submitted")
         return 0
     run = run_one_after_another if one_after_another else run_beside_each_other
-    with PairView(screen_for(output)) as view:
+    with PairView(console_for_output(output)) as view:
         runs = [
             PairedRun(label, plan, submission, view.side(label))
             for label, plan, submission in zip(LABELS, plans, submissions, strict=True)

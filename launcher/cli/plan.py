@@ -73,9 +73,11 @@ def plan(
 def _show_pair(loaded: LoadedJob, ignore: Sequence[str], output: OutputFormat) -> int:
     from launcher.aws.session import session_region
     from launcher.cli.interaction import read_code
-    from launcher.session.prepare_plan import prepare_pair
+    from launcher.session.prepare_plan import prepare_with_and_without_compiler
 
-    plans = prepare_pair(loaded, session_region=session_region(), source=read_code(loaded), ignore=ignore)
+    plans = prepare_with_and_without_compiler(
+        loaded, session_region=session_region(), source=read_code(loaded), ignore=ignore
+    )
     if output is OutputFormat.JSON:
         print_json({"pair": [plan_json(each) for each in plans]})
     else:

@@ -26,7 +26,7 @@ from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_choice import job_on_type
 from launcher.planning.training_plan import TrainingPlan
-from launcher.rules.job.subject import TELLING_NAMES
+from launcher.rules.job.subject import SEARCHED_NAMES
 from launcher.session.account_checks import check_before_submission
 from launcher.session.find_jobs import queue_backend, sagemaker_backend
 from launcher.session.prepare_plan import code_of, note_on_cluster, prepare, prepare_for
@@ -213,8 +213,8 @@ def plan_with_cluster(
     job, source = loaded.spec, source or code_of(loaded)
     if job is not None and source is not None and source.is_unread:
         s3 = clients("s3", job.region or session_region)
-        read = read_stored_source(s3, source.place, source.entry_point, TELLING_NAMES)
-        source = read.requiring(job.code.requirements_file)
+        read = read_stored_source(s3, source.place, source.entry_point, SEARCHED_NAMES)
+        source = read.with_requirements(job.code.requirements_file)
     if job is None or job.cluster is None or not _is_named(job.cluster):
         return prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     name, ssm = job.cluster, clients("ssm", job.region or session_region, BRISK)

@@ -286,12 +286,12 @@ class PipedLog:
             if magic in ZIP:
                 raise Unreadable("is a zip archive, which is not read from a pipe.", "Name the file.")
             head, whole = split_head(unpack(blocks))
-            self._begun = (head, _behind(whole, len(head)))
+            self._begun = (head, _parts_behind(whole, len(head)))
         head, rest = self._begun
         yield chain([head], rest)
 
 
-def _behind(blocks: Iterator[bytes], length: int) -> Iterator[bytes]:
+def _parts_behind(blocks: Iterator[bytes], length: int) -> Iterator[bytes]:
     """What follows so many bytes."""
     for block in blocks:
         yield block[length:]

@@ -146,7 +146,7 @@ class Start:
         return self.journal or Journal()
 
     def _entry(self, plan: TrainingPlan) -> JournalEntry:
-        return JournalEntry.of(plan, self.backend.queue_arn)
+        return JournalEntry.of_plan(plan, self.backend.queue_arn)
 
     @contextmanager
     def _pending(self, plan: TrainingPlan) -> Iterator[_Pending]:
@@ -348,7 +348,7 @@ class JournalEntry:
     queue: str = ""
 
     @classmethod
-    def of(cls, plan: TrainingPlan, queue: str = "") -> JournalEntry:
+    def of_plan(cls, plan: TrainingPlan, queue: str = "") -> JournalEntry:
         """The launch of a plan that has a request, now."""
         return cls(
             str(plan.name),

@@ -324,8 +324,8 @@ def test_the_answer_decides(
     home: Path, run_launch: RunLaunch_clean, monkeypatch: pytest.MonkeyPatch, answer: bool, stay: int
 ) -> None:
     asked = []
-    monkeypatch.setattr("launcher.cli.jobs.must_ask", lambda yes, output: not yes)
-    monkeypatch.setattr("launcher.cli.jobs.confirmed", lambda question: (asked.append(question), answer)[1])
+    monkeypatch.setattr("launcher.cli.jobs.is_asking_possible", lambda yes, output: not yes)
+    monkeypatch.setattr("launcher.cli.jobs.confirm", lambda question: (asked.append(question), answer)[1])
     code, _, err = run_launch("clean", "--keep", "1")
     assert code == 0
     assert asked[0].startswith("Delete 2 runs, ")

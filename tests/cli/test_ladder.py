@@ -264,8 +264,8 @@ def test_each_rung_that_costs_money_is_asked_about(
         asked.append(question)
         return answers[len(asked) - 1]
 
-    monkeypatch.setattr(ladder, "must_ask", lambda yes, output: True)
-    monkeypatch.setattr(ladder, "confirmed", answer)
+    monkeypatch.setattr(ladder, "is_asking_possible", lambda yes, output: True)
+    monkeypatch.setattr(ladder, "confirm", answer)
     code, _, _ = run_launch("ladder", write_job(cluster="dev"), "--from", "1-host")
     assert code == 0
     assert [request["ResourceConfig"]["InstanceCount"] for request in breaks_on_two.requests] == started

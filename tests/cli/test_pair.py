@@ -179,8 +179,8 @@ def test_nothing_is_submitted_without_a_yes(
     run_launch: RunLaunch, write_job: WriteJob, account: TwoScripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(pair, "must_ask", lambda yes, output: not yes)
-    monkeypatch.setattr(pair, "confirmed", lambda question: bool(asked.append(question)))
+    monkeypatch.setattr(pair, "is_asking_possible", lambda yes, output: not yes)
+    monkeypatch.setattr(pair, "confirm", lambda question: bool(asked.append(question)))
     code, out, err = run_launch("pair", write_job(cluster="dev"), *SIDES)
     assert (code, account.requests) == (0, [])
     assert "not submitted" in err

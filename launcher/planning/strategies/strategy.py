@@ -85,13 +85,13 @@ class LaunchStrategy(Protocol):
         """Processes on each host; None where only the user can say, and did not."""
         ...
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Everything that keeps the strategy from running the job as it is described."""
         ...
 
-    def image(self, facts: InstanceFacts | None) -> str:
+    def image_framework(self, facts: InstanceFacts | None) -> str:
         """The framework of the image table whose images the strategy needs."""
         ...
 
@@ -99,7 +99,9 @@ class LaunchStrategy(Protocol):
         """The request's hyperparameters; asked only of a job whose values are all valid."""
         ...
 
-    def entry(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> Entry | None:
+    def container_command(
+        self, job: JobSpec, processes_per_host: int, requirements: str | None
+    ) -> Entry | None:
         """The container's command; None lets the image's own training toolkit start the script.
 
         `requirements` is the file whose packages are installed first, if any.
@@ -526,20 +528,20 @@ class BootStrategy:
         """The user's number, else one per GPU or Neuron core; None for an unknown type without a number."""
         return accelerated_processes(job, facts)
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Runs on every type and version; finds options, of which it has none, and crowded devices."""
         yield from check_options(job.distribution.options, {}, OPTIONS, f"the strategy {self.boot_name}")
-        yield from self.startable(job)
-        yield from check_boot_python(job, self.image(facts))
+        yield from self.check_startable(job)
+        yield from check_boot_python(job, self.image_framework(facts))
         yield from check_crowding(facts, processes_per_host)
 
-    def startable(self, job: JobSpec) -> Iterator[Finding]:
+    def check_startable(self, job: JobSpec) -> Iterator[Finding]:
         """A program that is not Python's own cannot be started under a launcher of ranks."""
         yield from check_python_program(job, self.boot_name)
 
-    def image(self, facts: InstanceFacts | None) -> str:
+    def image_framework(self, facts: InstanceFacts | None) -> str:
         """PyTorch's own images, or those for Neuron devices."""
         neuron = facts is not None and facts.accelerator_kind == "neuron"
         return PYTORCH_NEURON if neuron else PYTORCH
@@ -548,7 +550,7 @@ class BootStrategy:
         """The user's, as text; the container reads them from a file, where no encoding is undone."""
         return {key: plain_text(value) for key, value in job.hyperparameters.items()}
 
-    def entry(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> Entry:
+    def container_command(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> Entry:
         """The boot's command: strategy, processes, script or module, what to install, and the arguments."""
         arguments: tuple[str, ...] = (
             "--strategy", self.boot_name,
@@ -606,6 +608,6 @@ class SingleProcess(BootStrategy):
         """Always one: without a launcher there is nobody to start more."""
         return 1
 
-    def startable(self, job: JobSpec) -> Iterator[Finding]:
+    def check_startable(self, job: JobSpec) -> Iterator[Finding]:
         """Python programs and shell scripts; what is neither, by its name, cannot be started."""
         yield from check_program(job)

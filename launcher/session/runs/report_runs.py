@@ -30,12 +30,7 @@ from launcher.experiments.run_comparison import (
 from launcher.experiments.run_measures import Series, SeriesReader
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.request_view import RequestView
-from launcher.planning.show_plan import (
-    planned_fields,
-    planned_with_compiler,
-    submitted_fields,
-    submitted_with_compiler,
-)
+from launcher.planning.show_plan import fields_of_job, fields_of_plan, job_uses_compiler, plan_uses_compiler
 from launcher.planning.training_plan import TrainingPlan
 from launcher.report.page import is_ours, page_of
 from launcher.report.run_report import (
@@ -270,7 +265,7 @@ def facts_of_plans(first: TrainingPlan, second: TrainingPlan) -> PairFacts:
                 f"{label} is a tuning job, which is many runs; a pair compares two.",
                 "Leave out `tuning`, and give each side the hyperparameters to compare.",
             )
-    found = differences(planned_fields(first), planned_fields(second))
+    found = differences(fields_of_plan(first), fields_of_plan(second))
     return _facts(_planned(first), _planned(second), found)
 
 
@@ -286,7 +281,7 @@ def facts_of_jobs(first: FoundJob, second: FoundJob) -> PairFacts:
     except BackendError as error:
         why = f"What the jobs differ in is not known: {error.message}"
         return PairFacts((StepFacts(), StepFacts()), (), (why,))
-    found = differences(submitted_fields(a), submitted_fields(b))
+    found = differences(fields_of_job(a), fields_of_job(b))
     facts = _facts(_submitted(a), _submitted(b), found)
     return replace(facts, differences=tuple(map(_hidden, facts.differences)))
 
@@ -354,14 +349,14 @@ def _planned(plan: TrainingPlan) -> StepFacts:
     batch = (plan.job.get("data") or {}).get("batch_size")
     given = plan.job.get("hyperparameters") or {}
     samples = samples_per_step(batch, given, plan.world_size)
-    return StepFacts(plan.world_size, samples, planned_with_compiler(plan))
+    return StepFacts(plan.world_size, samples, plan_uses_compiler(plan))
 
 
 def _submitted(view: RequestView) -> StepFacts:
     hosts, processes = view.hosts, view.processes_per_host
     world = hosts * processes if hosts and processes else None
     samples = samples_per_step(None, view.hyperparameters, world)
-    return StepFacts(world, samples, submitted_with_compiler(view))
+    return StepFacts(world, samples, job_uses_compiler(view))
 
 
 def _hidden(found: RunDifference) -> RunDifference:
