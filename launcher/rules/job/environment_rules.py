@@ -94,8 +94,8 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
     for variable in subject.variables():
         if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip().lower() in SWITCHED_ON:
             harm = (
-                f"forces reads by RDMA, which the EFA device of {_type_in_words(subject)} cannot do: libfabric "
-                "would abort every process at its start"
+                f"forces reads by RDMA, which the EFA device of {_type_in_words(subject)} cannot do: "
+                "libfabric would abort every process at its start"
             )
             yield _plugin_finding(network.DEVICE_RDMA_FAILS, variable, harm)
 

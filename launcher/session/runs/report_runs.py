@@ -319,7 +319,7 @@ def series_of(backend: Backend, status: JobStatus) -> Series:
     while (batch := backend.read_logs(status.name, cursor)).lines:
         cursor = batch.cursor
         for line in batch.lines:
-            values = metrics.of(line)
+            values = metrics.read_line(line)
             if metrics.taken_over != taken_over:
                 # Two ranks are two series.
                 reader, taken_over = SeriesReader(), metrics.taken_over
