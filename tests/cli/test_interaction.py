@@ -17,7 +17,7 @@ from launcher.backends.interface import LogLine
 from launcher.cli.interaction import HIDDEN, ReadingView, choose_lines, console, message, passing, print_json
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.request_view import RequestView
-from tests.cli.conftest import RunLaunch
+from tests.cli.conftest import RunLaunch, WriteJob
 
 VIEW = RequestView(
     {
@@ -128,9 +128,6 @@ def test_progress_that_is_complete_ends_its_line_by_itself(capsys: pytest.Captur
     passing("upload the code: 100% of 21.3 kB", last=True)
     message("submitted")
     assert capsys.readouterr().err.split("\r")[2] == "upload the code: 100% of 21.3 kB\nsubmitted\n"
-
-
-WriteJob = Callable[..., Path]
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from launcher.backends.local.records import JobRecord
 from launcher.cli import interaction
 from launcher.session.find_jobs import sagemaker_backend
 from launcher.session.runs.follow_job import Interrupted
+from tests.cli.conftest import RunLaunch
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
-RunLaunch = Callable[..., tuple[int, str, str]]
 REGION = "us-west-2"
 NAME = "digits-0123456789abcdefg"
 REQUEST: dict[str, Any] = {

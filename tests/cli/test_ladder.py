@@ -16,12 +16,10 @@ from launcher.backends.interface import Backend, Polling
 from launcher.backends.local.python import Interpreter, Machine
 from launcher.cli import ladder
 from launcher.cluster.manifest import Cluster
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_launch_local import processes_of, start
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 NEEDS_DATA = """
 import argparse

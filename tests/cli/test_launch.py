@@ -14,11 +14,9 @@ from moto import mock_aws
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from launcher.session import launch_job
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from tests.backends.environments import environment
-
-WriteJob = Callable[..., Path]
+from tests.cli.conftest import RunLaunch, WriteJob
 
 KILLED = """
 import os, signal, time
@@ -148,7 +147,6 @@ def test_a_run_that_has_ended_is_listed_read_and_resumed_by_its_name(
     assert f"resumed from {job['name']}" in printed
 
 
-RunLaunch = Callable[..., tuple[int, str, str]]
 WriteJob_local_run = Callable[..., Path]
 
 PRINTS = """

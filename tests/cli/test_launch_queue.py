@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from launcher.aws.clients import open_session
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 
 @pytest.fixture

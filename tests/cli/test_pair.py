@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,9 @@ from launcher.backends.interface import Backend, Polling
 from launcher.cli import pair
 from launcher.cluster.manifest import Cluster
 from launcher.session.submit_job import read_plan_note
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 LEARNS = """
 import json, os, random, sys

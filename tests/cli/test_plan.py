@@ -16,10 +16,8 @@ from launcher.cli.interaction import console
 from launcher.cli.plan import show_findings
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Location, Severity, Stage
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 
 def test_a_plan_is_compared_with_a_dry_run_that_was_kept(

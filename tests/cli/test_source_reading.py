@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,9 @@ import pytest
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from launcher.session import launch_job
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 ONE_HOST = {
     "resources": {"instance_type": "ml.m5.xlarge", "instance_count": 1},

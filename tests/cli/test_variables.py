@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,9 @@ import pytest
 import launcher
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 VALUES = {
     "SECRET": "planted-hunter2-value",
