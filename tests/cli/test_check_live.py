@@ -16,7 +16,7 @@ from launcher.account.questions.ask_network import fetch_security_groups
 from launcher.cli.interaction import LiveView
 from launcher.cluster.traffic import Passage, SecurityGroup, efa_passage
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.rules.live.states import FILE_SYSTEM
 
 HTTPS = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443}
@@ -26,8 +26,7 @@ ANYWHERE = {"IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with emulated_account() as made:
         yield made
 

@@ -20,6 +20,7 @@ from launcher.cli import interaction
 from launcher.session.find_jobs import sagemaker_backend
 from launcher.session.runs.follow_job import Interrupted
 from tests.cli.conftest import RunLaunch
+from tests.emulator.account import use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"
@@ -45,9 +46,7 @@ REQUEST: dict[str, Any] = {
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
     """Emulated AWS with a job of two hosts, a folder without local jobs, and no waiting."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", REGION)
+    use_test_keys(monkeypatch, REGION)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
     with mock_aws(), emulated_training(TrainingScript()) as script:

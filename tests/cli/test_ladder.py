@@ -18,7 +18,7 @@ from launcher.cli import ladder
 from launcher.cluster.manifest import Cluster
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_launch_local import processes_of, start
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 NEEDS_DATA = """
@@ -175,9 +175,7 @@ def test_errors_of_the_job_stop_it_before_anything_runs(
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account:
         account.client("ssm").put_parameter(

@@ -15,7 +15,7 @@ from launcher.cli import pair
 from launcher.cluster.manifest import Cluster
 from launcher.session.submit_job import read_plan_note
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account
+from tests.emulator.account import emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 LEARNS = """
@@ -75,9 +75,7 @@ class TwoScripts(TrainingScript):
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoScripts]:
     """Emulated AWS with the cluster `dev`, whose quota is enough for two jobs, and no waiting."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account, emulated_training(TwoScripts()) as script:
         account.client("ssm").put_parameter(

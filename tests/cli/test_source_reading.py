@@ -15,7 +15,7 @@ from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from launcher.session import launch_job
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account
+from tests.emulator.account import emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 ONE_HOST = {
@@ -50,9 +50,7 @@ def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     """Emulated AWS with the provisioned cluster `dev`, and no waiting."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.setattr(launch_job.time, "sleep", lambda seconds: None)
     with emulated_account() as account, emulated_training(TrainingScript()) as script:

@@ -18,6 +18,7 @@ from launcher.backends.local.processes import ORPHANED_FILE
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_jobs import NAME, REGION, REQUEST
 from tests.cli.test_launch_local import SAVES_WHEN_STOPPED, processes_of, start
+from tests.emulator.account import use_test_keys
 from tests.emulator.policy_simulation import emulated_simulation
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 from tests.emulator.service_quotas import emulated_quotas
@@ -37,9 +38,7 @@ ENDED_LATE = (
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_REGION", REGION)
+    use_test_keys(monkeypatch, REGION)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
     with (

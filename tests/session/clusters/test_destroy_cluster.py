@@ -18,6 +18,7 @@ from launcher.session.clusters.destroy_cluster import (
     destroy,
     survey_cluster,
 )
+from tests.emulator.account import use_test_keys
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.running_jobs import emulated_search
@@ -29,8 +30,7 @@ CLUSTER = "dev"
 
 @pytest.fixture(autouse=True)
 def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with mock_aws(), emulated_search([]), emulated_buckets():
         deploy(synthesize(dev_spec(removal_policy="destroy")), CLUSTER)
         yield
