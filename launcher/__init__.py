@@ -21,8 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from launcher.api.entry import LaunchRefusedError, check, launch, plan
-    from launcher.api.job import Job, JobLogs
+    from launcher.api import Job, JobLogs, LaunchRefusedError, check, launch, plan
     from launcher.backends.interface import JobStatus
     from launcher.diagnosis.model import Diagnosis
     from launcher.failure_modes.model import Finding
@@ -52,17 +51,17 @@ _HOMES = {
     "AwsRefusal": "launcher.failure_modes.refusal",
     "Diagnosis": "launcher.diagnosis.model",
     "Finding": "launcher.failure_modes.model",
-    "Job": "launcher.api.job",
-    "JobLogs": "launcher.api.job",
+    "Job": "launcher.api",
+    "JobLogs": "launcher.api",
     "JobStatus": "launcher.backends.interface",
-    "LaunchRefusedError": "launcher.api.entry",
+    "LaunchRefusedError": "launcher.api",
     "Outcome": "launcher.session.runs.diagnose_job",
     "Refusal": "launcher.failure_modes.refusal",
     "TrainingPlan": "launcher.planning.training_plan",
     "__version__": "launcher.version",
-    "check": "launcher.api.entry",
-    "launch": "launcher.api.entry",
-    "plan": "launcher.api.entry",
+    "check": "launcher.api",
+    "launch": "launcher.api",
+    "plan": "launcher.api",
 }
 
 

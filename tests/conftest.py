@@ -42,7 +42,7 @@ layout.build_boot = overlay.build_boot = compiled_boot.build_boot
 LocalBackend.polling = Polling(seconds=0.05, seconds_per_host=0.0, end_reads=1)
 
 # Which images are still patched must not depend on the day on which the tests run.
-prepare_plan.today = lambda: date(2026, 3, 1)
+prepare_plan.plan_date = lambda: date(2026, 3, 1)
 
 # Python looks for garbage after 700 new objects, and at times through all there are: a twelfth of the time.
 gc.set_threshold(50_000, 20, 20)

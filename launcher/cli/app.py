@@ -17,8 +17,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
+from launcher.cli.interaction import EXIT_INTERRUPTED, EXIT_USAGE, message
 from launcher.cli.launch import launch
-from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, message
 from launcher.failure_modes.refusal import Refusal
 from launcher.version import __version__
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from launcher.cli.interaction import OutputOption
-from launcher.cli.output import EXIT_USAGE, OutputFormat, console, message, print_json
+from launcher.cli.interaction import EXIT_USAGE, OutputFormat, OutputOption, console, message, print_json
 from launcher.cli.plan import STYLES
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from launcher.diagnosis.model import Diagnosis
-    from launcher.report.run_report import RunReport
+    from launcher.session.find_jobs import FoundJob
+    from launcher.session.runs.diagnose_job import Check
 
 
 def diagnose(
@@ -72,15 +72,21 @@ def _diagnose_logs(paths: list[Path]) -> Diagnosis:
 def _diagnose_job(name: str) -> Diagnosis:
     import time
 
+    from launcher.session.runs.diagnose_job import diagnose_job
+
+    found, check = _find_job(name)
+    return diagnose_job(found.backend, found.name, check, time.time())
+
+
+def _find_job(name: str) -> tuple[FoundJob, Check]:
+    """A job by its name, and what holds its diagnosis against the account."""
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
     from launcher.session.account_checks import account_check
     from launcher.session.find_jobs import find_job
-    from launcher.session.runs.diagnose_job import diagnose_job
 
     clients = Clients()
-    found = find_job(name, clients, session_region())
-    return diagnose_job(found.backend, found.name, account_check(clients), time.time())
+    return find_job(name, clients, session_region()), account_check(clients)
 
 
 def _show_diagnosis(terminal: Console, diagnosis: Diagnosis) -> None:
@@ -132,7 +138,13 @@ def report(
     It needs no network, neither to be made from log files nor to be read. Exits with 0 where the page was
     written, however the run ended.
     """
-    from launcher.session.runs.report_run import check_place, page_file, write_page
+    from launcher.session.runs.report_runs import (
+        check_place,
+        page_file,
+        report_of_job,
+        report_of_logs,
+        write_page,
+    )
 
     if not log and len(name) != 1:
         message("error: give one job's name, or log files with --log.\nSee `launch report --help`.")
@@ -140,30 +152,13 @@ def report(
     place = file or page_file(None if log else name[0], Path())
     # Before all lines are read.
     check_place(place, force=force)
-    made = _report_logs([*log, *map(Path, name)]) if log else _report_job(name[0])
+    made = report_of_logs([*log, *map(Path, name)]) if log else report_of_job(*_find_job(name[0]))
     write_page(made, place, force=force)
     if output is OutputFormat.JSON:
         print_json({"file": str(place), "name": made.name, "verdict": made.diagnosis.verdict.value})
     else:
         console().print(str(place), markup=False, soft_wrap=True)
     return 0
-
-
-def _report_logs(paths: list[Path]) -> RunReport:
-    from launcher.session.runs.report_run import report_of_logs
-
-    return report_of_logs(paths)
-
-
-def _report_job(name: str) -> RunReport:
-    from launcher.aws.clients import Clients
-    from launcher.aws.session import session_region
-    from launcher.session.account_checks import account_check
-    from launcher.session.find_jobs import find_job
-    from launcher.session.runs.report_run import report_of_job
-
-    clients = Clients()
-    return report_of_job(find_job(name, clients, session_region()), account_check(clients))
 
 
 # `launch explain`: the catalogue of failure modes, one of them or all.

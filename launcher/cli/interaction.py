@@ -1,23 +1,27 @@
-"""What commands take and ask: their shared options, questions, and a job followed at the terminal.
+"""How commands speak with people and programs: their shared options, what they print and ask, a job followed.
 
-Also how far the look into the account is, all on stderr, and what `--fix` would add.
+Results go to stdout, as text or as JSON; everything else to stderr. Everything that is printed comes through
+here, and leaves without control characters that would act on a terminal (see `without_controls`). How the
+code of a job is read and described, how far the look into the account is, and what `--fix` would add is the
+same for all commands.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from launcher.cli.output import OutputFormat, console, message
 from launcher.failure_modes.refusal import Refusal
+from launcher.text.values import size_in_words, without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,8 +33,163 @@ if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import TrainingPlan
     from launcher.rules.live.check import MissingRule
-    from launcher.session.runs.diagnose_job import Check, Outcome
-    from launcher.session.runs.follow_job import Interrupted, LineChoice, Screen
+    from launcher.session.runs.follow_job import Interrupted, LineChoice
+    from launcher.source.tree import LeftOut, SourceTree
+
+EXIT_USAGE = 2
+"""The exit code of a command that was called wrongly."""
+
+EXIT_INTERRUPTED = 130
+"""The exit code of a command that was interrupted by the user, as shells give it: 128 and SIGINT's number."""
+
+PLAIN_WIDTH = 140
+"""Columns where there is no terminal to ask how many it has."""
+
+
+class OutputFormat(StrEnum):
+    """What a command prints on stdout: text for a person, JSON for a program."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def as_json(value: Any, indent: int | None = 2) -> str:
+    """A value as the JSON text that commands print; on one line with `indent` None.
+
+    Characters that stdout cannot encode are escaped as JSON demands: the stream's own escapes are not JSON.
+    """
+    text = without_controls(json.dumps(value, indent=indent, ensure_ascii=False))
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
+
+
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print one JSON document on stdout, on one line with `indent` None."""
+    sys.stdout.write(as_json(value, indent) + "\n")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The terminal. Rich is imported here, so that `--help` does not pay for it."""
+    from launcher.cli.terminal import Terminal
+
+    screen = Terminal(highlight=False, stderr=stderr)
+    if not screen.is_terminal:
+        # Logs and pipes are no 80 columns wide; a narrow guess would break paths and URIs.
+        screen.width = PLAIN_WIDTH
+    return screen
+
+
+class _Stderr:
+    """What is known of stderr: whether its last line is one that the next `passing` replaces."""
+
+    open_line = False
+
+
+def message(text: str) -> None:
+    """Print one line about the progress or a mistake on stderr, below whatever `passing` left there."""
+    if _Stderr.open_line:
+        _Stderr.open_line = False
+        print(file=sys.stderr)
+    print(without_controls(text), file=sys.stderr, flush=True)
+
+
+def passing(text: str, *, last: bool = False) -> None:
+    """Show on a terminal's stderr how far something is, in place of the text before; `last` ends the line."""
+    _Stderr.open_line = not last
+    print(f"\r{without_controls(text)}", end="\n" if last else "", file=sys.stderr, flush=True)
+
+
+# The code of a job as people see it: what is packed and what is not, and how far the reading of it is.
+
+
+_SHOWN = 5
+"""So many names of what a file leaves out; the JSON has twenty."""
+
+_LISTED = 20
+_QUIET_SECONDS = 2.0
+"""So long nobody wonders whether anything happens."""
+
+
+class ReadingView:
+    """Tells how far the reading of a source is, once it takes long; a log gets one line."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = clock()
+        self._shown = -1
+
+    def __call__(self, read: int, total: int) -> None:
+        """So many bytes of all have been read."""
+        if self._shown < 0 and self._clock() - self._begun < _QUIET_SECONDS:
+            return
+        percent = 100 * read // total if total else 100
+        text = f"reading {size_in_words(total)} of code"
+        if not sys.stderr.isatty():
+            if self._shown < 0:
+                message(text)
+        elif percent != self._shown:
+            passing(f"{text}: {percent}%", last=read >= total)
+        self._shown = percent
+
+
+def read_code(loaded: LoadedJob) -> SourceTree | None:
+    """The code of a job as it lies there; None where the job file does not say which."""
+    from launcher.session.prepare_plan import code_of
+
+    return code_of(loaded, ReadingView())
+
+
+def source_rows(source: SourceTree) -> dict[str, str]:
+    """The lines of a summary: how much is packed and of what most, and what is left out by which file."""
+    from launcher.source.folder_walk import largest_entries, sizes_in_words
+    from launcher.source.tree import group_left_out
+
+    if source.is_unread:
+        return {"code": f"{source.place}, not looked at"}
+    count = len(source.files)
+    packed = f"{count:,} {'file' if count == 1 else 'files'}, {size_in_words(source.size_bytes)}"
+    most = f", most in {sizes_in_words(largest_entries(source.files))}" if count > 1 else ""
+    left_out = [_left_out(source.folder, each) for each in group_left_out(source.ignored)]
+    return {
+        "code": f"{packed} of {source.place}{most}",
+        **({"left out": "\n".join(left_out)} if left_out else {}),
+    }
+
+
+def source_json(source: SourceTree, shown: Callable[[str], str]) -> dict[str, Any]:
+    """The same as data, paths as they are `shown`; of what a file leaves out the first twenty names."""
+    from launcher.source.folder_walk import largest_entries
+    from launcher.source.tree import group_left_out
+
+    return {
+        "place": shown(source.place),
+        "files": None if source.is_unread else len(source.files),
+        "size_bytes": None if source.is_unread else source.size_bytes,
+        "largest": [{"name": name, "size_bytes": size} for name, size in largest_entries(source.files)],
+        "left_out": [
+            {
+                "by": None if each.ignore_file is None else shown(str(each.ignore_file)),
+                "count": len(each.names),
+                "first": list(each.names[:_LISTED]),
+            }
+            for each in group_left_out(source.ignored)
+        ],
+        "sha256": source.digest,
+    }
+
+
+def _left_out(folder: Path, each: LeftOut) -> str:
+    names = ", ".join(each.names[:_SHOWN])
+    more = f" and {len(each.names) - _SHOWN:,} more" if len(each.names) > _SHOWN else ""
+    if each.ignore_file is None:
+        return f"always: {names}{more}"
+    file = each.ignore_file
+    by = file.relative_to(folder) if file.is_relative_to(folder) else file
+    return f"by {by}: {names}{more}"
+
 
 JobFile = Annotated[Path, Parameter(help="The job file.")]
 ClusterOption = Annotated[
@@ -76,7 +235,6 @@ def read(
 def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None, *, here: bool = False) -> TrainingPlan:
     """The judged plan of a job, made without a call to AWS; `here` says that it is to run on this machine."""
     from launcher.aws.session import session_region
-    from launcher.cli.output import read_code
     from launcher.session.prepare_plan import prepare
 
     code = read_code(loaded)
@@ -85,9 +243,6 @@ def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None, *, here: bool 
 
 # Which lines of a followed job are shown: `--rank` and `--grep`, and what is shown without them.
 
-
-if TYPE_CHECKING:
-    Choose = Callable[[Callable[[], None]], LineChoice | None]
 
 FollowedRank = Annotated[
     str | None,
@@ -132,51 +287,13 @@ def _number(rank: str) -> int:
     return int(rank)
 
 
-# A job followed at the terminal: until its end, or until the user leaves it alone or stops it.
+# A followed job is left alone, or stopped.
 
 
 SECONDS_FOR_A_SECOND_THOUGHT = 3.0
 """For so long after Ctrl-C, another one asks to stop the job."""
 
 _YES = ("y", "yes")
-
-Ended = TypeVar("Ended")
-"""What following a job to its end gives."""
-
-
-def attend(
-    backend: Backend,
-    name: str,
-    output: OutputFormat,
-    choose: Choose | None = None,
-    check: Check | None = None,
-) -> Outcome | None:
-    """Follow a job that runs elsewhere; None where the user left it with Ctrl-C.
-
-    `choose` makes what chooses the lines to show, all without it; it is given how to say that some are not.
-    `check` holds the diagnosis of a job that failed against its account.
-    """
-    from launcher.session.runs.follow_job import follow
-
-    return attend_with(backend, output, choose, partial(follow, backend, name, check=check))
-
-
-def attend_with(
-    backend: Backend,
-    output: OutputFormat,
-    choose: Choose | None,
-    follow: Callable[[Screen, LineChoice | None], Ended],
-) -> Ended | None:
-    """What `follow` returns of a job that runs elsewhere; None where the user left it with Ctrl-C."""
-    from launcher.cli.job_view import JobView
-    from launcher.session.runs.follow_job import Interrupted
-
-    try:
-        with JobView(screen_for(output)) as view:
-            return follow(view, choose(lambda: view.note(HIDDEN)) if choose is not None else None)
-    except Interrupted as interrupted:
-        leave(backend, interrupted)
-        return None
 
 
 def leave(backend: Backend, interrupted: Interrupted, pause: Callable[[float], None] = time.sleep) -> None:
@@ -187,7 +304,7 @@ def leave(backend: Backend, interrupted: Interrupted, pause: Callable[[float], N
 def leave_all(
     left: Sequence[tuple[Backend, Interrupted]], pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """The same for several jobs, which a second Ctrl-C asks to stop together."""
+    """Say of each job that it goes on; on a terminal a second Ctrl-C asks to stop them together."""
     going = []
     for backend, interrupted in left:
         status = interrupted.status
@@ -203,13 +320,13 @@ def leave_all(
     try:
         pause(SECONDS_FOR_A_SECOND_THOUGHT)
     except KeyboardInterrupt:
-        if confirmed(f"Stop {' and '.join(name for _, name in going)}?"):
+        if confirm(f"Stop {' and '.join(name for _, name in going)}?"):
             for backend, name in going:
                 backend.stop(name)
                 message(f"{name} was asked to stop")
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask on the terminal; anything but a yes is a no."""
     try:
         answer = console(stderr=True).input(f"{question} [y/N] ", markup=False)
@@ -219,12 +336,12 @@ def confirmed(question: str) -> bool:
     return answer.strip().lower() in _YES
 
 
-def must_ask(yes: bool, output: OutputFormat) -> bool:
+def is_asking_possible(yes: bool, output: OutputFormat) -> bool:
     """Whether there is somebody to ask, and nothing that makes it needless."""
     return not yes and output is OutputFormat.TEXT and sys.stdin.isatty()
 
 
-def screen_for(output: OutputFormat) -> Console:
+def console_for_output(output: OutputFormat) -> Console:
     """Where a job is shown: stdout belongs to the JSON document if one was asked for."""
     return console(stderr=output is OutputFormat.JSON)
 
@@ -306,4 +423,4 @@ def offer_repairs(
 
 
 def _agreed(group_id: str, count: int) -> bool:
-    return confirmed(f"Add {count} rule{'s' if count > 1 else ''} to {group_id}?")
+    return confirm(f"Add {count} rule{'s' if count > 1 else ''} to {group_id}?")

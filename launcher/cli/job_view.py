@@ -7,12 +7,21 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from launcher.backends.interface import JobState, JobStatus, JobSummary, LogLine
-from launcher.cli.output import OutputFormat, console, message, passing, print_json
+from launcher.cli.interaction import (
+    HIDDEN,
+    OutputFormat,
+    console,
+    console_for_output,
+    leave,
+    message,
+    passing,
+    print_json,
+)
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.session.runs.read_job_lines import Moving, Stall
@@ -25,12 +34,12 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from launcher.backends.interface import Progress
+    from launcher.backends.interface import Backend, Progress
     from launcher.diagnosis.model import CollectiveCall, Diagnosis, RankState
     from launcher.failure_modes.model import Finding
     from launcher.session.launch_job import GiveUp, TryAgain
-    from launcher.session.runs.diagnose_job import Outcome
-    from launcher.session.runs.follow_job import Interrupted
+    from launcher.session.runs.diagnose_job import Check, Outcome
+    from launcher.session.runs.follow_job import Interrupted, LineChoice, Screen
     from launcher.session.runs.read_job_lines import TrainingProgress
     from launcher.session.submit_job import Started
 
@@ -551,3 +560,47 @@ _LAYOUTS: Sequence[Sequence[Column]] = (
     (("NAME", _name), ("STATE", _state)),
 )
 """From the fullest to the barest."""
+
+
+# A job followed at the terminal until its end, or until the user leaves it alone or stops it.
+
+
+if TYPE_CHECKING:
+    Choose = Callable[[Callable[[], None]], LineChoice | None]
+
+Ended = TypeVar("Ended")
+"""What following a job to its end gives."""
+
+
+def attend(
+    backend: Backend,
+    name: str,
+    output: OutputFormat,
+    choose: Choose | None = None,
+    check: Check | None = None,
+) -> Outcome | None:
+    """Follow a job that runs elsewhere; None where the user left it with Ctrl-C.
+
+    `choose` makes what chooses the lines to show, all without it; it is given how to say that some are not.
+    `check` holds the diagnosis of a job that failed against its account.
+    """
+    from launcher.session.runs.follow_job import follow
+
+    return attend_with(backend, output, choose, partial(follow, backend, name, check=check))
+
+
+def attend_with(
+    backend: Backend,
+    output: OutputFormat,
+    choose: Choose | None,
+    follow: Callable[[Screen, LineChoice | None], Ended],
+) -> Ended | None:
+    """Show a job that runs elsewhere until `follow` returns; None where the user left it with Ctrl-C."""
+    from launcher.session.runs.follow_job import Interrupted
+
+    try:
+        with JobView(console_for_output(output)) as view:
+            return follow(view, choose(lambda: view.note(HIDDEN)) if choose is not None else None)
+    except Interrupted as interrupted:
+        leave(backend, interrupted)
+        return None

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from launcher.cli.interaction import (
+    EXIT_INTERRUPTED,
     HIDDEN,
+    OutputFormat,
     OutputOption,
     RunIdOption,
-    attend,
     choose_lines,
-    confirmed,
+    confirm,
+    console,
+    console_for_output,
+    is_asking_possible,
     leave,
-    must_ask,
-    screen_for,
+    message,
+    print_json,
 )
-from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
 from launcher.failure_modes.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from launcher.backends.interface import Backend, JobState, JobStatus, JobSummary, LogLine, Transition
     from launcher.cli.job_view import JobView
     from launcher.session.find_jobs import FoundJob
-    from launcher.session.local_runs import Cleaning, Old
+    from launcher.session.local_runs import Cleaning, OldFolder
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.read_job_lines import LogFilter, Moving, Stall, TrainingProgress
 
@@ -224,14 +227,14 @@ def logs(
 
 
 def _follow_logs(job: FoundJob, chosen: LogFilter, clients: Clients) -> int:
-    from launcher.cli.job_view import show_outcome
+    from launcher.cli.job_view import attend, show_outcome
     from launcher.session.account_checks import account_check
 
     check = account_check(clients)
     outcome = attend(job.backend, job.name, OutputFormat.TEXT, lambda tell: chosen, check)
     if outcome is None:
         return EXIT_INTERRUPTED
-    show_outcome(screen_for(OutputFormat.TEXT), outcome)
+    show_outcome(console_for_output(OutputFormat.TEXT), outcome)
     return 0 if outcome.succeeded else 1
 
 
@@ -240,7 +243,7 @@ def _show_logs(job: FoundJob, chosen: LogFilter) -> int:
     from launcher.session.runs.follow_job import show_logs
 
     # Not entered: a panel is for a job that is being followed.
-    show_logs(job.backend, job.name, _LinesAlone(JobView(screen_for(OutputFormat.TEXT))), chosen)
+    show_logs(job.backend, job.name, _LinesAlone(JobView(console_for_output(OutputFormat.TEXT))), chosen)
     return 0
 
 
@@ -352,7 +355,7 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
 
     resumption = plan_resumption(Start(backend), name)
     message(f"resuming {name} as {resumption.name}")
-    view = JobView(screen_for(output))
+    view = JobView(console_for_output(output))
     choice = choose_lines(resumption.plan.view, None, None, lambda: view.note(HIDDEN))
     try:
         with view, closing(backend):
@@ -372,7 +375,7 @@ def _resume_on_aws(
     output: OutputFormat,
     clients: Clients,
 ) -> int:
-    from launcher.cli.job_view import conclude, show_progress, show_started
+    from launcher.cli.job_view import attend, conclude, show_progress, show_started
     from launcher.planning.job_cost import cost_in_words
     from launcher.planning.request_view import RequestView
     from launcher.session.account_checks import account_check
@@ -384,7 +387,7 @@ def _resume_on_aws(
             cost = cost_in_words(RequestView(resumption.plan.request or {}), region)
             console().print(f"resume {name} as {resumption.name}", markup=False)
             console().print(f"cost: {cost}", markup=False)
-        if must_ask(yes, output) and not confirmed("Submit to SageMaker?"):
+        if is_asking_possible(yes, output) and not confirm("Submit to SageMaker?"):
             message("not submitted")
             return 0
     started = resumption.run()
@@ -422,9 +425,9 @@ def clean(
     if not found.goes:
         message(f"nothing to delete in {home}; {_describe_kept_runs(found)}")
     elif not yes:
-        if not must_ask(yes, output):
+        if not is_asking_possible(yes, output):
             raise Refusal("there is nobody to ask whether that is to be deleted; nothing was.", "Add --yes.")
-        if not confirmed(
+        if not confirm(
             f"Delete {_count_old_runs(found)}, {size_in_words(found.size)}? {_describe_kept_runs(found)}"
         ):
             message("nothing was deleted")
@@ -471,7 +474,7 @@ def _show_old_runs(found: Cleaning) -> None:
     console().print(table, soft_wrap=True)
 
 
-def _describe_run(old: Old) -> str:
+def _describe_run(old: OldFolder) -> str:
     if old.state is not None:
         return old.state
     return "unreadable" if old.kind == "run" else str(old.kind)
@@ -490,7 +493,7 @@ def _describe_kept_runs(found: Cleaning) -> str:
     return f"{found.kept} ended run{'s' * (found.kept != 1)} stay{'s' * (found.kept == 1)}{running}."
 
 
-def _cleaning_json(found: Cleaning, deleted: list[Old], failed: dict[Any, str]) -> dict[str, Any]:
+def _cleaning_json(found: Cleaning, deleted: list[OldFolder], failed: dict[Any, str]) -> dict[str, Any]:
     return {
         "deleted": [
             {

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from launcher.cli.interaction import (
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
     HIDDEN,
     AllowEnvOption,
     ClusterOption,
     IgnoreOption,
     JobFile,
+    OutputFormat,
     OutputOption,
     SetOption,
-    attend_with,
     choose_lines,
-    confirmed,
-    must_ask,
-    screen_for,
+    confirm,
+    console,
+    console_for_output,
+    is_asking_possible,
+    print_json,
 )
 from launcher.cli.launch import (
     confirm_preflight,
@@ -31,7 +35,6 @@ from launcher.cli.launch import (
     parse_input_folders,
     refuse,
 )
-from launcher.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, OutputFormat, console, print_json
 from launcher.experiments.ladder_rungs import Climbed, Result, Where, verdict
 from launcher.failure_modes.refusal import Refusal
 from launcher.text.values import elapsed_time
@@ -85,7 +88,7 @@ def ladder(
     """Run a job for a few steps with ever more processes and hosts; say where it breaks, and of what."""
     from launcher.aws.session import session_region
     from launcher.backends.local.python import this_machine
-    from launcher.cli.output import read_code
+    from launcher.cli.interaction import read_code
     from launcher.experiments.ladder_rungs import NAMES
     from launcher.session.prepare_plan import JobSource, read_job
     from launcher.session.runs.climb_ladder import LadderRequest, prepare_ladder
@@ -106,7 +109,7 @@ def ladder(
         ready = prepare_ladder(wanted, loaded, read_code(loaded), machine, session_region())
         if ready.plan.refused:
             return refuse(ready.plan, output)
-        view = LadderView(screen_for(output), wanted, ready)
+        view = LadderView(console_for_output(output), wanted, ready)
         view.introduce()
         return _Climber(wanted, ready, machine, view, output, yes=yes).climb()
 
@@ -170,7 +173,7 @@ class _Climber:
             if not self._cleared(ready, inputs):
                 return Climbed(ready.rung, Result.DECLINED, "not started")
             write_start_notes(str(ready.plan.name), ready.plan)
-            view = JobView(screen_for(self._output))
+            view = JobView(console_for_output(self._output))
             choice = choose_lines(ready.plan.view, None, None, lambda: view.note(HIDDEN))
             backend = make_local_backend(self._machine, inputs, self._wanted.job.allow_env)
             bound = bound_of(ready, self._wanted.steps, self._wanted.seconds)
@@ -189,7 +192,7 @@ class _Climber:
         from launcher.session.account_checks import account_check
         from launcher.session.submit_job import run_id_of
 
-        if not self._yes and not must_ask(self._yes, self._output):
+        if not self._yes and not is_asking_possible(self._yes, self._output):
             self._code = EXIT_USAGE
             return Climbed(ready.rung, Result.DECLINED, "it costs money, and nobody can be asked: --yes")
         run = run_id_of(None, os.environ)
@@ -205,12 +208,13 @@ class _Climber:
         if plan.refused:
             return self._view.refused(ready, plan)
         submission = launching.submission(plan)
-        if not self._yes and not confirmed(self._view.question(ready, plan, submission.account)):
+        if not self._yes and not confirm(self._view.question(ready, plan, submission.account)):
             return Climbed(ready.rung, Result.DECLINED, "not submitted")
         check = account_check(launching.clients)
         return self._followed(ready, submission.backend, submission.start.once(plan).name, check)
 
     def _followed(self, ready: ReadyRung, backend: Backend, name: str, check: Check) -> Climbed:
+        from launcher.cli.job_view import attend_with
         from launcher.experiments.ladder_rungs import Climbed, Result
         from launcher.session.runs.climb_ladder import bound_of, run_rung_on_aws
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from launcher.cli.interaction import (
+    EXIT_INTERRUPTED,
     HIDDEN,
     AllowEnvOption,
     ClusterOption,
@@ -24,26 +25,28 @@ from launcher.cli.interaction import (
     FollowedRank,
     IgnoreOption,
     JobFile,
+    OutputFormat,
     OutputOption,
     RunIdOption,
     SetOption,
-    attend,
     choose_lines,
-    confirmed,
-    must_ask,
+    confirm,
+    console,
+    console_for_output,
+    is_asking_possible,
+    message,
     plan_offline,
+    print_json,
     read,
-    screen_for,
 )
-from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
-from launcher.documents.regular_files import file_mode
 from launcher.failure_modes.refusal import Refusal
+from launcher.text.regular_files import file_mode
 
 if TYPE_CHECKING:
     from launcher.aws.clients import Clients
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.python import Interpreter, Machine
-    from launcher.cli.interaction import Choose
+    from launcher.cli.job_view import Choose
     from launcher.jobs.load_job import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launch_job import Launch, Submission
@@ -87,17 +90,8 @@ def launch(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
-    if local and (dry_run or detach or queue):
-        raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
-    if not local and (python is not None or processes is not None):
-        raise Refusal(
-            "--python and --processes are about runs on this machine.",
-            "Add --local, or leave them out; `framework` and `distribution.processes_per_host` are for AWS.",
-        )
-    if share is not None and not queue:
-        raise Refusal("--share names a share of the queue.", "Add --queue.")
-    if run_id is not None and (local or dry_run):
-        raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
+    about_here = python is not None or processes is not None
+    _check_options(local, about_here, dry_run, detach, queue, share, run_id)
     if processes is not None:
         set_, ignore = override_processes(processes, set_, ignore)
     if (rank is not None or grep is not None) and (dry_run or detach):
@@ -118,6 +112,29 @@ def launch(
         run = run_id_of(run_id, os.environ)
         launching = make_launch(loaded, ignore or (), Clients(), run, queued=queue, share=share)
         return _launch_on_aws(launching, detach, yes, output, (rank, grep))
+
+
+def _check_options(
+    local: bool,
+    about_here: bool,
+    dry_run: bool,
+    detach: bool,
+    queue: bool,
+    share: str | None,
+    run_id: str | None,
+) -> None:
+    """Refuse options that contradict one another; `about_here`: some are about runs on this machine."""
+    if local and (dry_run or detach or queue):
+        raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
+    if not local and about_here:
+        raise Refusal(
+            "--python and --processes are about runs on this machine.",
+            "Add --local, or leave them out; `framework` and `distribution.processes_per_host` are for AWS.",
+        )
+    if share is not None and not queue:
+        raise Refusal("--share names a share of the queue.", "Add --queue.")
+    if run_id is not None and (local or dry_run):
+        raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
 
 
 def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputFormat) -> int:
@@ -149,7 +166,7 @@ def _run_local(plan: TrainingPlan, here: LocalRunOptions, output: OutputFormat, 
     from launcher.session.runs.follow_job import Interrupted, follow_local_run
     from launcher.session.submit_job import write_start_notes
 
-    view = JobView(screen_for(output))
+    view = JobView(console_for_output(output))
     choice = choose(lambda: view.note(HIDDEN))
     machine = this_machine(here.python, os.environ)
     found = check_machine(plan, machine, here.inputs, here.processes)
@@ -180,7 +197,7 @@ def _launch_on_aws(
     submission = launching.submission(plan)
     if submission.begun is None:
         _introduce(plan, output)
-        if must_ask(yes, output) and not confirmed(_question(plan, submission.account)):
+        if is_asking_possible(yes, output) and not confirm(_question(plan, submission.account)):
             message("not submitted")
             return 0
     if not detach:
@@ -192,11 +209,11 @@ def _launch_on_aws(
 def _attempts(
     launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat, choose: Choose
 ) -> int:
-    from launcher.cli.job_view import AttemptsView, conclude
+    from launcher.cli.job_view import AttemptsView, attend, conclude
     from launcher.session.account_checks import account_check
 
     check = account_check(launching.clients)
-    backend, view = submission.backend, AttemptsView(screen_for(output))
+    backend, view = submission.backend, AttemptsView(console_for_output(output))
     outcome = launching.run(
         plan,
         submission.start,
@@ -258,9 +275,8 @@ def make_launch(
     `source` is the job's code where it was read already, else it is read now. The rest is as in `Launch`.
     """
     from launcher.aws.session import session_region
-    from launcher.cli.interaction import LiveView
+    from launcher.cli.interaction import LiveView, read_code
     from launcher.cli.job_view import show_progress
-    from launcher.cli.output import read_code
     from launcher.session.launch_job import Launch
 
     return Launch(
@@ -319,14 +335,14 @@ def confirm_preflight(found: Preflight, output: OutputFormat, *, yes: bool) -> b
     """
     from rich.text import Text
 
-    screen = screen_for(output)
+    screen = console_for_output(output)
     for note in found.notes:
         screen.print(Text(f"here: {note}", "yellow"))
     if found.crowd is None or yes:
         return True
-    if must_ask(yes, output):
+    if is_asking_possible(yes, output):
         message(f"{found.crowd.what}: {found.crowd.consequence}.")
-        return confirmed("Start them all?")
+        return confirm("Start them all?")
     raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
 
 

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from launcher.cli.output import EXIT_USAGE, message, print_json
+from launcher.cli.interaction import EXIT_USAGE, message, print_json
 from launcher.cli.plan import summary_of
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Location, Related, Severity

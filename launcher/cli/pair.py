@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from launcher.cli.interaction import (
+    EXIT_INTERRUPTED,
     AllowEnvOption,
     ClusterOption,
     IgnoreOption,
+    OutputFormat,
     OutputOption,
-    confirmed,
+    confirm,
+    console,
+    console_for_output,
+    is_asking_possible,
     leave_all,
-    must_ask,
+    message,
     plan_offline,
+    print_json,
     read,
-    screen_for,
 )
 from launcher.cli.job_view import LivePanel
 from launcher.cli.launch import (
@@ -32,9 +37,8 @@ from launcher.cli.launch import (
     override_processes,
     parse_input_folders,
 )
-from launcher.cli.output import EXIT_INTERRUPTED, OutputFormat, console, message, print_json
-from launcher.documents.regular_files import file_mode
 from launcher.failure_modes.refusal import Refusal
+from launcher.text.regular_files import file_mode
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,9 +50,9 @@ if TYPE_CHECKING:
     from launcher.jobs.load_job import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launch_job import Launch
-    from launcher.session.runs.compare_runs import PairFacts, PairResult, RunRead
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.read_job_lines import Moving, Stall, TrainingProgress
+    from launcher.session.runs.report_runs import PairFacts, PairResult, RunRead
 
 _ENDINGS = (".yaml", ".yml")
 
@@ -142,7 +146,7 @@ def _is_file(text: str) -> bool:
 def _compare_jobs(first: str, second: str, same_within: float, output: OutputFormat) -> int:
     from launcher.aws.clients import Clients
     from launcher.aws.session import FIND_SECONDS, bounded, session_region
-    from launcher.session.runs.compare_runs import diagnosed_run, facts_of_jobs, found_pair
+    from launcher.session.runs.report_runs import diagnosed_run, facts_of_jobs, found_pair
 
     found = bounded(
         FIND_SECONDS,
@@ -166,8 +170,8 @@ def _run_here(
     from launcher.backends.local.python import this_machine
     from launcher.cli.job_view import show_outcome, show_progress
     from launcher.session.local_runs import check_machine
-    from launcher.session.runs.compare_runs import LABELS
     from launcher.session.runs.follow_job import Interrupted, follow_local_run
+    from launcher.session.runs.report_runs import LABELS
     from launcher.session.submit_job import write_start_notes
 
     plans = [plan_offline(job, ignore, here=True) for job in jobs]
@@ -181,7 +185,7 @@ def _run_here(
         if not confirm_preflight(found, output, yes=here.yes):
             message("not started")
             return 0
-    ended, view = [], PairView(screen_for(output))
+    ended, view = [], PairView(console_for_output(output))
     for label, plan in zip(LABELS, plans, strict=True):
         write_start_notes(str(plan.name), plan)
         backend = make_local_backend(machine, here.inputs, here.allow_env)
@@ -191,7 +195,7 @@ def _run_here(
                 outcome = follow_local_run(backend, start, view.side(label))
         except Interrupted as interrupted:
             if interrupted.outcome is not None and output is OutputFormat.TEXT:
-                show_outcome(screen_for(output), interrupted.outcome)
+                show_outcome(console_for_output(output), interrupted.outcome)
             message(f"{label} was stopped: the pair is not compared. {interrupted.remedy}")
             return interrupted.exit_code
         ended.append((backend, outcome))
@@ -206,7 +210,7 @@ def _run_on_aws(
     same_within: float,
     output: OutputFormat,
 ) -> int:
-    from launcher.session.runs.compare_runs import (
+    from launcher.session.runs.report_runs import (
         LABELS,
         PairedRun,
         PairLeft,
@@ -221,11 +225,11 @@ def _run_on_aws(
         return 1
     submissions = [each.submission(plan) for each, plan in zip(launches, plans, strict=True)]
     begun = all(each.begun is not None for each in submissions)
-    if not begun and must_ask(yes, output) and not confirmed(question(plans, submissions[0].account)):
+    if not begun and is_asking_possible(yes, output) and not confirm(question(plans, submissions[0].account)):
         message("not submitted")
         return 0
     run = run_one_after_another if one_after_another else run_beside_each_other
-    with PairView(screen_for(output)) as view:
+    with PairView(console_for_output(output)) as view:
         runs = [
             PairedRun(label, plan, submission, view.side(label))
             for label, plan, submission in zip(LABELS, plans, submissions, strict=True)
@@ -242,7 +246,7 @@ def _run_on_aws(
 
 def _launches(jobs: Sequence[LoadedJob], ignore: Sequence[str]) -> list[Launch]:
     from launcher.aws.clients import Clients
-    from launcher.session.runs.compare_runs import LABELS
+    from launcher.session.runs.report_runs import LABELS
     from launcher.session.submit_job import run_id_of
 
     run, clients = run_id_of(None, os.environ), Clients()
@@ -258,7 +262,7 @@ def _introduced(
 ) -> PairFacts | None:
     """Show both plans and what they differ in; None where one is refused, which is said."""
     from launcher.cli.plan import summary_of
-    from launcher.session.runs.compare_runs import LABELS, facts_of_plans
+    from launcher.session.runs.report_runs import LABELS, facts_of_plans
 
     refused = [(label, plan) for label, plan in zip(LABELS, plans, strict=True) if plan.refused]
     if refused:
@@ -275,7 +279,7 @@ def _introduced(
 def _conclude(
     facts: PairFacts, ended: Sequence[tuple[Backend, Outcome]], same_within: float, output: OutputFormat
 ) -> int:
-    from launcher.session.runs.compare_runs import compare_results
+    from launcher.session.runs.report_runs import compare_results
 
     result = compare_results(facts, ended[0], ended[1], same_within)
     show_result(result, output)
@@ -414,7 +418,7 @@ def show_result(result: PairResult, output: OutputFormat) -> None:
     from launcher.cli.job_view import show_outcome
     from launcher.cli.plan import show_findings
     from launcher.experiments.run_comparison import verdicts
-    from launcher.session.runs.compare_runs import is_going_on
+    from launcher.session.runs.report_runs import is_going_on
 
     said = verdicts(result.comparison, here=result.here)
     if output is OutputFormat.JSON:
@@ -478,7 +482,7 @@ def _read(run: RunRead) -> str:
 
 
 def _labelled(plans: Sequence[TrainingPlan]) -> list[tuple[str, TrainingPlan]]:
-    from launcher.session.runs.compare_runs import LABELS
+    from launcher.session.runs.report_runs import LABELS
 
     return list(zip(LABELS, plans, strict=True))
 

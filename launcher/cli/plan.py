@@ -19,12 +19,15 @@ from launcher.cli.interaction import (
     ClusterOption,
     IgnoreOption,
     JobFile,
+    OutputFormat,
     OutputOption,
     SetOption,
+    console,
+    message,
     plan_offline,
+    print_json,
     read,
 )
-from launcher.cli.output import OutputFormat, console, message, print_json
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.refusal import Refusal
 from launcher.text.values import without_credentials
@@ -69,10 +72,12 @@ def plan(
 
 def _show_pair(loaded: LoadedJob, ignore: Sequence[str], output: OutputFormat) -> int:
     from launcher.aws.session import session_region
-    from launcher.cli.output import read_code
-    from launcher.session.prepare_plan import prepare_pair
+    from launcher.cli.interaction import read_code
+    from launcher.session.prepare_plan import prepare_with_and_without_compiler
 
-    plans = prepare_pair(loaded, session_region=session_region(), source=read_code(loaded), ignore=ignore)
+    plans = prepare_with_and_without_compiler(
+        loaded, session_region=session_region(), source=read_code(loaded), ignore=ignore
+    )
     if output is OutputFormat.JSON:
         print_json({"pair": [plan_json(each) for each in plans]})
     else:
@@ -102,7 +107,7 @@ def _show_difference(plan: TrainingPlan, reference: str, output: OutputFormat) -
 
 def plan_json(plan: TrainingPlan) -> dict[str, Any]:
     """The plan in the shape that `plan` and `--dry-run` print."""
-    from launcher.cli.output import source_json
+    from launcher.cli.interaction import source_json
     from launcher.planning.show_plan import list_requirements, mask_job, mask_request, mask_text
 
     source = None if plan.package is None else plan.package.source
@@ -124,7 +129,7 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
         return
     from rich.syntax import Syntax
 
-    from launcher.cli.output import as_json
+    from launcher.cli.interaction import as_json
     from launcher.planning.show_plan import mask_request
 
     terminal = console()
@@ -166,7 +171,7 @@ def show_settings(plan: TrainingPlan) -> None:
 
 def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> None:
     """Print the lines that tell what will run, and where: on AWS and at what cost, or here by `python`."""
-    from launcher.cli.output import source_rows
+    from launcher.cli.interaction import source_rows
     from launcher.planning.job_cost import cost_in_words
     from launcher.planning.show_plan import mask_text
 
@@ -397,8 +402,7 @@ def check(
 def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool) -> TrainingPlan:
     from launcher.aws.clients import Clients
     from launcher.aws.session import session_region
-    from launcher.cli.interaction import LiveView, offer_repairs
-    from launcher.cli.output import read_code
+    from launcher.cli.interaction import LiveView, offer_repairs, read_code
     from launcher.session.account_checks import gather_subject, judge_subject, rules_to_add
     from launcher.session.launch_job import plan_with_cluster
 

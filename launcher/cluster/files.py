@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.documents.document import DocumentError, read_document, validate
+from launcher.documents import DocumentError, read_document, validate_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location
 from launcher.failure_modes.model import Path as FieldPath
@@ -46,7 +46,7 @@ def load_cluster_file(path: Path) -> ClusterSpec:
     except DocumentError as error:
         code = job_file.UNREADABLE.code
         raise ClusterFileError(f"{error.location}: {code} {error.message}") from error
-    spec, findings = validate(ClusterSpec, document)
+    spec, findings = validate_document(ClusterSpec, document)
     if spec is None:
         raise ClusterFileError(*_findings_in_words(found.located(document.location) for found in findings))
     return spec

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from launcher.cluster.section import refuse
 from launcher.facts import Provenance
 
 REGION: Final = r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$"
@@ -39,6 +38,9 @@ _DIRECTIONS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": 
 
 def check_zones(zones: Sequence[str], region: str) -> None:
     """Refuse zones that are not all names, or all ids, of different zones of the region."""
+    # Here: it needs pydantic, which commands that read no cluster file do not import.
+    from launcher.cluster.section import refuse
+
     name = re.compile(rf"{re.escape(region)}[a-z]")
     # The ids of the sovereign cloud's zones are not published.
     prefix = zone_id_prefix(region) if not region.startswith("eusc-") else "[a-z0-9]+"

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
-from launcher.documents.document import FilePart, field_error
+from launcher.documents import FilePart, field_error
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import FailureMode, Path
 from launcher.text.values import BUCKET_NAME

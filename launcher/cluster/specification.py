@@ -21,7 +21,7 @@ from launcher.cluster.network_section import (
 )
 from launcher.cluster.section import BucketName, Section, refuse
 from launcher.cluster.storage_section import BucketsSpec, LustreSpec, check_zone
-from launcher.documents.document import field_error
+from launcher.documents import field_error
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Figure, Source
 

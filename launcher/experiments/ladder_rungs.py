@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from launcher.documents.document import dotted_keys
+from launcher.documents import dotted_keys
 from launcher.failure_modes.model import Finding
 from launcher.jobs.specification import JobSpec, Strategy
 

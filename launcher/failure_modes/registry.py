@@ -83,7 +83,7 @@ def registered() -> list[Registration]:
 def _import_all(package_name: str) -> None:
     """Import the modules of a package by their files: folders without `__init__.py` count as well."""
     package = importlib.import_module(package_name)
-    for folder in map(Path, package.__path__):
+    for folder in map(Path, getattr(package, "__path__", ())):  # a room of one module has none
         for file in sorted(folder.rglob("*.py")):
             parts = file.relative_to(folder).with_suffix("").parts
             if parts[-1] != "__main__":

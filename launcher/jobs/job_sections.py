@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from launcher.documents.document import AsWritten, field_error, is_null
+from launcher.documents import AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder

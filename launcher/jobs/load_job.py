@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from launcher.documents.document import Document, DocumentError, read_document, validate
+from launcher.documents import Document, DocumentError, read_document, validate_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Finding, Location, Path, Stage, dotted
@@ -237,7 +237,7 @@ def load_job(
     for field, text in (overrides or {}).items():
         document.override(field, text, AS_WRITTEN)
     substitutions, unknown = substitute_variables(document, variables or Variables({}))
-    spec, invalid = validate(JobSpec, document)
+    spec, invalid = validate_document(JobSpec, document)
     left = {found.path for found in unknown}
     # What stands where a variable was left as it is was not meant, and says nothing of its own.
     found = (*unknown, *(each for each in invalid if each.path not in left))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from launcher.documents.document import AsWritten, field_error, is_null
+from launcher.documents import AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Figure, Path

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from launcher.documents.document import AsWritten, field_error
+from launcher.documents import AsWritten, field_error
 from launcher.jobs.values import Duration, MetricName, MetricRegex, Part
 
 HYPERBAND_EPOCHS = ("epochs", "numepochs", "n-epochs", "n_epochs", "num_epochs")

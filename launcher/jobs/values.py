@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from launcher.cluster.names import SECRET_ID
-from launcher.documents.document import FilePart, field_error
+from launcher.documents import FilePart, field_error
 from launcher.text.values import BUCKET_NAME
 
 

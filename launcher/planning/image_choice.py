@@ -103,7 +103,7 @@ def _version_findings(job: JobSpec, strategy: LaunchStrategy, region: str) -> It
     facts = instance_facts(job.resources.instance_type)
     yield from choose_image(job, facts, strategy, region)[1]
     processes = strategy.processes_per_host(job, facts)
-    for finding in (*check_framework(job), *strategy.supported(job, facts, processes)):
+    for finding in (*check_framework(job), *strategy.find_unsupported(job, facts, processes)):
         if finding.path in (VERSION_FIELD, PYTHON_FIELD):
             yield finding
 
@@ -125,7 +125,7 @@ def choose_image(
         return job.image, [*_check_region(job, region), *_check_machine(job, job.image, facts)]
     wanted, table = job.framework, image_table_of(job, facts, strategy)
     try:
-        _check_accelerator(table, wanted.version, facts)
+        _refuse_other_accelerator(table, wanted.version, facts)
         image = training_image(
             table,
             wanted.version,
@@ -143,7 +143,7 @@ def choose_image(
 def image_table_of(job: JobSpec, facts: InstanceFacts | None, strategy: LaunchStrategy) -> str:
     """The framework of the image table that a job's framework and strategy lead to."""
     tensorflow = job.framework is not None and job.framework.name == TENSORFLOW
-    return TENSORFLOW if tensorflow else strategy.image(facts)
+    return TENSORFLOW if tensorflow else strategy.image_framework(facts)
 
 
 @finds(Stage.SPEC, images.IMAGE_UNAVAILABLE)
@@ -196,7 +196,7 @@ def _image_field(job: JobSpec) -> Path:
     return ("image",) if job.image is not None else ("framework", "version")
 
 
-def _check_accelerator(framework: str, version: str, facts: InstanceFacts | None) -> None:
+def _refuse_other_accelerator(framework: str, version: str, facts: InstanceFacts | None) -> None:
     """Raise ImageUnavailableError where an image for Neuron devices is from before this one."""
     release = image_release(framework, version)
     if facts is None or release is None:
@@ -245,7 +245,7 @@ def check_alternatives(
         processes = strategy.processes_per_host(other, facts)
         _, no_image = choose_image(other, facts, strategy, region)
         path = ("resources", "instance_types", index)
-        for found in (*strategy.supported(other, facts, processes), *no_image):
+        for found in (*strategy.find_unsupported(other, facts, processes), *no_image):
             if (found.code, found.message) not in said:
                 message = f"on {instance_type}, another instance type of this job: {found.message}"
                 yield replace(found, message=message, path=path, subject=dotted(path))
@@ -289,7 +289,7 @@ def job_image_software(job: JobSpec, facts: InstanceFacts | None) -> ImageSoftwa
     if job.framework is None:
         return None
     try:
-        table = TENSORFLOW if job.framework.name == TENSORFLOW else strategy_of(job).image(facts)
+        table = TENSORFLOW if job.framework.name == TENSORFLOW else strategy_of(job).image_framework(facts)
     except ImageUnavailableError:
         return None
     return image_software(table, job.framework.version)

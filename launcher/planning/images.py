@@ -195,12 +195,12 @@ def image_software(framework: str, version: str) -> ImageSoftware | None:
         nccl=row.get("nccl"),
         efa_installer=row.get("efa_installer"),
         efa_plugin=row.get("efa_plugin"),
-        compute_capabilities=compute_capabilities(cuda) if cuda else None,
+        compute_capabilities=cuda_compute_capabilities(cuda) if cuda else None,
         patched_until=date.fromisoformat(until) if until else None,
     )
 
 
-def compute_capabilities(cuda: str) -> tuple[str, str] | None:
+def cuda_compute_capabilities(cuda: str) -> tuple[str, str] | None:
     """The oldest and the newest compute capability that a version of CUDA makes code for."""
     pair = _release_table()["cuda_gpus"].get(cuda)
     return None if pair is None else (pair[0], pair[1])
@@ -291,7 +291,7 @@ class AwsImage:
     @property
     def compute_capabilities(self) -> tuple[str, str] | None:
         """The oldest and newest GPUs that its CUDA makes code for; None where that is not known."""
-        return compute_capabilities(self.cuda) if self.cuda else None
+        return cuda_compute_capabilities(self.cuda) if self.cuda else None
 
 
 def parse_aws_image(uri: str) -> AwsImage | None:

@@ -39,7 +39,7 @@ class CostEstimate:
     price_date: datetime.date
     price_region: str
     spot: bool = False
-    estimated_by: Multiple | None = None
+    estimated_by: PriceMultiple | None = None
 
 
 def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | None:
@@ -77,7 +77,7 @@ def cost_in_words(request: RequestView, region: str | None) -> str:
     if estimate is None:
         unpriced = _type_without_price(request, region) or "such hosts"
         return (
-            f"unknown: the price table of {table_date()} has no {unpriced}; "
+            f"unknown: the price table of {newest_price_date()} has no {unpriced}; "
             "see aws.amazon.com/sagemaker/ai/pricing"
         )
     figures = (
@@ -138,7 +138,7 @@ def _price_in_words(estimate: CostEstimate, region: str | None) -> str:
     return f"{price}; {region or 'the region of the job'} may have another"
 
 
-def _multiple_in_words(multiple: Multiple) -> str:
+def _multiple_in_words(multiple: PriceMultiple) -> str:
     return (
         f"{multiple.times:g}, as SageMaker asks in all {multiple.pairs} cases of "
         f"{', '.join(multiple.families)} where both prices are known"
@@ -180,7 +180,7 @@ _KINDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Multiple:
+class PriceMultiple:
     """How many times EC2's price SageMaker asks for a kind of host.
 
     `pairs` is how many hosts and regions it is known from, `families` which families these are of.
@@ -202,7 +202,7 @@ class HostPrice:
     usd_per_hour: float
     as_of: datetime.date
     region: str
-    estimated_by: Multiple | None = None
+    estimated_by: PriceMultiple | None = None
 
 
 def host_price(instance_type: str | None, region: str | None) -> HostPrice | None:
@@ -212,11 +212,11 @@ def host_price(instance_type: str | None, region: str | None) -> HostPrice | Non
     None, the first region of the table that lists the type, and last an estimate for any region.
     """
     name = instance_type or ""
-    known = [*_listed_prices().get(name, ()), *_estimates(name)]
+    known = [*_listed_prices().get(name, ()), *_estimate_host_prices(name)]
     return next((price for price in known if price.region == region), next(iter(known), None))
 
 
-def table_date() -> datetime.date:
+def newest_price_date() -> datetime.date:
     """The date of the newest list price."""
     return max(price.as_of for prices in _listed_prices().values() for price in prices)
 
@@ -231,9 +231,9 @@ def host_kind(instance_type: str) -> str | None:
     return f"{found}, smallest" if found == "G" and size == "xlarge" else found
 
 
-def multiples(
+def find_multiples(
     listed: Mapping[str, Sequence[HostPrice]], ec2: Mapping[str, Sequence[HostPrice]]
-) -> dict[str, Multiple]:
+) -> dict[str, PriceMultiple]:
     """The multiple of each kind that has a steady one, from all hosts whose two prices a region has.
 
     `listed` are prices of SageMaker by its instance types, `ec2` prices of EC2 by EC2's.
@@ -243,15 +243,15 @@ def multiples(
         name = host_kind(instance_type)
         if name is not None:
             found.setdefault(name, []).append((instance_type.partition(".")[0], ours / theirs))
-    measured = {name: _multiple(pairs) for name, pairs in found.items()}
+    measured = {name: _steady_multiple(pairs) for name, pairs in found.items()}
     return {name: multiple for name, multiple in measured.items() if multiple is not None}
 
 
-def _multiple(pairs: Sequence[tuple[str, float]]) -> Multiple | None:
+def _steady_multiple(pairs: Sequence[tuple[str, float]]) -> PriceMultiple | None:
     times = round(sorted(ratio for _, ratio in pairs)[len(pairs) // 2], 2)
     if any(abs(ratio / times - 1) > PRICE_TOLERANCE for _, ratio in pairs):
         return None
-    return Multiple(times, len(pairs), tuple(sorted({family for family, _ in pairs})))
+    return PriceMultiple(times, len(pairs), tuple(sorted({family for family, _ in pairs})))
 
 
 def _price_pairs(
@@ -264,9 +264,9 @@ def _price_pairs(
                 yield instance_type, price.usd_per_hour, ours[price.region]
 
 
-def _estimates(instance_type: str) -> Iterator[HostPrice]:
+def _estimate_host_prices(instance_type: str) -> Iterator[HostPrice]:
     name = instance_type.removeprefix("ml.")
-    multiple = _multiples().get(host_kind(name) or "")
+    multiple = _known_multiples().get(host_kind(name) or "")
     if multiple is None:
         return
     for price in _ec2_prices().get(name, ()):
@@ -274,8 +274,8 @@ def _estimates(instance_type: str) -> Iterator[HostPrice]:
 
 
 @cache
-def _multiples() -> dict[str, Multiple]:
-    return multiples(_listed_prices(), _ec2_prices())
+def _known_multiples() -> dict[str, PriceMultiple]:
+    return find_multiples(_listed_prices(), _ec2_prices())
 
 
 @cache

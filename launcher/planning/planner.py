@@ -24,7 +24,6 @@ from launcher.planning.image_choice import (
     job_image_software,
     job_on_type,
 )
-from launcher.planning.job_identity import check_cluster_tag, make_job_name
 from launcher.planning.request import (
     build_request,
     build_tuning_request,
@@ -52,7 +51,9 @@ from launcher.planning.training_plan import (
     Setting,
     SourcePackage,
     TrainingPlan,
+    check_cluster_tag,
     check_lustre,
+    make_job_name,
     plan_checkpoints,
     plan_debugger,
     resolve_destination,
@@ -174,7 +175,7 @@ def _make_draft(job: JobSpec, inputs: _Inputs) -> _Draft:
             *check_folders(job),
             *check_tuning(job, name),
             *check_framework(job),
-            *strategy.supported(job, facts, processes),
+            *strategy.find_unsupported(job, facts, processes),
         ),
         no_image=tuple(no_image),
         no_lustre=tuple(check_lustre(job, checkpoints, destination, inputs.cluster)),
@@ -209,7 +210,7 @@ def _build(draft: _Draft, source: SourceTree) -> _Built:
         job,
         job_name=draft.name,
         image=draft.image,
-        entry=strategy.entry(job, draft.processes, requirements_for_boot(job.code, source)),
+        entry=strategy.container_command(job, draft.processes, requirements_for_boot(job.code, source)),
         hyperparameters=strategy.hyperparameters(job, start),
         # What the boot starts finds them by itself, on AWS and elsewhere.
         environment=environment if strategy.with_boot else replace_folders(environment, folders),

@@ -34,11 +34,17 @@ from launcher.jobs.job_sections import (
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.tuning import Range, Tuning
 from launcher.jobs.values import SECRETS_VARIABLE
-from launcher.planning.job_identity import MAX_TUNING_JOB_NAME_LENGTH, job_tags
 from launcher.planning.request_view import RequestView
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.strategies.toolkit import json_text
-from launcher.planning.training_plan import Destination, PlannedCheckpoints, PlannedDebugger, Request
+from launcher.planning.training_plan import (
+    MAX_TUNING_JOB_NAME_LENGTH,
+    Destination,
+    PlannedCheckpoints,
+    PlannedDebugger,
+    Request,
+    job_tags,
+)
 from launcher.text.values import nearest
 
 
@@ -61,25 +67,25 @@ def build_request(
     `entry` the image's own toolkit starts the script, and fetches it by itself: there is no channel for
     the code then.
     """
-    channels = [_channel(name, source, destination.lustre) for name, source in job.inputs.items()]
+    channels = [_channel_member(name, source, destination.lustre) for name, source in job.inputs.items()]
     if checkpoints is not None and checkpoints.lustre is not None:
         kept = Input(lustre=checkpoints.lustre, access="rw")
-        channels.append(_channel(CHECKPOINT_CHANNEL, kept, destination.lustre))
+        channels.append(_channel_member(CHECKPOINT_CHANNEL, kept, destination.lustre))
     if entry is not None:
         channels.append(_s3_channel(RESERVED_CHANNEL, destination.code, "FullyReplicated", "File"))
     request: Request = {
         "TrainingJobName": job_name,
-        "AlgorithmSpecification": _algorithm(job, image, entry),
+        "AlgorithmSpecification": _algorithm_member(job, image, entry),
         "RoleArn": destination.role_arn,
         "HyperParameters": dict(hyperparameters),
         "InputDataConfig": channels,
         "OutputDataConfig": _with_key({"S3OutputPath": f"{destination.output}/"}, "KmsKeyId", destination),
-        "ResourceConfig": _resources(job, destination, facts),
-        "StoppingCondition": _stopping(job),
+        "ResourceConfig": _resource_member(job, destination, facts),
+        "StoppingCondition": _stopping_member(job),
         "Environment": dict(environment),
         "Tags": job_tags(job, destination.cluster_name),
-        "CheckpointConfig": _checkpoints(checkpoints),
-        **_debugger(debugger, destination),
+        "CheckpointConfig": _checkpoint_member(checkpoints),
+        **_debugger_members(debugger, destination),
     }
     if destination.subnets and destination.security_group_ids:
         request["VpcConfig"] = {
@@ -99,7 +105,7 @@ def forbids_request(finding: Finding) -> bool:
     return finding.code == job_file.INVALID_VALUE.code and finding.severity is Severity.ERROR
 
 
-def _algorithm(job: JobSpec, image: str, entry: Entry | None) -> dict[str, Any]:
+def _algorithm_member(job: JobSpec, image: str, entry: Entry | None) -> dict[str, Any]:
     algorithm: dict[str, Any] = {
         "TrainingImage": image,
         "TrainingInputMode": "File",
@@ -115,14 +121,14 @@ def _algorithm(job: JobSpec, image: str, entry: Entry | None) -> dict[str, Any]:
     return algorithm
 
 
-def _checkpoints(checkpoints: PlannedCheckpoints | None) -> dict[str, str]:
+def _checkpoint_member(checkpoints: PlannedCheckpoints | None) -> dict[str, str]:
     """SageMaker's own synchronisation with S3; empty where there is none, or others upload."""
     if checkpoints is None or checkpoints.s3_uri is None or not checkpoints.by_service:
         return {}
     return {"S3Uri": checkpoints.s3_uri, "LocalPath": checkpoints.local_path}
 
 
-def _debugger(debugger: PlannedDebugger, destination: Destination) -> dict[str, Any]:
+def _debugger_members(debugger: PlannedDebugger, destination: Destination) -> dict[str, Any]:
     """Debugger's hook and profiler: both on or both off.
 
     The profiler runs unless it is switched off, and samples every host.
@@ -136,7 +142,7 @@ def _debugger(debugger: PlannedDebugger, destination: Destination) -> dict[str, 
     }
 
 
-def _channel(name: str, source: Input, lustre: Lustre | None) -> dict[str, Any]:
+def _channel_member(name: str, source: Input, lustre: Lustre | None) -> dict[str, Any]:
     if source.s3_uri is not None:
         return _s3_channel(name, source.s3_uri, source.distribution, source.mode)
     if source.lustre is None or lustre is None:
@@ -171,7 +177,7 @@ def _s3_channel(name: str, uri: str, distribution: str, mode: str) -> dict[str, 
     return channel
 
 
-def _resources(job: JobSpec, destination: Destination, facts: InstanceFacts | None) -> dict[str, Any]:
+def _resource_member(job: JobSpec, destination: Destination, facts: InstanceFacts | None) -> dict[str, Any]:
     resources = job.resources
     config: dict[str, Any] = {
         **_instance_types(resources),
@@ -196,7 +202,7 @@ def _instance_types(resources: Resources) -> dict[str, Any]:
     return {"InstancePreferences": [{"InstanceType": each} for each in ordered]}
 
 
-def _stopping(job: JobSpec) -> dict[str, int]:
+def _stopping_member(job: JobSpec) -> dict[str, int]:
     condition = {"MaxRuntimeInSeconds": job.limits.max_runtime}
     if job.resources.capacity.kind == "spot":
         condition["MaxWaitTimeInSeconds"] = job.limits.max_wait or 2 * job.limits.max_runtime

@@ -25,7 +25,7 @@ from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.source.tree import SourceTree
 from launcher.text.values import HIDDEN, MASK, credential_in, without_credentials
 
-Shown = Callable[[Any, Path], Any]
+MaskValue = Callable[[Any, Path], Any]
 """From a value and its place to the value as it is shown."""
 
 
@@ -93,7 +93,7 @@ def mask_earlier_request(plan: TrainingPlan, earlier: Request) -> Request:
     return made
 
 
-def _map_texts(value: Any, place: Path, shown: Shown, named: Shown = lambda key, _: key) -> Any:
+def _map_texts(value: Any, place: Path, shown: MaskValue, named: MaskValue = lambda key, _: key) -> Any:
     """The value with all within it as `shown` says, and the keys as `named` does."""
     if isinstance(value, dict):
         return {
@@ -220,7 +220,7 @@ _PIP_INDEX_VARIABLE = "PIP_INDEX_URL"
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRequirements:
+class RequirementsToInstall:
     """What pip installs on each host: the lines of the file, as they may be shown.
 
     `installed_by` is `boot` or `toolkit`, the one of AWS's images; `index` is where the packages come from,
@@ -249,7 +249,7 @@ def requirements_for_boot(code: Code, source: SourceTree) -> str | None:
     return None
 
 
-def list_requirements(plan: TrainingPlan) -> PlannedRequirements | None:
+def list_requirements(plan: TrainingPlan) -> RequirementsToInstall | None:
     """What the plan's job installs, as it is shown; None where it is nothing, or there is no request."""
     if plan.package is None or plan.view is None:
         return None
@@ -267,7 +267,7 @@ def list_requirements(plan: TrainingPlan) -> PlannedRequirements | None:
         index = f"CodeArtifact, {repository}"
     else:
         index = without_credentials(environment.get(_PIP_INDEX_VARIABLE) or "PyPI")
-    return PlannedRequirements(
+    return RequirementsToInstall(
         file=found.file,
         installed_by="boot" if plan.with_boot else "toolkit",
         packages=tuple(each.text for each in found.packages),
@@ -282,7 +282,7 @@ def list_requirements(plan: TrainingPlan) -> PlannedRequirements | None:
 _OF_THE_JOB = "JOB"
 
 
-def planned_fields(plan: TrainingPlan) -> dict[str, Any]:
+def fields_of_plan(plan: TrainingPlan) -> dict[str, Any]:
     """The fields of a plan, as they are shown: those of its job file, its code, what follows in the request.
 
     What the plan itself chose stands below `request`.
@@ -297,7 +297,7 @@ def planned_fields(plan: TrainingPlan) -> dict[str, Any]:
     return fields
 
 
-def submitted_fields(view: RequestView) -> dict[str, Any]:
+def fields_of_job(view: RequestView) -> dict[str, Any]:
     """The fields of a job that was submitted, by its request; where a job file would have had them."""
     return {
         "resources": {"instance_type": view.instance_type, "instance_count": view.hosts},
@@ -321,12 +321,12 @@ def submitted_fields(view: RequestView) -> dict[str, Any]:
     }
 
 
-def planned_with_compiler(plan: TrainingPlan) -> bool:
+def plan_uses_compiler(plan: TrainingPlan) -> bool:
     """Whether a plan runs with SageMaker Training Compiler."""
     return bool(plan.job.get("distribution", {}).get("strategy") == Strategy.TORCH_XLA.value)
 
 
-def submitted_with_compiler(view: RequestView) -> bool:
+def job_uses_compiler(view: RequestView) -> bool:
     """Whether a job that was submitted runs with SageMaker Training Compiler."""
     return view.hyperparameters.get(COMPILER_HYPERPARAMETER, "").strip('"') == "true"
 

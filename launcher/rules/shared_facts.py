@@ -29,7 +29,7 @@ _RENAMED = {
 
 _TIMEOUT = "the time-out of collectives is `timeout` of torch.distributed.init_process_group"
 
-UNREAD = {
+UNREAD_VARIABLES = {
     "NCCL_TIMEOUT": _TIMEOUT,
     "TORCH_NCCL_TIMEOUT": _TIMEOUT,
     "TORCH_DISTRIBUTED_TIMEOUT": _TIMEOUT,
@@ -52,7 +52,7 @@ Looked for, on 2026-11-22, in NVIDIA/nccl (every tag from v2.3.5-5 to v2.30.7-1)
 files, libraries and headers of the wheel), aws-ofi-nccl 2daf7d30 and ofiwg/libfabric af8ddbe9.
 """
 
-_GONE = {
+_REMOVED_VARIABLES = {
     "NCCL_TREE_THRESHOLD": "2.5",
     "NCCL_LL_THRESHOLD": "2.5",
     "NCCL_RINGS": "2.5",
@@ -77,7 +77,7 @@ _FOR_INFINIBAND = Advice(
     "has no effect on EFA, which is not InfiniBand; it is a sign of settings copied from other hosts"
 )
 
-ADVICE = {
+VARIABLE_ADVICE = {
     "NCCL_IB_DISABLE": replace(_FOR_INFINIBAND, harmless=SWITCHED_OFF),
     "NCCL_PROTO": Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
     "NCCL_ALGO": Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
@@ -120,10 +120,14 @@ ADVICE = {
 
 def advice_on(name: str) -> Advice | None:
     """What setting a variable does to a job; None where that depends on more than its name."""
-    return _FOR_INFINIBAND if name not in ADVICE and name.startswith("NCCL_IB_") else ADVICE.get(name)
+    return (
+        _FOR_INFINIBAND
+        if name not in VARIABLE_ADVICE and name.startswith("NCCL_IB_")
+        else VARIABLE_ADVICE.get(name)
+    )
 
 
-def leaves_efa_out(providers: str) -> bool:
+def excludes_efa(providers: str) -> bool:
     """Whether a value of FI_PROVIDER excludes EFA, by its name or by naming others."""
     excluding = providers.strip().startswith("^")
     names = {part.strip().lower() for part in providers.strip().lstrip("^").replace(";", ",").split(",")} - {
@@ -141,12 +145,12 @@ def interface_harm(value: str) -> str | None:
     return "names an interface that some host lacks; NCCL finds none there and stops" if names else None
 
 
-def obsolete(name: str, value: str, torch: tuple[int, int] | None) -> str | None:
+def why_obsolete(name: str, value: str, torch: tuple[int, int] | None) -> str | None:
     """What is vain about a variable, under this version of torch (None: unknown); None where nothing is."""
-    if name in UNREAD:
-        return f"nothing reads it, so it changes nothing; {UNREAD[name]}"
-    if name in _GONE:
-        return f"gone since NCCL {_GONE[name]}; it changes nothing"
+    if name in UNREAD_VARIABLES:
+        return f"nothing reads it, so it changes nothing; {UNREAD_VARIABLES[name]}"
+    if name in _REMOVED_VARIABLES:
+        return f"gone since NCCL {_REMOVED_VARIABLES[name]}; it changes nothing"
     if name in ("NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS"):
         new = name.replace("NRINGS", "NCHANNELS")
         return f"an old name of {new}; more channels starve EFA instead of making it faster"
@@ -162,7 +166,7 @@ def obsolete(name: str, value: str, torch: tuple[int, int] | None) -> str | None
     return None
 
 
-def debugging(name: str, value: str) -> str | None:
+def debugging_cost(name: str, value: str) -> str | None:
     """What a variable that is meant for debugging costs a normal run."""
     value = value.strip().upper()
     if name == "CUDA_LAUNCH_BLOCKING" and value not in SWITCHED_OFF:

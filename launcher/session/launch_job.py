@@ -26,7 +26,7 @@ from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_choice import job_on_type
 from launcher.planning.training_plan import TrainingPlan
-from launcher.rules.job.subject import TELLING_NAMES
+from launcher.rules.job.subject import SEARCHED_NAMES
 from launcher.session.account_checks import check_before_submission
 from launcher.session.find_jobs import queue_backend, sagemaker_backend
 from launcher.session.prepare_plan import code_of, note_on_cluster, prepare, prepare_for
@@ -213,8 +213,8 @@ def plan_with_cluster(
     job, source = loaded.spec, source or code_of(loaded)
     if job is not None and source is not None and source.is_unread:
         s3 = clients("s3", job.region or session_region)
-        read = read_stored_source(s3, source.place, source.entry_point, TELLING_NAMES)
-        source = read.requiring(job.code.requirements_file)
+        read = read_stored_source(s3, source.place, source.entry_point, SEARCHED_NAMES)
+        source = read.with_requirements(job.code.requirements_file)
     if job is None or job.cluster is None or not _is_named(job.cluster):
         return prepare(loaded, session_region=session_region, ignore=ignore, source=source)
     name, ssm = job.cluster, clients("ssm", job.region or session_region, BRISK)
@@ -299,31 +299,23 @@ def run_attempts(
     job = plan.spec or loaded.spec
     if job is None:
         raise ValueError("a job file that could not be read has no plan to submit")
-    backend = start.backend
     attempts: list[Attempt] = []
     while True:
         started = start.once(plan)
-        name = started.name
         display.started(started)
-        outcome = follow(name)
+        outcome = follow(started.name)
         if outcome is None or outcome.status.state is not JobState.FAILED:
             return outcome
-        attempts.append(_attempt(name, plan, outcome))
-        decision = after_failure(
-            attempts,
-            max_retries=_max_retries(job, plan, backend),
-            instance_types=[job.resources.instance_type, *job.resources.instance_types],
-            service_chooses=job.resources.instance_choice == "service",
-            may_check_hosts=job.resources.with_infra_check().infra_check,
-        )
+        attempts.append(_attempt(started.name, plan, outcome))
+        decision = _decide_next(job, plan, attempts, start.backend)
         display.decided(outcome, decision)
         if isinstance(decision, GiveUp):
             return outcome
         if attempts[-1].retry is Retry.OTHER_HOSTS and _keeps_hosts(plan):
             # The pool would give the next attempt the very hosts that it must not get.
-            backend.release_hosts(name)
+            start.backend.release_hosts(started.name)
         pause(decision.wait_seconds)
-        resumes = backend.has_checkpoint(name)
+        resumes = start.backend.has_checkpoint(started.name)
         another = replan(replace(loaded, spec=next_job(job, attempts, decision, resumes=resumes)))
         if another.refused:
             display.decided(outcome, GiveUp(_refusals(another)))
@@ -347,6 +339,19 @@ def next_job(
     if resumes:
         checkpoint = (checkpoint or Checkpoint()).model_copy(update={"resume_from": attempts[-1].name})
     return job.model_copy(update={"checkpoint": checkpoint, "tags": {**job.tags, **tags}})
+
+
+def _decide_next(
+    job: JobSpec, plan: TrainingPlan, attempts: Sequence[Attempt], backend: Backend
+) -> TryAgain | GiveUp:
+    resources = job.resources
+    return after_failure(
+        attempts,
+        max_retries=_max_retries(job, plan, backend),
+        instance_types=[resources.instance_type, *resources.instance_types],
+        service_chooses=resources.instance_choice == "service",
+        may_check_hosts=resources.with_infra_check().infra_check,
+    )
 
 
 def _max_retries(job: JobSpec, plan: TrainingPlan, backend: Backend) -> int:

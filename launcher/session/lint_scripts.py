@@ -55,10 +55,10 @@ from launcher.text.values import nearest
 if TYPE_CHECKING:
     from launcher.rules.script.findings import ScriptSubject
 
-FEW = 16
+FEW_FILES = 16
 """So many scripts are judged sooner than other processes are started."""
 
-GIVE = "Give Python scripts, or folders in which to look for them."
+GIVE_SCRIPTS = "Give Python scripts, or folders in which to look for them."
 
 MOST_SECONDS = 5.0
 """So much CPU time the rules may take for one program."""
@@ -76,7 +76,7 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
 
-EVERYTHING = Selection()
+ALL_FINDINGS = Selection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _Judged:
 
 def lint(
     paths: Sequence[Path],
-    selection: Selection = EVERYTHING,
+    selection: Selection = ALL_FINDINGS,
     *,
     changed: Mapping[str, bytes] = NO_CHANGED_FILES,
     processes: int | None = None,
@@ -145,7 +145,7 @@ def lint(
     return _accepted(judged, selection, configurations, with_job=False)
 
 
-def lint_subjects(subjects: Iterable[ScriptSubject | Unread], selection: Selection = EVERYTHING) -> Lint:
+def lint_subjects(subjects: Iterable[ScriptSubject | Unread], selection: Selection = ALL_FINDINGS) -> Lint:
     """Judge programs with the job that starts them."""
     judged = _Judged()
     with collection_paused():
@@ -224,7 +224,7 @@ def _meant_instead(path: Path) -> str:
     readable = folder.is_dir() and os.access(folder, os.R_OK)
     names = [each.name for each in folder.iterdir()] if readable else []
     near = nearest(path.name, names)
-    return f"Did you mean {folder / near[0]}?" if near else GIVE
+    return f"Did you mean {folder / near[0]}?" if near else GIVE_SCRIPTS
 
 
 def _is_folder(path: Path) -> bool:
@@ -253,7 +253,7 @@ def project_root(script: Path) -> Path:
 
 
 def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: int) -> Iterator[_Judged]:
-    if len(scripts) <= FEW or processes < 2:
+    if len(scripts) <= FEW_FILES or processes < 2:
         yield _judge(scripts, changed)
         return
     from concurrent.futures import ProcessPoolExecutor

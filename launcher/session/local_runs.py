@@ -179,7 +179,7 @@ def _why_torch(plan: TrainingPlan) -> str | None:
     """What of the job needs torch; None where nothing is known to."""
     if plan.job["distribution"]["strategy"] == "torchrun":
         return "torchrun, which starts the processes, is a part of it"
-    if plan.package is not None and plan.package.source.uses({"torch"}):
+    if plan.package is not None and plan.package.source.find_used_names({"torch"}):
         return "the code imports it"
     return None
 
@@ -268,7 +268,7 @@ _HALF_DELETED = ".deleting-"
 none that looks whole."""
 
 
-class Kind(StrEnum):
+class OldKind(StrEnum):
     """What it is that goes."""
 
     RUN = "run"
@@ -278,14 +278,14 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class OldFolder:
     """Something that goes: its folder, what it is, the state of a run, since when it is there, its bytes.
 
     `created` is in seconds since the epoch. The state of a run that cannot be read is None.
     """
 
     folder: Path
-    kind: Kind
+    kind: OldKind
     state: str | None
     created: float
     size: int
@@ -300,7 +300,7 @@ class Old:
 class Cleaning:
     """What would go, how many ended runs stay, and which were left alone because they run."""
 
-    goes: tuple[Old, ...]
+    goes: tuple[OldFolder, ...]
     kept: int
     running: tuple[str, ...]
 
@@ -340,7 +340,7 @@ def plan_cleaning(home: Path, keep: int, now: float | None = None) -> Cleaning:
                 running.append(run)
     ended.sort(key=lambda run: run.created, reverse=True)
     kept, old = ended[:keep], ended[keep:]
-    goes = [Old(run.folder, Kind.RUN, run.state, run.created, _size(run.folder)) for run in old]
+    goes = [OldFolder(run.folder, OldKind.RUN, run.state, run.created, _size(run.folder)) for run in old]
     goes += _remains(home)
     # Whatever runs may use any of them.
     if not running:
@@ -349,7 +349,7 @@ def plan_cleaning(home: Path, keep: int, now: float | None = None) -> Cleaning:
     return Cleaning(tuple(goes), len(kept), tuple(run.folder.name for run in running))
 
 
-def delete(old: Old) -> None:
+def delete(old: OldFolder) -> None:
     """Delete it, in a way that an interruption leaves nothing which looks whole.
 
     Raises OSError where something of it cannot be deleted; what is left goes with the next cleaning.
@@ -359,7 +359,7 @@ def delete(old: Old) -> None:
         place = place.with_name(f"{_HALF_DELETED}{place.name}-{time.time_ns()}")
         with contextlib.suppress(FileNotFoundError):
             old.folder.rename(place)
-    if old.kind is Kind.ENVIRONMENT:
+    if old.kind is OldKind.ENVIRONMENT:
         for file in files_beside(old.folder):
             file.unlink(missing_ok=True)
     try:
@@ -380,21 +380,21 @@ def _look_at(store: JobStore, name: str) -> tuple[_Run, bool]:
     return _Run(folder, record.state.value, record.started, used), record.state.is_final
 
 
-def _remains(home: Path) -> Iterator[Old]:
+def _remains(home: Path) -> Iterator[OldFolder]:
     for parent in (home, home.parent / ENVIRONMENTS):
         for folder in _folders(parent):
             if folder.name.startswith(_HALF_DELETED):
-                yield Old(folder, Kind.REMAINS, None, _changed(folder), _size(folder))
+                yield OldFolder(folder, OldKind.REMAINS, None, _changed(folder), _size(folder))
 
 
-def _environments(parent: Path, kept: list[_Run], before: float) -> Iterator[Old]:
+def _environments(parent: Path, kept: list[_Run], before: float) -> Iterator[OldFolder]:
     for folder in _folders(parent):
         used = any(path.is_relative_to(folder) for run in kept for path in run.environments)
         changed = _changed(folder)
         if used or changed > before or folder.name.startswith(_HALF_DELETED):
             continue
         if not is_in_the_making(folder):
-            yield Old(folder, Kind.ENVIRONMENT, None, changed, _size(folder))
+            yield OldFolder(folder, OldKind.ENVIRONMENT, None, changed, _size(folder))
 
 
 def _check_no_link(home: Path) -> None:

@@ -26,8 +26,8 @@ from launcher.diagnosis.logs.decode import ZIP, Archive, Unreadable, as_text, un
 from launcher.diagnosis.logs.events import Event
 from launcher.diagnosis.logs.formats import PLAIN, Format, format_of
 from launcher.diagnosis.logs.lines import BLOCK, HEAD, LogRecord, LogStream, Record, split_head
-from launcher.documents.regular_files import file_mode, open_regular
 from launcher.failure_modes.refusal import Refusal
+from launcher.text.regular_files import file_mode, open_regular
 from launcher.text.values import without_controls
 
 
@@ -286,12 +286,12 @@ class PipedLog:
             if magic in ZIP:
                 raise Unreadable("is a zip archive, which is not read from a pipe.", "Name the file.")
             head, whole = split_head(unpack(blocks))
-            self._begun = (head, _behind(whole, len(head)))
+            self._begun = (head, _parts_behind(whole, len(head)))
         head, rest = self._begun
         yield chain([head], rest)
 
 
-def _behind(blocks: Iterator[bytes], length: int) -> Iterator[bytes]:
+def _parts_behind(blocks: Iterator[bytes], length: int) -> Iterator[bytes]:
     """What follows so many bytes."""
     for block in blocks:
         yield block[length:]

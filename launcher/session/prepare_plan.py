@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, is_path, load_manifest
-from launcher.documents.document import read_document
-from launcher.documents.regular_files import file_mode, read_regular
+from launcher.documents import read_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Severity, accept
 from launcher.failure_modes.refusal import Refusal
@@ -24,15 +23,14 @@ from launcher.jobs.job_sections import Code
 from launcher.jobs.load_job import LoadedJob, Variables, allowed_variables, is_variable_name, load_job
 from launcher.jobs.specification import AS_WRITTEN, JobSpec
 from launcher.planning.image_choice import native_counterpart
-from launcher.planning.job_identity import make_unique_part
 from launcher.planning.planner import plan_job
 from launcher.planning.request_view import RequestView
 from launcher.planning.show_plan import find_credentials
-from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.planning.training_plan import Request, TrainingPlan, make_unique_part
 from launcher.program.index import Unread
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, read_program
 from launcher.rules.job.check import check_job, check_source
-from launcher.rules.job.subject import TELLING_NAMES, JobSubject, ReadableSource
+from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource
 from launcher.rules.script.check import relative_to_working_folder
 from launcher.rules.script.findings import ScriptSubject
 from launcher.session.lint_scripts import Lint, Selection, lint_subjects
@@ -48,6 +46,7 @@ from launcher.source.tree import (
     read_command_line,
     read_source,
 )
+from launcher.text.regular_files import file_mode, read_regular
 
 if TYPE_CHECKING:
     from launcher.aws.clients import Clients
@@ -86,7 +85,7 @@ def read_job(source: JobSource) -> LoadedJob:
         raise Refusal(f"--set cannot be applied: {error}.", "Write it as --set field.field=value.") from error
 
 
-def as_written(source: JobSource) -> dict[str, Any]:
+def fields_as_written(source: JobSource) -> dict[str, Any]:
     """The data of a job file that can be read, with the command line's changes and `${NAME}` as it stands.
 
     What is derived from it may be given to `--set` and shown. Raises as `read_job` and DocumentError.
@@ -147,7 +146,7 @@ def prepare_for(
         unique=unique or make_unique_part(),
         source=source,
         session_region=session_region,
-        today=today(),
+        today=plan_date(),
     )
     subject = JobSubject(
         job=plan.spec or job,
@@ -171,7 +170,7 @@ def prepare_for(
     )
 
 
-def today() -> date:
+def plan_date() -> date:
     """The day, by which images are still patched or not."""
     return datetime.now(tz=UTC).date()
 
@@ -195,7 +194,7 @@ def _source_of(code: Code, folder: Path, on_read: OnRead | None = None) -> Sourc
     script = code.entry_point or module_files(code.module or "")[0]
     if code.source_dir.startswith("s3://"):
         return make_unread_source(code.source_dir, script)
-    return read_source(folder / code.source_dir, script, TELLING_NAMES, code.requirements_file, on_read)
+    return read_source(folder / code.source_dir, script, SEARCHED_NAMES, code.requirements_file, on_read)
 
 
 def _about_readable_source(loaded: LoadedJob, ignore: Sequence[str]) -> tuple[Finding, ...]:
@@ -392,7 +391,7 @@ def earlier_request(reference: str, clients: Clients, region: str | None) -> Req
     )
 
 
-def prepare_pair(
+def prepare_with_and_without_compiler(
     loaded: LoadedJob,
     *,
     session_region: str | None,

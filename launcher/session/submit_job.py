@@ -29,10 +29,10 @@ from launcher.backends.interface import (
     UncertainError,
 )
 from launcher.cluster.files import cache_folder
-from launcher.documents.regular_files import read_regular, replace_file
 from launcher.failure_modes.model import Figure
 from launcher.failure_modes.refusal import Refusal
-from launcher.planning.job_identity import (
+from launcher.planning.training_plan import (
+    TrainingPlan,
     build_resumed_request,
     fingerprint,
     make_resumed_name,
@@ -40,10 +40,10 @@ from launcher.planning.job_identity import (
     name_plan_by_run,
     rename_plan,
 )
-from launcher.planning.training_plan import TrainingPlan
 from launcher.report.plan_summary import summary_from_json, summary_of_plan, summary_to_json
 from launcher.report.run_report import PlannedRun
 from launcher.session.runs.diagnose_job import write_left_out_note
+from launcher.text.regular_files import NoteFolder, remove_old_files
 from launcher.text.values import duration_in_words
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Start:
         return self.journal or Journal()
 
     def _entry(self, plan: TrainingPlan) -> JournalEntry:
-        return JournalEntry.of(plan, self.backend.queue_arn)
+        return JournalEntry.of_plan(plan, self.backend.queue_arn)
 
     @contextmanager
     def _pending(self, plan: TrainingPlan) -> Iterator[_Pending]:
@@ -348,7 +348,7 @@ class JournalEntry:
     queue: str = ""
 
     @classmethod
-    def of(cls, plan: TrainingPlan, queue: str = "") -> JournalEntry:
+    def of_plan(cls, plan: TrainingPlan, queue: str = "") -> JournalEntry:
         """The launch of a plan that has a request, now."""
         return cls(
             str(plan.name),
@@ -398,7 +398,8 @@ class Journal:
         """
         try:
             entries = sorted(self.folder.glob("*.json"), reverse=True)
-            self._collect_drafts()
+            # What launches left that were killed while they wrote their entry, and so sent nothing.
+            remove_old_files(self.folder, "*.new", _DRAFT_SECONDS)
         except OSError:
             return  # Nothing can have been written where this user has no home, or has nothing to say.
         for path in entries:
@@ -426,13 +427,6 @@ class Journal:
         # Under its name it is complete and locked from the first moment.
         draft.rename(path)
         return Claim(launch, file, path)
-
-    def _collect_drafts(self) -> None:
-        """Remove what launches left that were killed while they wrote their entry, and so sent nothing."""
-        for draft in self.folder.glob("*.new"):
-            with contextlib.suppress(OSError):
-                if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS:
-                    draft.unlink()
 
 
 def _entry(content: Any) -> JournalEntry:
@@ -468,7 +462,7 @@ def _claimed(path: Path) -> Claim | None:
 PLAN_KEPT_SECONDS = 90 * 24 * 3600
 """A job runs for 28 days at most (SageMaker API, StoppingCondition); its page is made up to weeks later."""
 
-_MOST_BYTES = 10_000_000
+_PLAN_NOTES = NoteFolder(lambda: cache_folder() / "plans", PLAN_KEPT_SECONDS)
 
 
 def write_start_notes(name: str, plan: TrainingPlan) -> None:
@@ -481,27 +475,12 @@ def write_start_notes(name: str, plan: TrainingPlan) -> None:
 
 def write_plan_note(name: str, plan: TrainingPlan) -> None:
     """Keep the plan of a job as it may be shown. A machine that can keep nothing goes without."""
-    with contextlib.suppress(OSError):
-        folder = _folder()
-        _collect(folder)
-        replace_file(folder / f"{name}.json", json.dumps(summary_to_json(summary_of_plan(plan)), default=str))
+    _PLAN_NOTES.write(name, json.dumps(summary_to_json(summary_of_plan(plan)), default=str))
 
 
 def read_plan_note(name: str) -> PlannedRun | None:
     """The plan of a job; None where this machine has no note that can be read."""
     try:
-        return summary_from_json(json.loads(read_regular(_folder() / f"{name}.json", _MOST_BYTES)))
+        return summary_from_json(_PLAN_NOTES.read(name))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _folder() -> Path:
-    return cache_folder() / "plans"
-
-
-def _collect(folder: Path) -> None:
-    """Remove the notes on jobs of long ago."""
-    for note in folder.glob("*.json"):
-        with contextlib.suppress(OSError):
-            if time.time() - note.stat().st_mtime > PLAN_KEPT_SECONDS:
-                note.unlink()

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
-from launcher.documents.regular_files import open_regular, read_regular
 from launcher.source.folder_walk import MOST_PROBLEMS, MOST_SOURCE_BYTES, SourceError, SourceFile
+from launcher.text.regular_files import open_regular, read_regular
 from launcher.text.values import size_in_words
 
 if TYPE_CHECKING:
@@ -161,13 +161,13 @@ def read_packed(
             for member in _members(archive):
                 if len(inventory.files) == MOST_MEMBERS:
                     raise _TooMuch(f"it holds more than {MOST_MEMBERS:,} files")
-                inventory.take(member, archive)
-        content.drain()
+                inventory.add_member(member, archive)
+        content.read_to_end()
     except _TooMuch as error:
-        inventory.refuse(str(error))
+        inventory.add_problem(str(error))
     except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
-        inventory.refuse(f"it cannot be read as tar.gz: {error}")
-    return inventory.result(content)
+        inventory.add_problem(f"it cannot be read as tar.gz: {error}")
+    return inventory.make_result(content)
 
 
 class _TooMuch(Exception):
@@ -222,7 +222,7 @@ class _Content:
             if not self.read(min(position - self.position, _INFLATE_BYTES)):
                 raise EOFError("it ends within a file")
 
-    def drain(self) -> None:
+    def read_to_end(self) -> None:
         """Read what comes behind the last member: it belongs to the digest."""
         while self.read(_INFLATE_BYTES):
             pass
@@ -238,16 +238,16 @@ class _Inventory:
         self._reasons: list[str] = []
         self._shown, self._path = shown, path
 
-    def refuse(self, reason: str) -> None:
+    def add_problem(self, reason: str) -> None:
         self._reasons.append(reason)
 
-    def take(self, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+    def add_member(self, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         reason = _why_refused(member)
         name = str(PurePosixPath(member.name))
         if reason is None and member.isfile() and name in self.files:
             reason = "twice"
         if reason is not None:
-            self.refuse(f"it holds {member.name[:200]!r} {reason}")
+            self.add_problem(f"it holds {member.name[:200]!r} {reason}")
         elif member.isfile():
             self.files[name] = SourceFile(name, self._path, member.size, bool(member.mode & 0o100))
             if PurePosixPath(name).suffix in _KEPT_SUFFIXES and member.size <= min(MOST_KEPT, self._room):
@@ -255,13 +255,13 @@ class _Inventory:
                 self._kept[name] = b"" if content is None else content.read(member.size)
                 self._room -= member.size
 
-    def result(self, content: _Content) -> PackedSource:
+    def make_result(self, content: _Content) -> PackedSource:
         files = tuple(sorted(self.files.values(), key=lambda file: file.name.split("/")))
         self._reasons += [
             f"it holds {name!r} both as a file and as a folder" for name in _files_used_as_folders(self.files)
         ]
         if not files and not self._reasons:
-            self.refuse("it holds no files")
+            self.add_problem("it holds no files")
         reasons = self._reasons[:MOST_PROBLEMS]
         if len(self._reasons) > MOST_PROBLEMS:
             reasons.append(f"there are {len(self._reasons) - MOST_PROBLEMS} more such problems")

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from launcher.documents.regular_files import read_regular
 from launcher.failure_modes.refusal import Refusal
+from launcher.text.regular_files import read_regular
 from launcher.text.values import size_in_words
 
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", ".venv", ".slipway"})
@@ -58,7 +58,7 @@ def walk_folder(source_dir: Path) -> FolderWalk:
     without files, and more than MOST_BYTES.
     """
     walking = _FolderWalker(source_dir)
-    walking.begin()
+    walking.walk_all()
     files = sorted(walking.files, key=_parts)
     problems = [*walking.problems, *_problems_of_all(source_dir, files, bool(walking.problems))]
     if len(problems) > MOST_PROBLEMS:
@@ -83,7 +83,7 @@ class _View:
     path: Path
     layers: Sequence[Layer]
 
-    def below(self, name: str) -> _View:
+    def view_below(self, name: str) -> _View:
         return _View(self.path / name, self.layers)
 
 
@@ -114,9 +114,9 @@ class _FolderWalker:
         self._layers = PatternLayers(source_dir, self.problems)
         self._linked = 0
 
-    def begin(self) -> None:
+    def walk_all(self) -> None:
         """Take up the source folder and all below it, each folder's entries where it stands among others."""
-        top = self._visit("", (_View(self._source_dir, self._layers.above()),))
+        top = self._visit("", (_View(self._source_dir, self._layers.layers_above()),))
         self.scripts = [entry.name for entry in top.entries if entry.name.endswith(".py")]
         # A stack of our own: folders may nest more deeply than calls.
         under_way = [(iter(top.entries), top)]
@@ -127,7 +127,7 @@ class _FolderWalker:
                 under_way.pop()
                 continue
             try:
-                below = self._take(entry, visit)
+                below = self._take_entry(entry, visit)
             except OSError as error:
                 self.problems.append(unreadable_folder(self._source_dir, error))
                 continue
@@ -137,7 +137,7 @@ class _FolderWalker:
     def _visit(self, name: str, views: Sequence[_View], jumps: tuple[Path, ...] = ()) -> _Visit:
         """Look at a folder; `views` have the patterns of the folders above, and get its own."""
         *links, lies = views
-        layers = self._layers.extended(lies.path, lies.layers)
+        layers = self._layers.add_own_layers(lies.path, lies.layers)
         views = (*links, _View(lies.path, layers))
         try:
             with os.scandir(lies.path) as scan:
@@ -146,17 +146,17 @@ class _FolderWalker:
             self.problems.append(unreadable_folder(self._source_dir, error))
             return _Visit(name, (), views, jumps)
 
-    def _take(self, entry: os.DirEntry[str], visit: _Visit) -> _Visit | None:
+    def _take_entry(self, entry: os.DirEntry[str], visit: _Visit) -> _Visit | None:
         """Take up what a folder holds; a folder that is not left out is looked at."""
         name, is_link = f"{visit.name}{entry.name}", entry.is_symlink()
         is_folder = not is_link and entry.is_dir()
-        if visit.jumps and not self._within_bound(name):
+        if visit.jumps and not self._is_within_bound(name):
             return None
-        left_out = self._left_out(entry.name, name, is_folder, is_link, visit.views)
+        left_out = self._why_not_packed(entry.name, name, is_folder, is_link, visit.views)
         if left_out is not None:
             self.ignored.append(left_out)
             return None
-        views = [view.below(entry.name) for view in visit.views]
+        views = [view.view_below(entry.name) for view in visit.views]
         if is_link:
             return self._follow(entry, name, views, visit)
         if is_folder:
@@ -164,7 +164,7 @@ class _FolderWalker:
         self._pack(name, Path(entry.path), entry.stat())
         return None
 
-    def _within_bound(self, name: str) -> bool:
+    def _is_within_bound(self, name: str) -> bool:
         """Whether the entry may still be looked at; the first one that may not is told."""
         self._linked += 1
         if self._linked == MOST_LINKED + 1:
@@ -177,7 +177,7 @@ class _FolderWalker:
             )
         return self._linked <= MOST_LINKED
 
-    def _left_out(
+    def _why_not_packed(
         self, own_name: str, name: str, is_folder: bool, is_link: bool, views: Sequence[_View]
     ) -> IgnoredPath | None:
         """Why an entry is not packed, judged by each of its paths; None where it is."""
@@ -202,7 +202,7 @@ class _FolderWalker:
         except SourceError as error:
             self.problems.append(error)
             return None
-        left_out = self._why_left_out(target)
+        left_out = self._why_target_is_left_out(target)
         if left_out is not None:
             self.problems.append(
                 refused_link(self._source_dir / name, f"{_reason(left_out)}, where it leads")
@@ -217,7 +217,7 @@ class _FolderWalker:
             holds = f"it leads to {target}, which holds the link itself: there would be no end"
             self.problems.append(refused_link(self._source_dir / name, holds))
             return None
-        lies = _View(target, self._layers.of(target.parent))
+        lies = _View(target, self._layers.layers_of_folder(target.parent))
         return self._visit(f"{name}/", (*views, lies), (*visit.jumps, lies_in))
 
     def _pack(self, name: str, path: Path, status: os.stat_result) -> None:
@@ -231,14 +231,14 @@ class _FolderWalker:
                 )
             )
 
-    def _why_left_out(self, path: Path) -> IgnoredPath | None:
+    def _why_target_is_left_out(self, path: Path) -> IgnoredPath | None:
         """Why a path where a link leads to is not packed itself, or a folder above it."""
         for each in (*reversed(path.parents), path):
             if self._source_dir in each.parents:
                 is_folder = each.is_dir()
                 name = each.relative_to(self._source_dir).as_posix()
-                view = _View(each.parent, self._layers.of(each.parent))
-                left_out = self._left_out(each.name, name, is_folder, False, (view,))
+                view = _View(each.parent, self._layers.layers_of_folder(each.parent))
+                left_out = self._why_not_packed(each.name, name, is_folder, False, (view,))
                 if left_out is not None:
                     return left_out
         return None
@@ -283,37 +283,37 @@ class PatternLayers:
         self._problems = problems
         self._known: dict[Path, Sequence[Layer]] = {}
 
-    def above(self) -> list[Layer]:
+    def layers_above(self) -> list[Layer]:
         """The patterns of the repository above the source folder; none where they leave it out altogether."""
         parents = self._source_dir.parents
         root = next((folder for folder in parents if (folder / ".git").exists()), None)
         if root is None or (self._source_dir / ".git").exists():
             return []
         above = [folder for folder in parents if folder == root or root in folder.parents]
-        layers = [layer for folder in reversed(above) for layer in self._own(folder)]
+        layers = [layer for folder in reversed(above) for layer in self._read_own_layers(folder)]
         for folder in (self._source_dir, *above[:-1]):
             match = match_layers(folder, True, [layer for layer in layers if layer.folder in folder.parents])
             if match is not None and match.ignores:
                 return []
         return layers
 
-    def of(self, folder: Path) -> Sequence[Layer]:
+    def layers_of_folder(self, folder: Path) -> Sequence[Layer]:
         """All patterns that speak of what a folder below the source folder holds, visited or not."""
         unknown = [folder]
         while unknown[-1] not in self._known:
             unknown.append(unknown[-1].parent)
         for above, below in pairwise(reversed(unknown)):
-            self.extended(below, self._known[above])
+            self.add_own_layers(below, self._known[above])
         return self._known[folder]
 
-    def extended(self, folder: Path, above: Sequence[Layer]) -> Sequence[Layer]:
+    def add_own_layers(self, folder: Path, above: Sequence[Layer]) -> Sequence[Layer]:
         """The patterns above a folder and its own ones, read once, however often it is visited."""
         if folder not in self._known:
-            own = self._own(folder)
+            own = self._read_own_layers(folder)
             self._known[folder] = (*above, *own) if own else above
         return self._known[folder]
 
-    def _own(self, folder: Path) -> list[Layer]:
+    def _read_own_layers(self, folder: Path) -> list[Layer]:
         try:
             return read_layers(folder)
         except SourceError as error:

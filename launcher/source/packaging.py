@@ -23,10 +23,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from launcher.documents.regular_files import open_regular
 from launcher.source.archive import archive_blocks, unreadable_file
 from launcher.source.folder_walk import SourceError
 from launcher.source.tree import SourceTree
+from launcher.text.regular_files import open_regular
 
 BOOT_NAME = "slipway.pyz"
 """What the boot is called in the channel of the code."""

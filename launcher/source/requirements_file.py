@@ -64,7 +64,7 @@ def read_requirements(
     if first not in packed:
         return None
     reading = _RequirementsReader(RequirementsFile(first), packed, read)
-    reading.take(first, constraints=False)
+    reading.read_file(first, constraints=False)
     return reading.found
 
 
@@ -78,12 +78,12 @@ class _RequirementsReader:
     lines: int = 0
     within: list[str] = field(default_factory=list)
 
-    def take(self, name: str, *, constraints: bool) -> None:
+    def read_file(self, name: str, *, constraints: bool) -> None:
         """Read one file, all of whose packages are constraints or none."""
         file = self.packed[name]
         self.found.files.append(file)
         self.within.append(name)
-        for number, text in self._logical_lines(file):
+        for number, text in self._bounded_lines(file):
             place = FileLine(name, number, file.path)
             if text.startswith("-"):
                 self._option(text, place, constraints)
@@ -91,13 +91,13 @@ class _RequirementsReader:
                 self._package(text, place, constraints)
         self.within.pop()
 
-    def _logical_lines(self, file: SourceFile) -> Iterator[tuple[int, str]]:
+    def _bounded_lines(self, file: SourceFile) -> Iterator[tuple[int, str]]:
         """Each line with its number from 1: continued ones joined, comments and empty ones left out."""
         place = FileLine(file.name, 1, file.path)
         try:
             content = self.read(file, MOST_REQUIREMENTS_BYTES + 1)
             if len(content) > MOST_REQUIREMENTS_BYTES:
-                self._refuse(
+                self._add_unusable(
                     place,
                     f"is larger than {MOST_REQUIREMENTS_BYTES // 1_000_000} MB",
                     "Is it the right file?",
@@ -105,15 +105,17 @@ class _RequirementsReader:
                 return
             text = content.decode("utf-8-sig")
         except SourceError as error:
-            self._refuse(place, f"cannot be read: {error.message.rstrip('.')}", error.remedy)
+            self._add_unusable(place, f"cannot be read: {error.message.rstrip('.')}", error.remedy)
             return
         except UnicodeDecodeError:
-            self._refuse(place, "is not text in UTF-8", "Save it as UTF-8, without null characters.")
+            self._add_unusable(place, "is not text in UTF-8", "Save it as UTF-8, without null characters.")
             return
         lines = text.splitlines()
         self.lines += len(lines)
         if self.lines > MOST_LINES:
-            self._refuse(place, f"makes more than {MOST_LINES:,} lines of all files together", "Shorten it.")
+            self._add_unusable(
+                place, f"makes more than {MOST_LINES:,} lines of all files together", "Shorten it."
+            )
             return
         yield from logical_lines(lines)
 
@@ -121,7 +123,7 @@ class _RequirementsReader:
         try:
             words = shlex.split(text)
         except ValueError as error:
-            self._refuse(
+            self._add_unusable(
                 place, f"{_masked_text(text)!r} cannot be read: {error}", "Close the quotation mark."
             )
             return
@@ -154,7 +156,7 @@ class _RequirementsReader:
     def _unknown(self, name: str, place: FileLine) -> None:
         near = nearest(name, [*_LONG, *_FLAGS])
         hint = f"Did you mean {near[0]}?" if near else "Take the line out."
-        self._refuse(place, f"the option {_masked_text(name)!r} is none of a requirements file", hint)
+        self._add_unusable(place, f"the option {_masked_text(name)!r} is none of a requirements file", hint)
 
     def _further_file(self, option: str, value: str, place: FileLine, constraints: bool) -> None:
         if _is_address(value):
@@ -162,22 +164,22 @@ class _RequirementsReader:
             return
         name = posixpath.normpath(posixpath.join(posixpath.dirname(place.file), value))
         if posixpath.isabs(value) or name.startswith("../") or name == "..":
-            self._leaves(value, place)
+            self._leads_out_of_source(value, place)
         elif name in self.within:
             message = f"{_masked_text(value)} leads back to itself, and pip would not end"
-            self._refuse(place, message, "Take it out.")
+            self._add_unusable(place, message, "Take it out.")
         elif name not in self.packed:
             near = nearest(name, [each for each in self.packed if each.endswith((".txt", ".in"))])
             hint = f" Did you mean {near[0]}?" if near else ""
-            self._refuse(
+            self._add_unusable(
                 place,
                 f"{_masked_text(value)} is not among the files that are packed, and pip would stop there",
                 f"Correct the name, add the file, or see whether .gitignore leaves it out.{hint}",
             )
         elif len(self.found.files) >= MOST_FILES:
-            self._refuse(place, f"names one file more than {MOST_FILES}", "Put them together.")
+            self._add_unusable(place, f"names one file more than {MOST_FILES}", "Put them together.")
         else:
-            self.take(name, constraints=constraints or option == "--constraint")
+            self.read_file(name, constraints=constraints or option == "--constraint")
 
     def _package(self, text: str, place: FileLine, constraints: bool) -> None:
         words = text.split()
@@ -201,33 +203,33 @@ class _RequirementsReader:
                 self._path_or_address(text, place, constraints)
                 return
             why = str(error).splitlines()[0].rstrip(".")
-            self._refuse(
+            self._add_unusable(
                 place,
                 f"{_masked_text(text)!r} cannot be read: {why}; pip would refuse the whole file",
                 "Write a package a line, such as einops==0.8.0 or transformers>=4.40,<5.",
             )
             return
-        if requirement.url is None or self._usable_address(requirement.url, place):
-            self._add(WantedPackage(_masked_text(text), place, requirement), constraints)
+        if requirement.url is None or self._is_usable_address(requirement.url, place):
+            self._add_package(WantedPackage(_masked_text(text), place, requirement), constraints)
 
     def _path_or_address(self, text: str, place: FileLine, constraints: bool) -> None:
         if _is_address(text):
-            if self._usable_address(text, place):
-                self._add(WantedPackage(_masked_text(text), place), constraints)
+            if self._is_usable_address(text, place):
+                self._add_package(WantedPackage(_masked_text(text), place), constraints)
             return
         path = _EXTRAS.sub("", text)
         if self._usable_path(path, _masked_text(text), place):
-            self._add(
+            self._add_package(
                 WantedPackage(_masked_text(text), place, in_source=not posixpath.isabs(path)), constraints
             )
 
-    def _usable_address(self, url: str, place: FileLine) -> bool:
+    def _is_usable_address(self, url: str, place: FileLine) -> bool:
         """Whether it is no way to a file; `file:./wheels/x.whl` is one within the source and no address."""
         if not re.match(r"(?:[a-z]+\+)?file:", url, re.IGNORECASE):
             return True
         path = urlsplit(url.partition("+")[2] or url).path
         if urlsplit(url).netloc or not path.startswith(_IN_CONTAINER):
-            self._leaves(url, place)
+            self._leads_out_of_source(url, place)
             return False
         return True
 
@@ -235,10 +237,10 @@ class _RequirementsReader:
         normal = posixpath.normpath(path.removeprefix("file:"))
         outside = normal == ".." or normal.startswith(("../", "~"))
         if outside or (posixpath.isabs(normal) and not normal.startswith(_IN_CONTAINER)):
-            self._leaves(shown, place)
+            self._leads_out_of_source(shown, place)
             return False
         if not posixpath.isabs(normal) and not self._is_packed(normal):
-            self._refuse(
+            self._add_unusable(
                 place,
                 f"{shown} is not among the files that are packed, so pip would not find it on the hosts",
                 "Correct the path, which is relative to the source folder, or see whether .gitignore leaves "
@@ -251,17 +253,17 @@ class _RequirementsReader:
         normal = posixpath.normpath(path)
         return normal == "." or any(name == normal or name.startswith(f"{normal}/") for name in self.packed)
 
-    def _leaves(self, shown: str, place: FileLine) -> None:
-        self._refuse(
+    def _leads_out_of_source(self, shown: str, place: FileLine) -> None:
+        self._add_unusable(
             place,
             f"{_masked_text(shown)} leads out of the source folder, of which alone the hosts get a copy",
             "Move what it names into the source folder, and write the path from there: ./libs/name.",
         )
 
-    def _add(self, wanted: WantedPackage, constraints: bool) -> None:
+    def _add_package(self, wanted: WantedPackage, constraints: bool) -> None:
         (self.found.constraints if constraints else self.found.packages).append(wanted)
 
-    def _refuse(self, place: FileLine, message: str, remedy: str) -> None:
+    def _add_unusable(self, place: FileLine, message: str, remedy: str) -> None:
         self.found.unusable.append(UnusableLine(place, message, remedy))
 
 

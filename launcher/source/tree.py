@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher.documents.regular_files import file_mode, open_regular
 from launcher.source.archive import (
     MOST_KEPT,
     SUFFIXES,
@@ -30,6 +29,7 @@ from launcher.source.archive import (
 )
 from launcher.source.folder_walk import IgnoredPath, SourceError, SourceFile, walk_folder
 from launcher.source.requirements_file import RequirementsFile, read_requirements
+from launcher.text.regular_files import file_mode, open_regular
 from launcher.text.values import size_in_words
 
 _MOST_SCRIPTS = 20
@@ -121,18 +121,18 @@ class SourceTree:
         file = next((file for file in self.files if file.name == name), None)
         if file is None:
             raise KeyError(name)
-        return self._content(file, most)
+        return self._read_content(file, most)
 
-    def uses(self, wanted: Collection[str]) -> frozenset[str]:
+    def find_used_names(self, wanted: Collection[str]) -> frozenset[str]:
         """Those of the wanted names that the packed Python files use (`names_in`)."""
-        return find_names(self.files, wanted, self._content)
+        return find_names(self.files, wanted, self._read_content)
 
-    def requiring(self, name: str | None) -> SourceTree:
+    def with_requirements(self, name: str | None) -> SourceTree:
         """The tree with what the requirements file of that name asks for, where it is packed."""
-        required = None if name is None else read_requirements(name, self.files, self._content)
+        required = None if name is None else read_requirements(name, self.files, self._read_content)
         return replace(self, requirements=required)
 
-    def _content(self, file: SourceFile, most: int) -> bytes:
+    def _read_content(self, file: SourceFile, most: int) -> bytes:
         if not self.is_packed:
             return read_first_bytes(file, most)
         if file.name not in self.kept:
@@ -164,9 +164,9 @@ def read_source(
     """
     mode = file_mode(place)
     if stat.S_ISDIR(mode):
-        return _read_folder(place.resolve(), entry_point, wanted, on_read).requiring(requirements)
+        return _read_folder(place.resolve(), entry_point, wanted, on_read).with_requirements(requirements)
     if stat.S_ISREG(mode) and place.name.endswith(SUFFIXES):
-        return _read_archive(place.absolute(), entry_point, wanted, on_read).requiring(requirements)
+        return _read_archive(place.absolute(), entry_point, wanted, on_read).with_requirements(requirements)
     place = place.absolute()
     what = (
         f"the source {place} is neither a folder nor a .tar.gz"
@@ -237,7 +237,7 @@ def make_packed_tree(
         is_packed=True,
         kept=found.kept,
     )
-    used = tree.uses(wanted)
+    used = tree.find_used_names(wanted)
     digest = found.digest or ArchiveDigest("", 0)
     return replace(
         tree,

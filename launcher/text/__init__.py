@@ -1,5 +1,6 @@
-"""Text, below all that the launcher knows: how values are written for people, and how log lines are read.
+"""Text, below all that the launcher knows: how people write and read values, log lines and files.
 
-Durations and sizes in words, the forms of credentials, control characters, and who printed a log line.
+Durations and sizes in words, the forms of credentials, control characters, who printed a log line, and files
+that are opened only where they are regular ones.
 Functions from text to values and back; nothing here imports another room.
 """

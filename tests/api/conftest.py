@@ -11,16 +11,14 @@ import pytest
 from launcher.backends.interface import Polling
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
-from tests.emulator.account import emulated_account
+from tests.emulator.account import emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     """An emulated account with the cluster `dev`, whose jobs are looked at without a pause."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
     monkeypatch.setattr(SageMakerBackend, "polling", Polling(seconds=0.0, seconds_per_host=0.0))
     with emulated_account() as account, emulated_training(TrainingScript()) as script:

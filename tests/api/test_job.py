@@ -10,7 +10,7 @@ import pytest
 
 import launcher
 from launcher import Job, Refusal
-from launcher.api.job import Telling, card
+from launcher.api import Telling, card
 from launcher.backends.interface import JobState, JobStatus, Progress
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Stage
@@ -81,7 +81,7 @@ def test_an_interrupted_wait_leaves_the_job_running(
         def interrupted(text: str) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr("launcher.api.job.tell", interrupted)
+        patch.setattr("launcher.api.tell", interrupted)
         with pytest.raises(KeyboardInterrupt):
             job.wait()
     assert job.status().state is JobState.IN_PROGRESS

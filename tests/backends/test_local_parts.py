@@ -19,9 +19,9 @@ from launcher.backends.local.job import HostEnd, failure_reason
 from launcher.backends.local.layout import debugging_here, share_devices, share_threads
 from launcher.backends.local.logs import LogClock, Position, read_lines
 from launcher.backends.local.python import choose_interpreter, interpreter_at, python_environment
-from launcher.documents.regular_files import open_regular
 from launcher.jobs.load_job import Variables
 from launcher.planning.request_view import RequestView
+from launcher.text.regular_files import open_regular
 from tests.backends.environments import environment, program
 from tests.backends.workplace import SHORT, Workplace, finish, texts
 

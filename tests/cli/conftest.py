@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from launcher.cli.app import main
 
 RunLaunch = Callable[..., tuple[int, str, str]]
+WriteJob = Callable[..., Path]
 
 
 @pytest.fixture

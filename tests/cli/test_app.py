@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
+from tests.cli.conftest import RunLaunch, WriteJob
 
 
 def launch_with(streams: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-RunLaunch = Callable[..., tuple[int, str, str]]
+from tests.cli.conftest import RunLaunch
+
 HOME = Path(".slipway") / "local"
 
 

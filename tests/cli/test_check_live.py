@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,9 @@ from moto import mock_aws
 from launcher.account.questions.ask_network import fetch_security_groups
 from launcher.cli.interaction import LiveView
 from launcher.cluster.traffic import Passage, SecurityGroup, efa_passage
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.cli.conftest import RunLaunch, WriteJob
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.rules.live.states import FILE_SYSTEM
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 HTTPS = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443}
 ALL = {"IpProtocol": "-1"}
@@ -28,8 +26,7 @@ ANYWHERE = {"IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with emulated_account() as made:
         yield made
 

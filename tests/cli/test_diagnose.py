@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.diagnose import explain
-from launcher.cli.output import OutputFormat
+from launcher.cli.interaction import OutputFormat
 from launcher.failure_modes import network, notices, sources
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.coverage import stages_covered

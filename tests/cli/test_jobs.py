@@ -19,9 +19,10 @@ from launcher.backends.local.records import JobRecord
 from launcher.cli import interaction
 from launcher.session.find_jobs import sagemaker_backend
 from launcher.session.runs.follow_job import Interrupted
+from tests.cli.conftest import RunLaunch
+from tests.emulator.account import use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
-RunLaunch = Callable[..., tuple[int, str, str]]
 REGION = "us-west-2"
 NAME = "digits-0123456789abcdefg"
 REQUEST: dict[str, Any] = {
@@ -45,9 +46,7 @@ REQUEST: dict[str, Any] = {
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
     """Emulated AWS with a job of two hosts, a folder without local jobs, and no waiting."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", REGION)
+    use_test_keys(monkeypatch, REGION)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
     with mock_aws(), emulated_training(TrainingScript()) as script:
@@ -325,8 +324,8 @@ def test_the_answer_decides(
     home: Path, run_launch: RunLaunch_clean, monkeypatch: pytest.MonkeyPatch, answer: bool, stay: int
 ) -> None:
     asked = []
-    monkeypatch.setattr("launcher.cli.jobs.must_ask", lambda yes, output: not yes)
-    monkeypatch.setattr("launcher.cli.jobs.confirmed", lambda question: (asked.append(question), answer)[1])
+    monkeypatch.setattr("launcher.cli.jobs.is_asking_possible", lambda yes, output: not yes)
+    monkeypatch.setattr("launcher.cli.jobs.confirm", lambda question: (asked.append(question), answer)[1])
     code, _, err = run_launch("clean", "--keep", "1")
     assert code == 0
     assert asked[0].startswith("Delete 2 runs, ")

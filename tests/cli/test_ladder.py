@@ -17,12 +17,10 @@ from launcher.backends.local.python import Interpreter, Machine
 from launcher.cli import ladder
 from launcher.cluster.manifest import Cluster
 from tests.backends.workplace import SHORT
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_launch_local import processes_of, start
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 NEEDS_DATA = """
 import argparse
@@ -179,9 +177,7 @@ def test_errors_of_the_job_stop_it_before_anything_runs(
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account:
         account.client("ssm").put_parameter(
@@ -267,8 +263,8 @@ def test_each_rung_that_costs_money_is_asked_about(
         asked.append(question)
         return answers[len(asked) - 1]
 
-    monkeypatch.setattr(ladder, "must_ask", lambda yes, output: True)
-    monkeypatch.setattr(ladder, "confirmed", answer)
+    monkeypatch.setattr(ladder, "is_asking_possible", lambda yes, output: True)
+    monkeypatch.setattr(ladder, "confirm", answer)
     code, _, _ = run_launch("ladder", write_job(cluster="dev"), "--from", "1-host")
     assert code == 0
     assert [request["ResourceConfig"]["InstanceCount"] for request in breaks_on_two.requests] == started

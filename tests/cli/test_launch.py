@@ -14,19 +14,15 @@ from moto import mock_aws
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from launcher.session import launch_job
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.cli.conftest import RunLaunch, WriteJob
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     """Emulated AWS with the provisioned cluster `dev`, and no waiting between looks."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account, emulated_training(TrainingScript()) as script:
         account.client("ssm").put_parameter(
@@ -285,9 +281,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> Iterator[Checkpointing]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account:
         account.client("ssm").put_parameter(

@@ -15,9 +15,7 @@ import psutil
 import pytest
 
 from tests.backends.environments import environment
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
+from tests.cli.conftest import RunLaunch, WriteJob
 
 KILLED = """
 import os, signal, time
@@ -212,9 +210,9 @@ def test_the_answer_decides(
     job: Callable[..., Path], run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setattr("launcher.cli.launch.must_ask", lambda yes, output: not yes)
+    monkeypatch.setattr("launcher.cli.launch.is_asking_possible", lambda yes, output: not yes)
     asked = []
-    monkeypatch.setattr("launcher.cli.launch.confirmed", lambda question: bool(asked.append(question)))
+    monkeypatch.setattr("launcher.cli.launch.confirm", lambda question: bool(asked.append(question)))
     file = job(resources={"instance_type": "ml.m5.xlarge", "instance_count": 3})
     code, _, err = run_launch(file, "--local")
     assert (code, asked) == (0, ["Start them all?"])

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from launcher.aws.clients import open_session
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.cli.conftest import RunLaunch, WriteJob
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_REGION", REGION)
+    use_test_keys(monkeypatch, REGION)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account:
         yield account

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,9 @@ from launcher.backends.interface import Backend, Polling
 from launcher.cli import pair
 from launcher.cluster.manifest import Cluster
 from launcher.session.submit_job import read_plan_note
-from tests.emulator.account import emulated_account
+from tests.cli.conftest import RunLaunch, WriteJob
+from tests.emulator.account import emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 LEARNS = """
 import json, os, random, sys
@@ -77,9 +75,7 @@ class TwoScripts(TrainingScript):
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoScripts]:
     """Emulated AWS with the cluster `dev`, whose quota is enough for two jobs, and no waiting."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account, emulated_training(TwoScripts()) as script:
         account.client("ssm").put_parameter(
@@ -180,8 +176,8 @@ def test_nothing_is_submitted_without_a_yes(
     run_launch: RunLaunch, write_job: WriteJob, account: TwoScripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(pair, "must_ask", lambda yes, output: not yes)
-    monkeypatch.setattr(pair, "confirmed", lambda question: bool(asked.append(question)))
+    monkeypatch.setattr(pair, "is_asking_possible", lambda yes, output: not yes)
+    monkeypatch.setattr(pair, "confirm", lambda question: bool(asked.append(question)))
     code, out, err = run_launch("pair", write_job(cluster="dev"), *SIDES)
     assert (code, account.requests) == (0, [])
     assert "not submitted" in err

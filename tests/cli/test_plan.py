@@ -12,14 +12,13 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher.cli.output import console
+from launcher.cli.interaction import console
 from launcher.cli.plan import show_findings
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Location, Severity, Stage
+from tests.cli.conftest import RunLaunch, WriteJob
+from tests.emulator.account import use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 
 def test_a_plan_is_compared_with_a_dry_run_that_was_kept(
@@ -39,9 +38,7 @@ def test_a_plan_is_compared_with_a_dry_run_that_was_kept(
 def test_a_plan_is_compared_with_a_job_of_the_account(
     run_launch: RunLaunch, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     file = write_job(role_arn="arn:aws:iam::111122223333:role/r", output={"s3_uri": "s3://bucket/out"})
     _, out, _ = run_launch("plan", file, "--output", "json")
     request = json.loads(out)["request"]

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_launch_queue import account, provisioned, queue, script
 from tests.emulator.account import EmulatedAccount
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript
 
 __all__ = ["account", "queue", "script"]
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 
 @pytest.fixture

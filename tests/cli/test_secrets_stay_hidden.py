@@ -19,6 +19,7 @@ from launcher.backends.interface import Backend, Polling
 from launcher.cli.app import main
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.refusal import Refusal
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import emulated_account
 from tests.emulator.faults import (
     DENIED,
@@ -31,8 +32,6 @@ from tests.emulator.faults import (
 )
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 Faulty = Callable[..., None]
 
 ACCESS_KEY = "AKIAPLANTEDPLANTED12"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,9 @@ import pytest
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
 from launcher.session import launch_job
-from tests.emulator.account import emulated_account
+from tests.cli.conftest import RunLaunch, WriteJob
+from tests.emulator.account import emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 ONE_HOST = {
     "resources": {"instance_type": "ml.m5.xlarge", "instance_count": 1},
@@ -52,9 +50,7 @@ def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     """Emulated AWS with the provisioned cluster `dev`, and no waiting."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.setattr(launch_job.time, "sleep", lambda seconds: None)
     with emulated_account() as account, emulated_training(TrainingScript()) as script:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from moto import mock_aws
 
 from launcher.backends.interface import Backend, Polling
 from launcher.backends.local.processes import ORPHANED_FILE
-from tests.cli.conftest import RunLaunch
+from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_jobs import NAME, REGION, REQUEST
 from tests.cli.test_launch_local import SAVES_WHEN_STOPPED, processes_of, start
+from tests.emulator.account import use_test_keys
 from tests.emulator.policy_simulation import emulated_simulation
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 from tests.emulator.service_quotas import emulated_quotas
@@ -37,9 +38,7 @@ ENDED_LATE = (
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_REGION", REGION)
+    use_test_keys(monkeypatch, REGION)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
     with (
@@ -131,7 +130,7 @@ def test_a_spot_job_that_goes_on_was_not_stopped(run_launch: RunLaunch, account:
 
 
 @pytest.fixture
-def job_file(write_job: Callable[..., Path], tmp_path: Path) -> Path:
+def job_file(write_job: WriteJob, tmp_path: Path) -> Path:
     file = write_job(
         resources={"instance_type": "ml.m5.xlarge", "instance_count": 1},
         distribution={"strategy": "none", "processes_per_host": 1},

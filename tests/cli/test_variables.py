@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,9 @@ import pytest
 import launcher
 from launcher.backends.interface import Backend, Polling
 from launcher.cluster.manifest import Cluster
-from tests.emulator.account import emulated_account
+from tests.cli.conftest import RunLaunch, WriteJob
+from tests.emulator.account import emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-RunLaunch = Callable[..., tuple[int, str, str]]
-WriteJob = Callable[..., Path]
 
 VALUES = {
     "SECRET": "planted-hunter2-value",
@@ -156,9 +154,7 @@ def test_a_tuning_job_is_shown_by_names_too(run_launch: RunLaunch, write_job: Wr
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
     """Emulated AWS with the cluster `dev`, and no waiting."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    use_test_keys(monkeypatch, "us-west-2")
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
     with emulated_account() as account, emulated_training(TrainingScript()) as script:

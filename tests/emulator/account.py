@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import boto3
+import pytest
 from moto import mock_aws
 from moto.core.responses import ActionResult
 from moto.sts.responses import TokenResponse
@@ -123,6 +124,14 @@ class EmulatedAccount:
 
 
 ROLE_SERVICES = ("s3", "ecr", "logs", "cloudwatch", "ec2", "fsx", "kms")
+
+
+def use_test_keys(patch: pytest.MonkeyPatch, region: str | None = None) -> None:
+    """Credentials that no real account has, in the environment; with a region where one is given."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        patch.setenv(name, "testing")
+    if region is not None:
+        patch.setenv("AWS_REGION", region)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launcher.documents.document import parse_document
+from launcher.documents import parse_document
 from launcher.experiments.ladder_rungs import (
     BEFORE_THE_SCRIPT_SECONDS,
     NAMES,

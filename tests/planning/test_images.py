@@ -16,7 +16,7 @@ from launcher.jobs.load_job import load_job
 from launcher.planning.images import (
     ImageUnavailableError,
     Misfit,
-    compute_capabilities,
+    cuda_compute_capabilities,
     find_misfit,
     first_cuda_for,
     image_release,
@@ -249,8 +249,8 @@ def test_the_first_cuda_for_a_gpu(capability: str, cuda: str | None) -> None:
 
 
 def test_cuda_13_makes_no_code_for_v100() -> None:
-    assert compute_capabilities("12.9") == ("5.0", "12.1")
-    assert compute_capabilities("13.0") == ("7.5", "12.1")
+    assert cuda_compute_capabilities("12.9") == ("5.0", "12.1")
+    assert cuda_compute_capabilities("13.0") == ("7.5", "12.1")
 
 
 @pytest.mark.parametrize(

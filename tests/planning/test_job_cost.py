@@ -16,11 +16,11 @@ from launcher.planning.job_cost import (
     HostPrice,
     cost_in_words,
     estimate_cost,
+    find_multiples,
     host_kind,
     host_price,
-    multiples,
+    newest_price_date,
     part_cost_in_words,
-    table_date,
 )
 from launcher.planning.request_view import RequestView
 
@@ -147,7 +147,9 @@ def test_what_a_training_plan_would_cost_on_demand_may_be_an_estimate() -> None:
 def test_a_type_without_a_price_is_said_to_have_none() -> None:
     assert estimate_cost(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1") is None
     words = cost_in_words(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1")
-    assert words.startswith(f"unknown: the price table of {table_date()} has no ml.p6e-gb200.36xlarge;")
+    assert words.startswith(
+        f"unknown: the price table of {newest_price_date()} has no ml.p6e-gb200.36xlarge;"
+    )
 
 
 def test_spot_costs_at_most_what_on_demand_does() -> None:
@@ -290,7 +292,7 @@ def test_a_multiple_holds_for_a_kind_of_host(name: str, found: str | None) -> No
 def test_a_multiple_is_measured_where_a_region_has_both_prices() -> None:
     listed = {"ml.p5.48xlarge": [_price(63.296)], "ml.p4d.24xlarge": [_price(25.251, "eu-west-1")]}
     ec2 = {"p5.48xlarge": [_price(55.04)], "p4d.24xlarge": [_price(21.957642)]}
-    (found,) = multiples(listed, ec2).values()
+    (found,) = find_multiples(listed, ec2).values()
     assert (found.times, found.pairs, found.families) == (1.15, 1, ("p5",))
 
 
@@ -301,7 +303,7 @@ def test_a_kind_without_a_steady_multiple_has_none() -> None:
         "ml.p4d.24xlarge": [_price(25.251 * 1.006)],
         "ml.g5.xlarge": [_price(1.4)],
     }
-    assert list(multiples(listed, ec2)) == ["G, smallest"]
+    assert list(find_multiples(listed, ec2)) == ["G, smallest"]
 
 
 def test_each_multiple_is_measured_on_many_hosts() -> None:
@@ -313,7 +315,7 @@ def test_each_multiple_is_measured_on_many_hosts() -> None:
 
 @pytest.mark.parametrize("prices", LISTED["lists"], ids=lambda each: f"{each['region']} {each['as_of']}")
 def test_every_list_price_has_a_date_a_region_and_a_source(prices: dict[str, Any]) -> None:
-    assert datetime.date.fromisoformat(prices["as_of"]) <= table_date()
+    assert datetime.date.fromisoformat(prices["as_of"]) <= newest_price_date()
     assert "AWS Price List" in prices["source"] and len(prices["source"]) > 40
     assert prices["region"].count("-") == 2
     assert prices["prices"].keys() <= set(training_instance_types())

@@ -20,7 +20,7 @@ LAUNCHER = Path(__file__).parents[2] / "launcher"
 HAND_READ = {"ResourceConfig", "CheckpointConfig", "InputDataConfig", "VpcConfig", "StoppingCondition"}
 WRITERS = {
     "planning/request.py",  # builds requests, and has the table of the fields that their parts come from
-    "planning/job_identity.py",  # rewrites an earlier job's
+    "planning/training_plan.py",  # rewrites an earlier job's
     "backends/sagemaker/backend.py",  # sends UpdateTrainingJob
 }
 READERS = {

@@ -11,12 +11,12 @@ import pytest
 from launcher.jobs.job_sections import Code
 from launcher.planning.request_view import RequestView
 from launcher.planning.show_plan import (
-    planned_fields,
-    planned_with_compiler,
+    fields_of_job,
+    fields_of_plan,
+    job_uses_compiler,
+    plan_uses_compiler,
     request_diff,
     requirements_for_boot,
-    submitted_fields,
-    submitted_with_compiler,
 )
 from launcher.source.tree import read_source
 from tests.planning.comparison import differences, plan_of
@@ -66,7 +66,7 @@ COMPILED: dict[str, Any] = {
 
 def changed(job: dict[str, Any], other: dict[str, Any]) -> set[str]:
     first, second = plan_of(job), plan_of(other, unique="1unique")
-    return set(differences(planned_fields(first), planned_fields(second)))
+    return set(differences(fields_of_plan(first), fields_of_plan(second)))
 
 
 def test_two_plans_of_one_job_differ_in_nothing() -> None:
@@ -85,10 +85,10 @@ def test_what_follows_from_the_job_file_stands_below_the_request() -> None:
 def test_two_jobs_of_one_request_differ_in_nothing_but_what_was_changed(job: dict[str, Any]) -> None:
     first, second = (plan_of(job, unique).request for unique in ("0unique", "1unique"))
     assert first is not None and second is not None
-    assert differences(submitted_fields(RequestView(first)), submitted_fields(RequestView(second))) == {}
+    assert differences(fields_of_job(RequestView(first)), fields_of_job(RequestView(second))) == {}
     other = copy.deepcopy(second)
     other["HyperParameters"]["lr"] = "0.2"
-    found = differences(submitted_fields(RequestView(first)), submitted_fields(RequestView(other)))
+    found = differences(fields_of_job(RequestView(first)), fields_of_job(RequestView(other)))
     assert list(found) == ["hyperparameters.lr"]
 
 
@@ -96,8 +96,8 @@ def test_two_jobs_of_one_request_differ_in_nothing_but_what_was_changed(job: dic
 def test_the_compiler_is_seen_in_plans_and_in_requests(job: dict[str, Any], compiles: bool) -> None:
     plan = plan_of(job)
     assert plan.request is not None
-    assert planned_with_compiler(plan) is compiles
-    assert submitted_with_compiler(RequestView(plan.request)) is compiles
+    assert plan_uses_compiler(plan) is compiles
+    assert job_uses_compiler(RequestView(plan.request)) is compiles
 
 
 ONE = {

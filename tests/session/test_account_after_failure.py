@@ -15,7 +15,7 @@ from launcher.failure_modes.model import Retry
 from launcher.planning.request_view import RequestView
 from launcher.session.account_checks import account_check
 from launcher.session.runs.diagnose_job import diagnose_job
-from tests.emulator.account import REGION, EmulatedAccount, emulated_account
+from tests.emulator.account import REGION, EmulatedAccount, emulated_account, use_test_keys
 from tests.emulator.faults import DENIED as ACCESS_DENIED
 from tests.emulator.faulty_clients import FaultyClients
 from tests.session.runs.test_diagnose_job import RecordedJob
@@ -29,8 +29,7 @@ DENIED = "ClientError: An error occurred (AccessDenied) when calling the PutObje
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with emulated_account() as made:
         yield made
 

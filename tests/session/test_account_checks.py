@@ -30,7 +30,7 @@ from launcher.session.account_checks import (
     wanted_facts,
 )
 from launcher.session.prepare_plan import JobSource, prepare, read_job
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.rules.live.states import FILE_SYSTEM
 
 WriteJob = Callable[..., Path]
@@ -97,8 +97,7 @@ def test_the_wait_is_bounded_to_the_second() -> None:
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     monkeypatch.setattr(account_checks, "FILE_SYSTEM_POLL_SECONDS", 0.0)
     with emulated_account() as made:
         yield made

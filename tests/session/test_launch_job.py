@@ -39,7 +39,7 @@ from launcher.session.launch_job import (
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from launcher.session.runs.diagnose_job import Outcome, outcome_of
 from launcher.session.submit_job import Start, Started
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"
@@ -91,8 +91,7 @@ class Shown:
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
     """An emulated account with the cluster `dev`."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
+    use_test_keys(monkeypatch)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     with emulated_account() as account:
         account.client("ssm").put_parameter(

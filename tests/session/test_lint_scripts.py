@@ -14,7 +14,7 @@ from launcher.program import program as reading
 from launcher.program.index import FileIndex, Unread
 from launcher.program.program import Program
 from launcher.rules.script import check
-from launcher.session.lint_scripts import FEW, Lint, Selection, lint, project_root
+from launcher.session.lint_scripts import FEW_FILES, Lint, Selection, lint, project_root
 from tests.program import trial_rules
 
 ENTRY = 'import torch.distributed as dist\nif __name__ == "__main__":\n    dist.barrier()\n'
@@ -170,13 +170,13 @@ def test_a_path_that_is_not_there_is_refused() -> None:
 
 
 def test_many_scripts_are_judged_by_several_processes_with_the_same_result() -> None:
-    write({f"{number:02}.py": f"import helper\nbarrier({number})\n" for number in range(FEW + 2)})
+    write({f"{number:02}.py": f"import helper\nbarrier({number})\n" for number in range(FEW_FILES + 2)})
     write({"helper.py": "barrier()\n"})
-    paths = [Path(f"{number:02}.py") for number in range(FEW + 2)]
+    paths = [Path(f"{number:02}.py") for number in range(FEW_FILES + 2)]
     together = lint(paths, processes=2)
     assert told(together) == told(lint(paths, processes=1))
-    assert len(together.findings) == FEW + 3
-    assert (together.programs, together.files) == (FEW + 2, FEW + 3)
+    assert len(together.findings) == FEW_FILES + 3
+    assert (together.programs, together.files) == (FEW_FILES + 2, FEW_FILES + 3)
 
 
 HOSTILE = {
@@ -260,10 +260,12 @@ def test_a_helper_of_many_scripts_is_read_once(monkeypatch: pytest.MonkeyPatch) 
         return read_source(data, path)
 
     monkeypatch.setattr(reading, "read_source", counted)
-    write({f"{number:02}.py": "import helper\n" for number in range(FEW)} | {"helper.py": "barrier()\n"})
-    lint([Path(f"{number:02}.py") for number in range(FEW)], processes=1)
+    write(
+        {f"{number:02}.py": "import helper\n" for number in range(FEW_FILES)} | {"helper.py": "barrier()\n"}
+    )
+    lint([Path(f"{number:02}.py") for number in range(FEW_FILES)], processes=1)
     assert read.count("helper.py") == 1
-    assert len(read) == FEW + 1
+    assert len(read) == FEW_FILES + 1
 
 
 def test_a_program_that_is_too_deep_for_a_rule_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from launcher.backends.local.records import JobRecord
 from launcher.failure_modes.refusal import Refusal
 from launcher.jobs.load_job import load_job
 from launcher.session.local_runs import (
-    Kind,
+    OldKind,
     Preflight,
     check_machine,
     delete,
@@ -312,7 +312,7 @@ def test_the_newest_runs_stay_whatever_their_names(home: Path) -> None:
     found = plan_cleaning(home, 2, NOW)
     assert (found.kept, found.running) == (2, ())
     [old] = found.goes
-    assert (old.kind, old.state, old.created) == (Kind.RUN, "Completed", NOW - 3.0)
+    assert (old.kind, old.state, old.created) == (OldKind.RUN, "Completed", NOW - 3.0)
     status = (home / "a" / "status.json").stat().st_size
     assert old.size == found.size == 1000 + status
 
@@ -404,7 +404,7 @@ def test_what_an_interrupted_deletion_left_goes_with_the_next(
             delete(old)
     # No longer a run that is listed or resumed.
     [left] = plan_cleaning(home, 10, NOW).goes
-    assert left.kind is Kind.REMAINS
+    assert left.kind is OldKind.REMAINS
     delete(left)
     assert list(home.iterdir()) == []
 

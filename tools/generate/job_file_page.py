@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from launcher.cli.output import as_json
+from launcher.cli.interaction import as_json
 from launcher.jobs.specification import job_schema
 from tools.generate.generated import ROOT, write_or_check
 from tools.generate.page_text import filled_in

@@ -21,7 +21,7 @@ import yaml
 from launcher.failure_modes.model import Finding, Severity
 from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
-from launcher.session.lint_scripts import EVERYTHING, lint
+from launcher.session.lint_scripts import ALL_FINDINGS, lint
 from launcher.session.prepare_plan import lint_with_job, source_of
 from tools.generate.page_text import TEXTS
 
@@ -90,7 +90,7 @@ def findings_in(program: str, job: str = "") -> list[Finding]:
             session_region="us-west-2",
             today=_TODAY,
         )
-        return list(lint_with_job(loaded, plan, [], EVERYTHING).findings)
+        return list(lint_with_job(loaded, plan, [], ALL_FINDINGS).findings)
 
 
 def is_shown(finding: Finding, code: str) -> bool:

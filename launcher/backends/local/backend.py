@@ -192,7 +192,7 @@ class LocalBackend(Backend):
         if mine is not None:
             return mine
         # Only those who go on from a job need it, and with it what plans are.
-        from launcher.planning.job_identity import is_resumable
+        from launcher.planning.training_plan import is_resumable
 
         request = self._store.request(job_name)
         if not is_resumable(request):

@@ -14,7 +14,7 @@ from typing import Any
 
 from launcher.backends.interface import BackendError
 from launcher.cluster.names import host_name
-from launcher.documents.regular_files import read_regular, replace_file
+from launcher.text.regular_files import read_regular, replace_file
 from launcher.text.values import without_controls
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"

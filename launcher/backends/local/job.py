@@ -20,10 +20,10 @@ from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of, start_keeper
 from launcher.backends.local.records import JobRecord
 from launcher.diagnosis.model import Stop, StopCause
-from launcher.documents.regular_files import read_regular
 from launcher.failure_modes import disk, hardware
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Symptom
+from launcher.text.regular_files import read_regular
 
 POLL_SECONDS = 0.1
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from launcher.backends.interface import LogLine
 from launcher.backends.local.files import FORMAT, Host, UnreadableJob, check_format
 from launcher.backends.local.records import LATEST
-from launcher.documents.regular_files import open_regular
+from launcher.text.regular_files import open_regular
 
 MAX_BYTES = 4 * 1024 * 1024
 """As much of a host's log is read at once; a longer line is cut there."""

@@ -29,7 +29,6 @@ from launcher.backends.local.overlay import python_with_requirements
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.python import check_can_run, visible_devices
 from launcher.backends.local.records import REQUEST_FILE, JobRecord, JobStore
-from launcher.documents.regular_files import open_regular
 from launcher.failure_modes import storage
 from launcher.jobs.job_sections import RESERVED_CHANNEL
 from launcher.jobs.load_job import Variables, allowed_variables
@@ -37,6 +36,7 @@ from launcher.planning.request_view import ENTRY_POINT_OPTION, REQUIREMENTS_OPTI
 from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
 from launcher.source.packaging import SOURCE_NAME, scratch_folder
 from launcher.source.tree import SourceTree, read_source
+from launcher.text.regular_files import open_regular
 
 
 def start_job(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from launcher.cli.interaction import OutputOption
-from launcher.cli.output import OutputFormat, console, message, print_json
+from launcher.cli.interaction import OutputFormat, OutputOption, console, message, print_json
 from launcher.cluster.names import CLUSTER_NAME
 from launcher.failure_modes.model import Figure
 from launcher.failure_modes.refusal import Refusal
@@ -148,7 +147,7 @@ def destroy(
             f"Give --confirm {name}, if that is the one to destroy.",
         )
     region, clients, tell = region_of(name), Clients(), _Steps()
-    survey = survey_cluster(name, clients, region, tell.counted)
+    survey = survey_cluster(name, clients, region, tell.report_count)
     is_text = output is OutputFormat.TEXT
     if is_text:
         console().print(destruction_table(survey))
@@ -164,7 +163,7 @@ def destroy(
                 message(f"interrupted; run it again and it goes on: launch cluster destroy {name}")
                 raise
         else:
-            aftermath = end.look_after(survey, clients, tell)
+            aftermath = end.collect_leftovers(survey, clients, tell)
     if is_text and aftermath is not None:
         show_aftermath(console(), survey, aftermath)
     elif not is_text:
@@ -178,17 +177,17 @@ class _Steps:
 
     def __init__(self) -> None:
         self._last = ""
-        self._told = 0
+        self._last_reported = 0
 
     def __call__(self, text: str) -> None:
         if text != self._last:
             self._last = text
             message(text)
 
-    def counted(self, number: int) -> None:
+    def report_count(self, number: int) -> None:
         """How many objects were counted so far."""
-        if number - self._told >= 100_000:
-            self._told = number
+        if number - self._last_reported >= 100_000:
+            self._last_reported = number
             self(f"counted {number:,} versions so far")
 
 

@@ -20,12 +20,14 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.images import torch_version
-from launcher.planning.strategies.boot import BootStrategy, SingleProcess, Torchrun
 from launcher.planning.strategies.model_parallel import SmpVersion1, SmpVersion2
 from launcher.planning.strategies.strategy import (
     MP_PARAMETERS,
+    BootStrategy,
     LaunchStrategy,
+    SingleProcess,
     StartParameters,
+    Torchrun,
     check_python_program,
 )
 from launcher.planning.strategies.toolkit import Mpi, Smddp, ToolkitStrategy, TorchXla, check_passed_values
@@ -80,21 +82,21 @@ class InTuningJob(ToolkitStrategy):
         """As many as the strategy starts outside of a tuning job."""
         return self._strategy.processes_per_host(job, facts)
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """What the strategy does not support, and what the toolkit cannot pass on or start."""
         found = [
-            *self._strategy.supported(job, facts, processes_per_host),
+            *self._strategy.find_unsupported(job, facts, processes_per_host),
             *check_passed_values(job),
-            *(_by_torchrun(job, facts) if self._by_torchrun else ()),
+            *(_check_torchrun(job, facts) if self._by_torchrun else ()),
         ]
         # Both may refuse the same name.
         yield from {(each.code, each.path): each for each in found}.values()
 
-    def image(self, facts: InstanceFacts | None) -> str:
+    def image_framework(self, facts: InstanceFacts | None) -> str:
         """The strategy's own images, whose toolkit then does the boot's work."""
-        return self._strategy.image(facts)
+        return self._strategy.image_framework(facts)
 
     def hyperparameters(self, job: JobSpec, start: StartParameters) -> dict[str, str]:
         """The user's, the toolkit's, and the library's where there is one."""
@@ -120,7 +122,7 @@ TUNING_STRATEGIES: Mapping[Strategy, InTuningJob] = {
 """The strategies that are started differently in a tuning job; the toolkit starts the others anyway."""
 
 
-def _by_torchrun(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Finding]:
+def _check_torchrun(job: JobSpec, facts: InstanceFacts | None) -> Iterator[Finding]:
     yield from check_python_program(job, "the torchrun of the image's toolkit", (".py",))
     yield from _check_oldest_torch(job, facts)
 

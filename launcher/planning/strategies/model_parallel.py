@@ -19,11 +19,11 @@ from launcher.failure_modes import distribution, job_file
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec
-from launcher.planning.strategies.boot import BootStrategy
 from launcher.planning.strategies.strategy import (
     MP_PARAMETERS,
     OPTIONS,
     PARAMETERS_FIELD,
+    BootStrategy,
     StartParameters,
     Support,
     ValueCheck,
@@ -110,11 +110,11 @@ SMP1_OPTIONS: Mapping[str, ValueCheck] = {
 class SmpVersion1(ToolkitStrategy):
     """Pipeline, tensor and sharded data parallelism by the library's own wrappers."""
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Runs on some GPU types, with PyTorch 1.7 to 2.0 and degrees that divide the world size."""
-        yield from super().supported(job, facts, processes_per_host)
+        yield from super().find_unsupported(job, facts, processes_per_host)
         yield from check_options(job.distribution.options, SMP1_OPTIONS, OPTIONS, "smp version 1")
         yield from check_mpi_options(job)
         yield from check_python_program(job, "the model parallel library's launcher")
@@ -262,7 +262,7 @@ class SmpVersion2(BootStrategy):
 
     boot_name = "torchrun"
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Runs on P4 and P5, with its images' PyTorch and degrees that divide the world size."""
@@ -274,13 +274,13 @@ class SmpVersion2(BootStrategy):
             *_check_reserved_name(job),
         ]
         yield from wrong
-        yield from self.startable(job)
+        yield from self.check_startable(job)
         yield from check_crowding(facts, processes_per_host)
         yield from check_support(SMP2_SUPPORT, job)
         if not wrong and processes_per_host is not None:
             yield from _check_version2_degrees(job, world_size(job, processes_per_host))
 
-    def image(self, facts: InstanceFacts | None) -> str:
+    def image_framework(self, facts: InstanceFacts | None) -> str:
         """The library's own images, which hold PyTorch of the version that the job names."""
         return SMP2_FRAMEWORK
 

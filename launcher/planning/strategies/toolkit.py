@@ -22,7 +22,7 @@ from datetime import date
 from typing import Any, Final
 
 from launcher.cluster.instances import InstanceFacts
-from launcher.documents.document import AsWritten
+from launcher.documents import AsWritten
 from launcher.facts import Provenance
 from launcher.failure_modes import distribution, job_file
 from launcher.failure_modes.model import Finding, Path, Stage
@@ -69,14 +69,14 @@ class ToolkitStrategy:
         """The user's number, else one per GPU; None for an unknown type without a number."""
         return accelerated_processes(job, facts)
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """What the toolkit cannot pass on; strategies add where their library exists."""
         yield from check_passed_values(job)
         yield from check_crowding(facts, processes_per_host)
 
-    def image(self, facts: InstanceFacts | None) -> str:
+    def image_framework(self, facts: InstanceFacts | None) -> str:
         """PyTorch's own images, which hold the toolkit."""
         return PYTORCH
 
@@ -96,7 +96,7 @@ class ToolkitStrategy:
             MPI_PROCESSES_HYPERPARAMETER: str(start.processes_per_host),
         }
 
-    def entry(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> None:
+    def container_command(self, job: JobSpec, processes_per_host: int, requirements: str | None) -> None:
         """None: the image's own entry point starts the toolkit, which installs requirements.txt by itself."""
 
 
@@ -291,11 +291,11 @@ def _as_argument(value: Any) -> str:
 class Mpi(ToolkitStrategy):
     """Open MPI, for scripts that take their rank from it."""
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Runs on GPU and CPU types with every version; finds what a shell or mpirun would not take."""
-        yield from super().supported(job, facts, processes_per_host)
+        yield from super().find_unsupported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"mpi_options": any_text}, OPTIONS, "the strategy mpi"
         )
@@ -341,11 +341,11 @@ reason."""
 class Smddp(ToolkitStrategy):
     """The data parallel library's collectives in place of NCCL's."""
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Runs on types with eight V100 or A100, with PyTorch 1.7 to 2.3 or TensorFlow 2.4 to 2.11."""
-        yield from super().supported(job, facts, processes_per_host)
+        yield from super().find_unsupported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"mpi_options": any_text}, OPTIONS, "the strategy smddp"
         )
@@ -384,11 +384,11 @@ COMPILER_SUPPORT = Support(
 class TorchXla(ToolkitStrategy):
     """The compiler's images; their launcher calls the script's `_mp_fn` once per GPU."""
 
-    def supported(
+    def find_unsupported(
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Runs on P3, P4d, G4dn and G5 with PyTorch 1.12 and 1.13; finds all else."""
-        yield from super().supported(job, facts, processes_per_host)
+        yield from super().find_unsupported(job, facts, processes_per_host)
         yield from check_options(
             job.distribution.options, {"debug": true_or_false}, OPTIONS, "the strategy torch_xla"
         )
@@ -396,7 +396,7 @@ class TorchXla(ToolkitStrategy):
         yield from _check_gpus_per_host(job, processes_per_host)
         yield from check_python_program(job, "Training Compiler's launcher", (".py",))
 
-    def image(self, facts: InstanceFacts | None) -> str:
+    def image_framework(self, facts: InstanceFacts | None) -> str:
         """The compiler's own images, which hold PyTorch/XLA."""
         return COMPILER_FRAMEWORK
 

@@ -51,11 +51,11 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
         else "it would be stored in clear text with the job, and the service refuses requests in which it "
         "finds credentials"
     )
-    for path, name, value in _texts(subject):
+    for path, name, value in _texts_of_job(subject):
         shown = _masked(name)
         what = credential_in(value) or credential_in(name)
         if path[0] != "secrets":
-            what = what or _named(name, value)
+            what = what or _credential_by_name(name, value)
         if what:
             field = ".".join(_masked(str(part)) for part in path)
             yield job_file.CREDENTIAL.at(
@@ -66,7 +66,7 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
             )
 
 
-def _texts(subject: JobSubject) -> Iterator[tuple[Path, str, str]]:
+def _texts_of_job(subject: JobSubject) -> Iterator[tuple[Path, str, str]]:
     for name, value in subject.job.environment.items():
         yield ("environment", name), name, value
     for name, secret in subject.job.secrets.items():
@@ -98,7 +98,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _named(name: str, value: str) -> str | None:
+def _credential_by_name(name: str, value: str) -> str | None:
     if not _NAME.search(name.replace("-", "_").replace(".", "_").lower()):
         return None
     text = value.strip()

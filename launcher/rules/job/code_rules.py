@@ -295,7 +295,7 @@ def named_requirements_are_packed(subject: JobSubject) -> Iterator[Finding]:
         f"the requirements file {named} is not among the files of {source.folder} that are packed, so "
         "nothing could be installed",
         remedy="Correct `code.requirements`, which is relative to `code.source_dir`."
-        + _hint(str(named), source),
+        + _nearest_file_hint(str(named), source),
     )
 
 
@@ -315,7 +315,7 @@ def packages_are_wanted_in_one_version(subject: JobSubject) -> Iterator[Finding]
             first, second = _said_by(one), _said_by(other)
             if first.specifier == second.specifier or first.marker != second.marker:
                 continue
-            contradict = _contradict(first, second)
+            contradict = _exclude_each_other(first, second)
             yield _at_line(
                 other.place,
                 f"{name} is asked for twice, as {one.text} in {one.place} and as {other.text}"
@@ -410,7 +410,7 @@ def _said_by(wanted: WantedPackage) -> Requirement:
     return wanted.requirement
 
 
-def _contradict(one: Requirement, other: Requirement) -> bool:
+def _exclude_each_other(one: Requirement, other: Requirement) -> bool:
     """Whether a version that the one names exactly is none of the other's, or the other way round."""
     return any(
         not excluding.specifier.contains(pinned.version, prereleases=True)
@@ -420,7 +420,7 @@ def _contradict(one: Requirement, other: Requirement) -> bool:
     )
 
 
-def _hint(named: str, source: SourceTree) -> str:
+def _nearest_file_hint(named: str, source: SourceTree) -> str:
     name = posixpath.normpath(named)
     ignored = source.why_ignored(name)
     if ignored is not None and ignored.ignore_file is not None:

@@ -19,11 +19,11 @@ from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
     SWITCHED_ON,
     advice_on,
-    debugging,
+    debugging_cost,
+    excludes_efa,
     interface_harm,
     is_only_verbose,
-    leaves_efa_out,
-    obsolete,
+    why_obsolete,
 )
 
 # The plugin that is called Libfabric, and answers to OFI and to its old name too
@@ -44,7 +44,7 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
         else:
             continue
         if harm:
-            yield _finding(nccl.FIGHTS_THE_PLUGIN, variable, harm)
+            yield _plugin_finding(nccl.FIGHTS_THE_PLUGIN, variable, harm)
 
 
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
@@ -53,7 +53,7 @@ def settings_are_left_to_the_plugin(subject: JobSubject) -> Iterator[Finding]:
     for variable in subject.variables():
         harm = _setting_harm(variable, subject)
         if harm:
-            yield _finding(nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
+            yield _plugin_finding(nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
 
 
 @finds(Stage.SPEC, network.EFA_NOT_USED)
@@ -65,16 +65,16 @@ def plugin_is_found(subject: JobSubject) -> Iterator[Finding]:
         value = variable.value
         if variable.name == "NCCL_NET_PLUGIN" and value.lower() == "none":
             harm = "keeps NCCL from loading aws-ofi-nccl: every message would go over TCP"
-            yield _finding(network.EFA_NOT_USED, variable, harm)
+            yield _plugin_finding(network.EFA_NOT_USED, variable, harm)
         elif variable.name == "NCCL_NET_PLUGIN" and value and not _names_the_plugin(value):
             harm = "loads another plugin than aws-ofi-nccl; without that one NCCL falls back to TCP"
-            yield _finding(network.EFA_NOT_USED, variable, harm, Severity.WARNING)
+            yield _plugin_finding(network.EFA_NOT_USED, variable, harm, Severity.WARNING)
         elif variable.name in ("LD_LIBRARY_PATH", "LD_PRELOAD") and not _names_the_plugin(value):
             harm = (
                 "replaces the image's own value, by which NCCL finds libnccl-net.so of aws-ofi-nccl and "
                 "libfabric; where they are not found it falls back to TCP"
             )
-            yield _finding(
+            yield _plugin_finding(
                 network.EFA_NOT_USED,
                 variable,
                 harm,
@@ -94,15 +94,15 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
     for variable in subject.variables():
         if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip().lower() in SWITCHED_ON:
             harm = (
-                f"forces reads by RDMA, which the EFA device of {_type(subject)} cannot do: libfabric would "
-                "abort every process at its start"
+                f"forces reads by RDMA, which the EFA device of {_type_in_words(subject)} cannot do: "
+                "libfabric would abort every process at its start"
             )
-            yield _finding(network.DEVICE_RDMA_FAILS, variable, harm)
+            yield _plugin_finding(network.DEVICE_RDMA_FAILS, variable, harm)
 
 
 def _provider_harm(value: str, subject: JobSubject) -> str | None:
-    if subject.has_efa and leaves_efa_out(value):
-        return f"turns EFA off on {_type(subject)}: every message between hosts would go over TCP"
+    if subject.has_efa and excludes_efa(value):
+        return f"turns EFA off on {_type_in_words(subject)}: every message between hosts would go over TCP"
     return None
 
 
@@ -116,11 +116,11 @@ def _network_harm(value: str, subject: JobSubject) -> str | None:
     if not network_name:
         return None
     if is_the_plugins:
-        return f"asks for EFA's network, which {_type(subject)} does not have: NCCL would not start"
+        return f"asks for EFA's network, which {_type_in_words(subject)} does not have: NCCL would not start"
     if network_name == "ib":
         return "asks for InfiniBand, which no training instance has: NCCL would not start"
     if network_name == "socket" and subject.has_efa:
-        return f"turns EFA off on {_type(subject)}: NCCL would use TCP sockets"
+        return f"turns EFA off on {_type_in_words(subject)}: NCCL would use TCP sockets"
     return None
 
 
@@ -132,7 +132,11 @@ def _setting_harm(variable: GivenVariable, subject: JobSubject) -> str | None:
         return _device_rdma_harm(value, subject)
     if variable.name == "FI_PROVIDER":
         is_wanted = value.lower() == "efa" and subject.facts is not None and not subject.has_efa
-        return f"asks for EFA, which {_type(subject)} does not have; NCCL uses TCP" if is_wanted else None
+        return (
+            f"asks for EFA, which {_type_in_words(subject)} does not have; NCCL uses TCP"
+            if is_wanted
+            else None
+        )
     if variable.name == "FI_EFA_FORK_SAFE":
         return _fork_harm(value, subject)
     is_simple = (variable.name, value.lower()) == ("NCCL_PROTO", "simple")
@@ -152,7 +156,7 @@ def _device_rdma_harm(value: str, subject: JobSubject) -> str | None:
     if facts is None:
         return None
     if not facts.has_efa:
-        return f"does nothing on {_type(subject)}, which has no EFA" if value else None
+        return f"does nothing on {_type_in_words(subject)}, which has no EFA" if value else None
     if facts.gpudirect_rdma and facts.efa_rdma_read and value.lower() in ("0", "false", "no", "off"):
         return "copies every message through host memory"
     return None
@@ -179,11 +183,11 @@ def _names_the_plugin(value: str) -> bool:
     return "ofi" in value.lower() or "nccl-net" in value.lower()
 
 
-def _type(subject: JobSubject) -> str:
+def _type_in_words(subject: JobSubject) -> str:
     return subject.job.resources.instance_type
 
 
-def _finding(
+def _plugin_finding(
     mode: FailureMode,
     variable: GivenVariable,
     harm: str,
@@ -205,7 +209,7 @@ def _finding(
 def no_obsolete_environment(subject: JobSubject) -> Iterator[Finding]:
     """Variables that no longer do anything, or do something else than their author believed."""
     for variable in subject.variables():
-        harm = obsolete(variable.name, variable.value, torch_version(subject.job))
+        harm = why_obsolete(variable.name, variable.value, torch_version(subject.job))
         if harm:
             yield nccl.OBSOLETE_ENVIRONMENT.at(
                 variable.path,
@@ -219,7 +223,7 @@ def no_debugging_in_a_normal_run(subject: JobSubject) -> Iterator[Finding]:
     if subject.job.profile == "debug":
         return
     for variable in subject.variables():
-        harm = debugging(variable.name, variable.value)
+        harm = debugging_cost(variable.name, variable.value)
         if harm:
             yield nccl.DEBUGGING_ENVIRONMENT.at(
                 variable.path,

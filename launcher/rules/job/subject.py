@@ -15,7 +15,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
 from launcher.source.tree import NOTHING_SEEN, CommandLine, SourceTree
 
-TELLING_NAMES = frozenset(
+SEARCHED_NAMES = frozenset(
     {
         "DistributedSampler",
         "FullyShardedDataParallel",
@@ -64,7 +64,7 @@ class JobSubject:
 
     What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
     `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
-    TELLING_NAMES that the source uses, `command_line` what the script's own parser is seen to take. `here`
+    SEARCHED_NAMES that the source uses, `command_line` what the script's own parser is seen to take. `here`
     says that the job is to run on this machine.
     """
 

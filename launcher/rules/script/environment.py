@@ -107,7 +107,7 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     Source: the sources of NCCL002, and the searched repositories that `launcher/rules/shared_facts.py` names.
     """
     for change, value in _surely_set(program):
-        harm = shared_facts.obsolete(change.name, value, None)
+        harm = shared_facts.why_obsolete(change.name, value, None)
         if harm:
             yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
 
@@ -127,7 +127,7 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     Source: the sources of NCCL003; torch/distributed/__init__.py, which calls set_debug_level_from_env.
     """
     for change, value in _surely_set(program):
-        harm = shared_facts.debugging(change.name, value)
+        harm = shared_facts.debugging_cost(change.name, value)
         if harm and not _comes_too_late(program, change):
             verbose = shared_facts.is_only_verbose(change.name, value)
             severity = Severity.INFO if verbose else None
@@ -225,9 +225,7 @@ def _network_harm(name: str, value: str) -> str | None:
     value = value.strip()
     if name == "FI_PROVIDER":
         return (
-            "turns EFA off: messages between hosts go over TCP"
-            if shared_facts.leaves_efa_out(value)
-            else None
+            "turns EFA off: messages between hosts go over TCP" if shared_facts.excludes_efa(value) else None
         )
     if name == "NCCL_NET" and value.lower() == "socket":
         return "turns EFA off: NCCL uses TCP sockets"

@@ -565,8 +565,8 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         ):
             continue
         text = str(value.value).strip()
-        harm = shared_facts.obsolete(change.name, text, torch)
-        if harm and shared_facts.obsolete(change.name, text, None) is None:
+        harm = shared_facts.why_obsolete(change.name, text, torch)
+        if harm and shared_facts.why_obsolete(change.name, text, None) is None:
             yield finding_at(nccl.OBSOLETE_ENVIRONMENT, change.node, f"{change.name}={text}: {harm}")
         advice = shared_facts.advice_on(change.name)
         if advice is None or not advice.with_efa_only or facts is None or not facts.has_efa:

@@ -83,10 +83,10 @@ def destroy(
     """
     for stack in survey.stacks:
         _delete(stack, clients, survey.region, tell, sleep)
-    return look_after(survey, clients, tell)
+    return collect_leftovers(survey, clients, tell)
 
 
-def look_after(survey: Survey, clients: Clients, tell: Tell) -> Aftermath:
+def collect_leftovers(survey: Survey, clients: Clients, tell: Tell) -> Aftermath:
     """Delete the logs of the functions that are gone, and find what still carries the cluster's tag.
 
     Stacks that an earlier run deleted count as well, for the 90 days that CloudFormation knows them.
@@ -148,7 +148,7 @@ def _empty(stack: DeployedStack, s3: Any, tell: Tell) -> None:
     pool = DaemonPool(max(len(logs) + len(others), 1))
 
     def on_each(buckets: list[str], do: Callable[[str], None]) -> None:
-        doing: list[Future[None]] = [pool.submit(_unless_gone, s3, do, each) for each in buckets]
+        doing: list[Future[None]] = [pool.submit(_do_unless_gone, s3, do, each) for each in buckets]
         for each in doing:
             each.result()
 
@@ -169,7 +169,7 @@ def _empty(stack: DeployedStack, s3: Any, tell: Tell) -> None:
     on_each([*others, *logs], emptied)
 
 
-def _unless_gone(s3: Any, do: Callable[[str], None], bucket: str) -> None:
+def _do_unless_gone(s3: Any, do: Callable[[str], None], bucket: str) -> None:
     try:
         do(bucket)
     except AwsRefusal as refusal:

@@ -40,7 +40,7 @@ from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
 from launcher.planning.job_cost import CostEstimate, estimate_cost
 from launcher.planning.training_plan import TrainingPlan
-from launcher.session.prepare_plan import JobSource, as_written, prepare, read_job, script_text
+from launcher.session.prepare_plan import JobSource, fields_as_written, prepare, read_job, script_text
 from launcher.session.runs.diagnose_job import Check, Outcome
 from launcher.session.runs.follow_job import LineChoice, Screen, follow, follow_local_run
 from launcher.session.runs.read_job_lines import Moving, Stall, TrainingProgress
@@ -180,7 +180,7 @@ def prepare_ladder(
                 f"the job has no channel {name!r}; it has {', '.join(job.inputs) or 'none'}.",
                 "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
             )
-    written = as_written(wanted.job)
+    written = fields_as_written(wanted.job)
     own = _with_ladder_as_written(job, written)
     offered = find_offered_options(script_text(job, source))
     few, synthetic = words_for_few_steps(own, offered, wanted.steps), words_for_synthetic_data(own, offered)

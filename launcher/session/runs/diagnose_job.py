@@ -6,10 +6,8 @@ this machine lacked for a run on it, which is not called the script's fault.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -22,12 +20,12 @@ from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.model import Diagnosis, End, Ending, RootCause, Verdict
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.signatures.table import FRAGMENTS, LACKS
-from launcher.documents.regular_files import file_mode, read_regular, replace_file
 from launcher.failure_modes import model_hub, training_script
 from launcher.failure_modes.model import Finding
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, find_left_out
+from launcher.text.regular_files import NoteFolder, file_mode
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
@@ -294,7 +292,7 @@ LEFT_OUT_KEPT_SECONDS = 28 * 24 * 3600
 MOST_NAMES = 2_000
 """A note has so many names at most; the first ones stay."""
 
-_MOST_BYTES = 10_000_000
+_LEFT_OUT_NOTES = NoteFolder(lambda: cache_folder() / "left-out", LEFT_OUT_KEPT_SECONDS)
 
 _FILE = re.compile(r"No such file or directory: b?['\"]([^'\"]{1,4096})['\"]")
 """How Python ends the message of a FileNotFoundError (CPython, PyErr_SetFromErrnoWithFilenameObjects)."""
@@ -312,22 +310,18 @@ class LeftOutNote:
 
 def write_left_out_note(name: str, source: SourceTree) -> None:
     """Keep what was left out of a job's source. A machine that can keep nothing goes without."""
-    with contextlib.suppress(OSError):
-        folder = _folder()
-        _collect(folder)
-        if source.ignored:
-            names = [
-                [each.name, each.pattern, each.ignore_file and str(each.ignore_file)]
-                for each in source.ignored[:MOST_NAMES]
-            ]
-            content = {"folder": str(source.folder), "left_out": names}
-            replace_file(folder / f"{name}.json", json.dumps(content))
+    names = [
+        [each.name, each.pattern, each.ignore_file and str(each.ignore_file)]
+        for each in source.ignored[:MOST_NAMES]
+    ]
+    content = {"folder": str(source.folder), "left_out": names}
+    _LEFT_OUT_NOTES.write(name, json.dumps(content) if names else None)
 
 
 def read_left_out_note(name: str) -> LeftOutNote | None:
     """What was left out of a job's source; None where this machine has no note that can be read."""
     try:
-        content = json.loads(read_regular(_folder() / f"{name}.json", _MOST_BYTES))
+        content = _LEFT_OUT_NOTES.read(name)
         ignored = tuple(
             IgnoredPath(str(name), pattern and str(pattern), file and Path(file))
             for name, pattern, file in content["left_out"]
@@ -397,18 +391,6 @@ def _left_out_remedy(why: IgnoredPath, note: LeftOutNote) -> str:
         f"Add the line !{why.name} to {note.folder / '.slipwayignore'}, or change the pattern; give large "
         "data as an input."
     )
-
-
-def _folder() -> Path:
-    return cache_folder() / "left-out"
-
-
-def _collect(folder: Path) -> None:
-    """Remove the notes on jobs that have long ended."""
-    for note in folder.glob("*.json"):
-        with contextlib.suppress(OSError):
-            if time.time() - note.stat().st_mtime > LEFT_OUT_KEPT_SECONDS:
-                note.unlink()
 
 
 # Where a job's results are: a place is named only where something lies there, as far as that can be seen.

@@ -120,19 +120,19 @@ _LONGEST_WAIT = 30.0
 
 
 class Display(Protocol):
-    """What a follower hands on at each look at the job."""
+    """What a follower hands on at each look at the job; a class may leave methods out."""
 
     def status(self, status: JobStatus) -> None:
         """The job's state at this look; called at every one, changed or not."""
-        ...
+        return
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """The hosts printed these lines since the last look, in the order of their times."""
-        ...
+        return
 
     def trouble(self, text: str | None) -> None:
         """Nothing can be seen for now, and why; None when it can again."""
-        ...
+        return
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +291,11 @@ class Screen(Display, Protocol):
 
     def progress(self, progress: TrainingProgress) -> None:
         """The training has come so far; `progress` holds the newest values and the curve."""
-        ...
+        return
 
     def stall(self, change: Stall | Moving) -> None:
         """The job stands still, or moves again after that."""
-        ...
+        return
 
 
 class LineChoice(Protocol):

@@ -335,7 +335,7 @@ class RankMetrics:
         self._speaker: tuple[str, int | None] | None = None
         self.loss = self._metrics.loss
 
-    def of(self, line: LogLine) -> dict[str, float]:
+    def read_line(self, line: LogLine) -> dict[str, float]:
         """The metrics in a line by their names; none in the lines of other ranks."""
         current = self._speaker
         # Nobody takes over from rank 0, so the lines of all others need not be looked into. The host tells
@@ -371,7 +371,7 @@ class ProgressReader:
         """The progress after these lines; None where they hold no metric of the rank that is read."""
         found = False
         for line in lines:
-            values = self._metrics.of(line)
+            values = self._metrics.read_line(line)
             found |= bool(values)
             self._values.update(values)
             loss = values.get(self._metrics.loss)

@@ -18,6 +18,7 @@ from launcher.cluster.manifest import Lustre
 from launcher.session.clusters import destroy_cluster as end
 from launcher.session.clusters.destroy_cluster import KeptLustre
 from tests.cli.conftest import RunLaunch
+from tests.emulator.account import use_test_keys
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.running_jobs import emulated_search
 from tests.session.clusters.deployed import ACCOUNT, REGION, client, deploy, stack_of
@@ -30,9 +31,7 @@ Jobs = list[dict[str, Any]]
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     """An account of moto; what is put into the list are jobs that have not ended."""
-    monkeypatch.setenv("AWS_REGION", REGION)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch, REGION)
     running: Jobs = []
     with mock_aws(), emulated_search(running), emulated_buckets():
         yield running

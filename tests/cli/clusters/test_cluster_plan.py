@@ -10,13 +10,13 @@ import pytest
 from moto import mock_aws
 
 from tests.cli.conftest import RunLaunch
+from tests.emulator.account import use_test_keys
 from tests.session.clusters.checkout import TEAM, Checkout, deploy
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Checkout]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with mock_aws():
         yield Checkout(tmp_path)
 

@@ -11,6 +11,7 @@ import pytest
 from moto import mock_aws
 
 from tests.cli.conftest import RunLaunch
+from tests.emulator.account import use_test_keys
 from tests.session.clusters.deployed import ACCOUNT, REGION, client, deploy, stack_of
 from tests.stacks import synthesis
 
@@ -19,9 +20,7 @@ CLUSTER = "p4d"
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AWS_REGION", REGION)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch, REGION)
     with mock_aws():
         deploy(synthesis.cluster(CLUSTER), CLUSTER)
         yield
@@ -164,9 +163,7 @@ def test_a_path_is_not_a_name(run_launch: RunLaunch, command: str) -> None:
 def test_a_file_system_that_was_there_before_is_shown_and_not_in_the_cost(
     run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_REGION", REGION)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch, REGION)
     with mock_aws():
         deploy(synthesis.synthesize(synthesis.dev_spec(removal_policy="retain")), "dev")
         run_launch("cluster", "destroy", "dev", "--confirm", "dev")

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.emulator.account import EmulatedAccount, emulated_account
+from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
 
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with emulated_account() as made:
         yield made

@@ -14,10 +14,11 @@ from launcher.session.clusters.destroy_cluster import (
     Aftermath,
     ClusterJob,
     Survey,
+    collect_leftovers,
     destroy,
-    look_after,
     survey_cluster,
 )
+from tests.emulator.account import use_test_keys
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.running_jobs import emulated_search
@@ -29,8 +30,7 @@ CLUSTER = "dev"
 
 @pytest.fixture(autouse=True)
 def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with mock_aws(), emulated_search([]), emulated_buckets():
         deploy(synthesize(dev_spec(removal_policy="destroy")), CLUSTER)
         yield
@@ -149,7 +149,7 @@ def test_killed_before_the_last_step_the_logs_of_functions_still_go() -> None:
     clients = Clients()
     survey = look(clients)
     assert survey.stacks == () and groups
-    look_after(survey, clients, lambda _: None)
+    collect_leftovers(survey, clients, lambda _: None)
     assert client("logs").describe_log_groups(logGroupNamePrefix="/aws/lambda/")["logGroups"] == []
 
 
@@ -159,7 +159,7 @@ def test_what_a_deleted_stack_kept_is_known_in_a_later_run() -> None:
     run()
     network.tell("Topic", "AWS::SNS::Topic", topic["TopicArn"], "DELETE_SKIPPED")
     clients = Clients()
-    assert look_after(look(clients), clients, lambda _: None) == Aftermath(kept=(topic["TopicArn"],))
+    assert collect_leftovers(look(clients), clients, lambda _: None) == Aftermath(kept=(topic["TopicArn"],))
 
 
 def test_what_an_earlier_update_kept_is_not_left_over() -> None:

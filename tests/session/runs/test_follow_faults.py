@@ -14,6 +14,7 @@ from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.refusal import AwsRefusal
 from launcher.session.runs.follow_job import Follower, Pace
+from tests.emulator.account import use_test_keys
 from tests.emulator.faults import (
     DENIED,
     EXPIRED,
@@ -94,8 +95,7 @@ class Followed:
 
 @pytest.fixture
 def followed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Followed]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     # Throttled clients make fewer calls a second: what they wait for is tested with the clients.
     monkeypatch.setattr("botocore.retries.bucket.TokenBucket.acquire", lambda *_, **__: None)
     with mock_aws(), emulated_training(TrainingScript()) as script:

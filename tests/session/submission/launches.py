@@ -35,5 +35,5 @@ def names(script: TrainingScript) -> list[str]:
 
 def interrupt(plan: TrainingPlan, seconds_ago: float = 0, **changes: Any) -> None:
     """Leave the entry of a launch that was killed."""
-    launch = replace(JournalEntry.of(plan), started=time.time() - seconds_ago, **changes)
+    launch = replace(JournalEntry.of_plan(plan), started=time.time() - seconds_ago, **changes)
     Journal().record(launch).close()

@@ -59,7 +59,7 @@ def test_a_launch_that_still_goes_on_is_left_alone(
     backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
 ) -> None:
     going_on, second = plan_of(), plan_of()
-    claim = Journal().record(JournalEntry.of(going_on))
+    claim = Journal().record(JournalEntry.of_plan(going_on))
     assert launch(backend, second) == second.name
     claim.close()
 
@@ -116,7 +116,7 @@ def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> 
 
 
 def test_the_journal_survives_what_it_cannot_read(plan_of: PlanOf) -> None:
-    journal, launch = Journal(), JournalEntry.of(plan_of())
+    journal, launch = Journal(), JournalEntry.of_plan(plan_of())
     journal.folder.mkdir(parents=True)
     (journal.folder / "broken.json").write_text("{")
     (journal.folder / "other.json").write_text('{"a": 1}')

@@ -19,8 +19,8 @@ import yaml
 from launcher.backends.interface import Backend, JobState, JobStatus, LogBatch, LogLine
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.python import Machine, this_machine
+from launcher.cli.interaction import print_json
 from launcher.cli.job_view import JobView
-from launcher.cli.output import print_json
 from launcher.cluster.files import ClusterFileError, load_cluster_file
 from launcher.cluster.manifest import cached_manifests
 from launcher.diagnosis.diagnose import diagnose
@@ -32,8 +32,8 @@ from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job
 from launcher.session.runs.climb_ladder import LadderRequest, ReadyLadder, prepare_ladder
-from launcher.session.runs.compare_runs import facts_of_plans, series_of
 from launcher.session.runs.follow_job import Monitor
+from launcher.session.runs.report_runs import facts_of_plans, series_of
 from launcher.session.submit_job import Start, plan_resumption
 from tools.attack.fuzzing.handing_over import (
     REGION,

@@ -5,12 +5,18 @@ Whoever opens a named pipe waits for somebody to write into it, and /dev/zero ne
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import json
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _KINDS = (
     (stat.S_ISDIR, "it is a folder, not a file"),
@@ -70,6 +76,35 @@ def replace_file(path: Path, text: str) -> None:
     except OSError:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def remove_old_files(folder: Path, pattern: str, seconds: float) -> None:
+    """Remove the files of a folder that nobody has written for so many seconds."""
+    for file in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            if time.time() - file.stat().st_mtime > seconds:
+                file.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFolder:
+    """Small JSON files by the names of jobs in the folder that `place` gives, removed when they are old."""
+
+    place: Callable[[], Path]
+    kept_seconds: float
+    most_bytes: int = 10_000_000
+
+    def write(self, name: str, text: str | None) -> None:
+        """Keep the note on a job, with None none, and remove old ones. A machine that cannot goes without."""
+        with contextlib.suppress(OSError):
+            folder = self.place()
+            remove_old_files(folder, "*.json", self.kept_seconds)
+            if text is not None:
+                replace_file(folder / f"{name}.json", text)
+
+    def read(self, name: str) -> Any:
+        """What a note says. Raises OSError or ValueError where there is none that can be read."""
+        return json.loads(read_regular(self.place() / f"{name}.json", self.most_bytes))
 
 
 def _check_kind(path: Path, mode: int) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from launcher.cluster.specification import ClusterSpec
-from launcher.documents.document import (
+from launcher.documents import (
     MAX_DEPTH,
     MAX_NODES,
     AsWritten,
@@ -21,7 +21,7 @@ from launcher.documents.document import (
     FilePart,
     dotted_keys,
     parse_document,
-    validate,
+    validate_document,
 )
 from launcher.failure_modes.model import Location
 from launcher.jobs.specification import JobSpec
@@ -121,7 +121,7 @@ def test_nesting_is_bounded_before_anything_recurses(opening: str) -> None:
     """In a process of its own: what overflows the stack of the C library ends the process."""
     program = (
         "import sys\n"
-        "from launcher.documents.document import DocumentError, parse_document\n"
+        "from launcher.documents import DocumentError, parse_document\n"
         "try:\n"
         "    parse_document('name:\\n  ' + sys.argv[1] * 240_000, 'job.yaml', ())\n"
         "except DocumentError as error:\n"
@@ -211,7 +211,7 @@ class Sample(FilePart):
     ],
 )
 def test_a_truth_value_is_not_a_number(text: str, subject: str) -> None:
-    read, findings = validate(Sample, parse_document(text, "file.yaml", ()))
+    read, findings = validate_document(Sample, parse_document(text, "file.yaml", ()))
     assert read is None
     assert [(found.code, found.subject) for found in findings] == [("SPEC003", subject)]
     assert "is a truth value, not a number" in findings[0].message
@@ -226,14 +226,14 @@ def test_a_truth_value_is_not_a_number(text: str, subject: str) -> None:
     ],
 )
 def test_what_a_value_must_be_is_said_in_the_files_own_words(text: str, message: str, remedy: str) -> None:
-    (finding,) = validate(Sample, parse_document(text, "file.yaml", ()))[1]
+    (finding,) = validate_document(Sample, parse_document(text, "file.yaml", ()))[1]
     assert message in finding.message
     assert finding.remedy == remedy
 
 
 @pytest.mark.parametrize("text", ["whole: 1", "either: true", "switch: true", "anything: true", "real: ~"])
 def test_where_truth_values_belong_they_stay(text: str) -> None:
-    assert validate(Sample, parse_document(text, "file.yaml", ()))[1] == []
+    assert validate_document(Sample, parse_document(text, "file.yaml", ()))[1] == []
 
 
 @pytest.mark.parametrize("model", [JobSpec, ClusterSpec])

@@ -1,13 +1,22 @@
-"""The two runs of a pair: in what they differ, how they run on AWS, and what both have printed."""
+"""What is known of runs, gathered from logs, status and plan: the page of one run, the comparison of a pair.
+
+Of a pair: in what its two runs differ, how they run on AWS, one after another or beside each other, and what
+both have printed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from launcher.aws.clients import Clients
-from launcher.backends.interface import Backend, BackendError, Cursor, JobState, JobStatus
+from launcher.backends.interface import Backend, BackendError, Cursor, JobState, JobStatus, LogLine
+from launcher.diagnosis.diagnose import SuccessReader, diagnose
+from launcher.diagnosis.logs.lines import LogRecord, LogStream, Record, lines_of
+from launcher.diagnosis.model import Diagnosis, table_of
 from launcher.experiments.run_comparison import (
     RunComparison,
     RunDifference,
@@ -20,22 +29,175 @@ from launcher.experiments.run_comparison import (
 from launcher.experiments.run_measures import Series, SeriesReader
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.request_view import RequestView
-from launcher.planning.show_plan import (
-    planned_fields,
-    planned_with_compiler,
-    submitted_fields,
-    submitted_with_compiler,
-)
+from launcher.planning.show_plan import fields_of_job, fields_of_plan, job_uses_compiler, plan_uses_compiler
 from launcher.planning.training_plan import TrainingPlan
+from launcher.report.page import is_ours, page_of
+from launcher.report.run_report import (
+    PlannedRun,
+    RunJob,
+    RunLines,
+    RunPhase,
+    RunReader,
+    RunReport,
+    locate_incident,
+)
 from launcher.session.find_jobs import FoundJob, find_job
-from launcher.session.runs.diagnose_job import Outcome, outcome_of
+from launcher.session.log_files import STDIN, logs_in
+from launcher.session.runs.diagnose_job import Check, Outcome, diagnosis_of, outcome_of
 from launcher.session.runs.follow_job import Follower, Interrupted, Monitor, Screen, pace_of
-from launcher.session.runs.read_job_lines import RankMetrics
+from launcher.session.runs.read_job_lines import RankMetrics, rank_of
+from launcher.session.submit_job import read_plan_note
 from launcher.text.log_lines import plain_name
+from launcher.text.regular_files import file_mode, read_regular, replace_file
 from launcher.text.values import HIDDEN, credential_in
+from launcher.version import __version__
 
 if TYPE_CHECKING:
     from launcher.session.launch_job import Submission
+
+_BEGINNING = 2_000
+"""Bytes of a file in which a page of ours says that it is one."""
+
+
+MARKED_NAME = "report.html"
+"""How the name of a page ends."""
+
+
+def report_of_job(found: FoundJob, check: Check | None = None) -> RunReport:
+    """What is known of a job, from one reading of its lines; `check` is as in `diagnose_job`.
+
+    Raises AwsRefusal where AWS refuses the lines and gives no reason for a failure itself.
+    """
+    status, reader, success = found.status, RunReader(found.status.metrics), SuccessReader()
+
+    def read(lines: Sequence[LogLine]) -> None:
+        success.read(lines)
+        for line in lines:
+            reader.read(line, rank_of(line, status.processes_per_host))
+
+    diagnosis = diagnosis_of(found.backend, status, read, check, time.time())
+    report = _report(status.name, diagnosis, reader.result(), _job(found), read_plan_note(status.name))
+    completed = status.state is JobState.COMPLETED
+    return replace(report, warnings=success.warnings) if completed else report
+
+
+def report_of_logs(paths: Sequence[Path], stdin: BinaryIO | None = None) -> RunReport:
+    """What log files, folders and standard input (`-`) tell of a run.
+
+    Raises Refusal for what cannot be read.
+    """
+    reader = RunReader()
+    files = logs_in(paths, stdin)
+    diagnosis = diagnose(
+        _read_along(files.records, reader),
+        streams=(replace(each, blocks=_stream_along(each, reader)) for each in files.streams),
+        evidence=files.evidence,
+    )
+    return _report(_called(paths), diagnosis, reader.result(), None, None)
+
+
+def page_file(name: str | None, folder: Path) -> Path:
+    """Where a page goes that nobody gave a place: `NAME-report.html`, for log files `log-report.html`."""
+    return folder / f"{name or 'log'}-{MARKED_NAME}"
+
+
+def write_page(report: RunReport, file: Path, *, force: bool) -> None:
+    """Write the page at once or not at all; an earlier page is written over, and another file with `force`.
+
+    Raises Refusal where something else lies there, or where it cannot be written.
+    """
+    check_place(file, force=force)
+    try:
+        replace_file(file, page_of(report))
+    except OSError as error:
+        raise Refusal(
+            f"{file} cannot be written: {error.strerror}.", "Give another place with --file FILE."
+        ) from error
+
+
+def check_place(file: Path, *, force: bool) -> None:
+    """Raise Refusal where something lies that is no page of ours, and that `force` does not give up."""
+    if not file_mode(file):
+        return
+    try:
+        ours = is_ours(read_regular(file, _BEGINNING).decode("utf-8", "replace"))
+    except OSError as error:
+        raise Refusal(
+            f"{file} cannot be written over: {error.strerror}.", "Give another place with --file FILE."
+        ) from error
+    if not ours and not force:
+        raise Refusal(
+            f"{file} is there already and is no page of a run.",
+            "Give another place with --file FILE, or write over it with --force.",
+        )
+
+
+def _read_along(records: Iterable[LogRecord], reader: RunReader) -> Iterator[LogRecord]:
+    for record in records:
+        reader.read(record, rank_of(record))
+        yield record
+
+
+def _stream_along(stream: LogStream, reader: RunReader) -> Iterator[bytes]:
+    """The blocks of a stream; their lines are read as those of its rank, where they name no other."""
+    begun = b""
+    for block in stream.blocks:
+        yield block
+        whole, line_feed, begun = (begun + block).rpartition(b"\n")
+        if line_feed:
+            _read_lines(whole, stream, reader)
+    _read_lines(begun, stream, reader)
+
+
+def _read_lines(text: bytes, stream: LogStream, reader: RunReader) -> None:
+    for line in lines_of([text]):
+        record = Record(None, stream.host, line, stream.name)
+        rank = rank_of(record)
+        reader.read(record, stream.rank if rank is None else rank)
+
+
+def _report(
+    name: str, diagnosis: Diagnosis, lines: RunLines, job: RunJob | None, planned: PlannedRun | None
+) -> RunReport:
+    incident, context = locate_incident(diagnosis.root_cause, lines)
+    return RunReport(
+        name=name,
+        diagnosis=diagnosis,
+        lines=lines,
+        made_at=time.time(),
+        version=__version__,
+        job=job,
+        planned=planned,
+        ranks=table_of((*lines.ranks, *diagnosis.ranks)),
+        incident=incident,
+        context=context or (lines.context.last_lines(None) if diagnosis.verdict.is_bad else ()),
+    )
+
+
+def _job(found: FoundJob) -> RunJob:
+    status = found.status
+    final = status.state.is_final
+    return RunJob(
+        ended_as=str(status.state) if final else status.phase,
+        has_ended=final,
+        seconds=status.seconds,
+        hosts=status.hosts,
+        processes_per_host=status.processes_per_host,
+        instance_type=status.instance_type,
+        phases=tuple(RunPhase(each.phase, each.started, each.ended) for each in status.transitions),
+        runs_here=found.backend.runs_here,
+    )
+
+
+def _called(paths: Sequence[Path]) -> str:
+    """What the log files are called: the name of the first one, and how many others there are."""
+    first = "standard input" if paths[0] == STDIN else str(paths[0].name or paths[0])
+    more = len(paths) - 1
+    return first if not more else f"{first} and {more} more"
+
+
+# The two runs of a pair: in what they differ, how they run on AWS, and what both have printed.
+
 
 LABELS = ("A", "B")
 """What the two sides of a pair are called."""
@@ -102,7 +264,7 @@ def facts_of_plans(first: TrainingPlan, second: TrainingPlan) -> PairFacts:
                 f"{label} is a tuning job, which is many runs; a pair compares two.",
                 "Leave out `tuning`, and give each side the hyperparameters to compare.",
             )
-    found = differences(planned_fields(first), planned_fields(second))
+    found = differences(fields_of_plan(first), fields_of_plan(second))
     return _facts(_planned(first), _planned(second), found)
 
 
@@ -118,7 +280,7 @@ def facts_of_jobs(first: FoundJob, second: FoundJob) -> PairFacts:
     except BackendError as error:
         why = f"What the jobs differ in is not known: {error.message}"
         return PairFacts((StepFacts(), StepFacts()), (), (why,))
-    found = differences(submitted_fields(a), submitted_fields(b))
+    found = differences(fields_of_job(a), fields_of_job(b))
     facts = _facts(_submitted(a), _submitted(b), found)
     return replace(facts, differences=tuple(map(_hidden, facts.differences)))
 
@@ -156,7 +318,7 @@ def series_of(backend: Backend, status: JobStatus) -> Series:
     while (batch := backend.read_logs(status.name, cursor)).lines:
         cursor = batch.cursor
         for line in batch.lines:
-            values = metrics.of(line)
+            values = metrics.read_line(line)
             if metrics.taken_over != taken_over:
                 # Two ranks are two series.
                 reader, taken_over = SeriesReader(), metrics.taken_over
@@ -186,14 +348,14 @@ def _planned(plan: TrainingPlan) -> StepFacts:
     batch = (plan.job.get("data") or {}).get("batch_size")
     given = plan.job.get("hyperparameters") or {}
     samples = samples_per_step(batch, given, plan.world_size)
-    return StepFacts(plan.world_size, samples, planned_with_compiler(plan))
+    return StepFacts(plan.world_size, samples, plan_uses_compiler(plan))
 
 
 def _submitted(view: RequestView) -> StepFacts:
     hosts, processes = view.hosts, view.processes_per_host
     world = hosts * processes if hosts and processes else None
     samples = samples_per_step(None, view.hyperparameters, world)
-    return StepFacts(world, samples, submitted_with_compiler(view))
+    return StepFacts(world, samples, job_uses_compiler(view))
 
 
 def _hidden(found: RunDifference) -> RunDifference:

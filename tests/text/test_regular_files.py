@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.documents.regular_files import open_regular, read_regular
+from launcher.text.regular_files import open_regular, read_regular
 
 
 def test_a_file_and_a_link_to_one_are_read_up_to_the_bound(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is read of two runs, and what is known of jobs that ran."""
+"""What a page is made of, gathered from a job."""
 
 from __future__ import annotations
 
@@ -7,12 +7,54 @@ from typing import Any, cast
 
 import pytest
 
-from launcher.backends.interface import Backend, BackendError, JobState, JobStatus, LogBatch, LogLine
+from launcher.backends.interface import (
+    Backend,
+    BackendError,
+    JobState,
+    JobStatus,
+    LogBatch,
+    LogLine,
+    Transition,
+)
+from launcher.diagnosis.model import Verdict
 from launcher.experiments.run_measures import Unit
 from launcher.failure_modes.refusal import Refusal
 from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.report.page import page_of
 from launcher.session.find_jobs import FoundJob
-from launcher.session.runs.compare_runs import facts_of_jobs, facts_of_plans, series_of
+from launcher.session.runs.report_runs import facts_of_jobs, facts_of_plans, report_of_job, series_of
+from tests.session.runs.test_diagnose_job import KILLED, RecordedJob
+
+START = 1_790_000_000.0
+
+
+def found(state: JobState, *lines: str, **more: object) -> FoundJob:
+    batches = [[LogLine(START + at, "algo-1", line)] for at, line in enumerate(lines)]
+    status = JobStatus(
+        "job", state, str(state), seconds=65.0, hosts=1, processes_per_host=2,
+        transitions=(Transition("Training", START, START + 65),), **more,
+    )  # fmt: skip
+    return FoundJob(cast(Backend, RecordedJob(status, batches)), status)
+
+
+def test_one_reading_of_the_lines_gives_diagnosis_ranks_and_losses() -> None:
+    job = found(JobState.FAILED, "[rank0]: step=1 loss=2", "[rank0]: step=2 loss=1", f"[rank1]: {KILLED}")
+    report = report_of_job(job)
+    assert report.diagnosis.verdict is Verdict.FAILED
+    assert [(state.rank, state.step) for state in report.ranks] == [(0, 2), (1, None)]
+    assert [point.value for point in report.lines.loss.points()] == [2, 1]
+    assert report.incident is not None and (report.incident.rank, report.incident.at) == (1, START + 2)
+    assert "job failed after 1m05s" in page_of(report)
+
+
+def test_the_jobs_own_metrics_are_read() -> None:
+    job = found(JobState.COMPLETED, "[rank0]: mistake is 7", metrics={"train:loss": "mistake is ([0-9]+)"})
+    assert [point.value for point in report_of_job(job).lines.loss.points()] == [7]
+
+
+def test_phases_come_from_the_status() -> None:
+    (phase,) = report_of_job(found(JobState.COMPLETED, "hello")).job.phases  # type: ignore[union-attr]
+    assert (phase.name, phase.ended) == ("Training", START + 65)
 
 
 class Recorded:

@@ -18,10 +18,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from launcher.documents.regular_files import read_regular
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import FailureMode, Finding, Location, Path, Severity, Stage, dotted
 from launcher.failure_modes.registry import finds
+from launcher.text.regular_files import read_regular
 from launcher.text.values import nearest
 
 MAX_BYTES = 1_000_000
@@ -377,7 +377,7 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
 
 
 @finds(Stage.SPEC, job_file.UNKNOWN_FIELD, job_file.INVALID_VALUE)
-def validate(model: type[ModelT], document: Document) -> tuple[ModelT | None, list[Finding]]:
+def validate_document(model: type[ModelT], document: Document) -> tuple[ModelT | None, list[Finding]]:
     """The document as the model, or None and every error that keeps it from being one, at its field."""
     try:
         return model.model_validate(document.data), []
@@ -388,7 +388,7 @@ def validate(model: type[ModelT], document: Document) -> tuple[ModelT | None, li
 def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     path: Path = tuple(part for part in detail["loc"] if part != "[key]")
     if detail["type"] == _REFUSAL:
-        return _refused(path, detail["ctx"])
+        return _finding_of_validator(path, detail["ctx"])
     field = dotted(path)
     if detail["type"] == "extra_forbidden":
         known = _fields_at(model, path[:-1])
@@ -404,25 +404,25 @@ def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
         near = nearest(detail["input"], _QUOTED.findall(detail["ctx"]["expected"]))
         remedy = f"Did you mean `{near[0]}`?" if near else remedy
     if detail["type"] == "string_pattern_mismatch":
-        meaning = _meaning_of(model, path)
+        meaning = _field_description(model, path)
         remedy = f"Correct the value of `{field}`: {meaning}" if meaning else remedy
-    return job_file.INVALID_VALUE.at(path, _about(path, _complaint(detail)), remedy=remedy)
+    return job_file.INVALID_VALUE.at(path, _name_field(path, _error_in_words(detail)), remedy=remedy)
 
 
-def _refused(path: Path, context: dict[str, Any]) -> Finding:
+def _finding_of_validator(path: Path, context: dict[str, Any]) -> Finding:
     """A validator's own words; the value cannot stay, whatever the severity of the failure mode is."""
     path += context["below"]
     mode: FailureMode = context["mode"]
-    message = _about(path, context["message"])
+    message = _name_field(path, context["message"])
     return mode.at(path, message, remedy=context["remedy"], severity=Severity.ERROR)
 
 
-def _about(path: Path, message: str) -> str:
+def _name_field(path: Path, message: str) -> str:
     field = dotted(path)
     return f"`{field}`: {message}" if field else message
 
 
-def _complaint(detail: ErrorDetails) -> str:
+def _error_in_words(detail: ErrorDetails) -> str:
     """Pydantic's message in the words of a file's author, with the value."""
     context: dict[str, Any] = detail.get("ctx", {})
     value = detail["input"]
@@ -471,7 +471,7 @@ def _annotation_at(model: type[BaseModel], path: Path) -> Any:
     return annotation
 
 
-def _meaning_of(model: type[BaseModel], path: Path) -> str | None:
+def _field_description(model: type[BaseModel], path: Path) -> str | None:
     """What the schema says of the field at a path: a pattern alone tells nobody what to write."""
     inner = _model_in(_annotation_at(model, path[:-1]))
     known = inner.model_fields.get(str(path[-1])) if inner and path else None
