@@ -12,9 +12,6 @@ they printed, the logs kept of each rank, the recordings and the stacks. Needs t
 from __future__ import annotations
 
 import argparse
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,12 +19,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.backends.local.layout import two_free_ports
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.model import Diagnosis
 from launcher.session.log_files import logs_in
 from tools.attack.injected import FAULTS, Fault
-from tools.attack.local_hosts import start_boot
+from tools.attack.local_hosts import await_boots, keep_copy, start_boots
 
 LONGEST_SECONDS = 150.0
 
@@ -56,22 +52,8 @@ def what_is_wrong(fault: Fault, answer: Answer) -> str:
 
 def run(fault: Fault, folder: Path) -> None:
     """One job with this fault, to its end; what it leaves lies below the folder."""
-    port = two_free_ports()
     options = ["--watchdog-stall", "5", "--watchdog-first-step", "90", "--restarts", str(fault.restarts)]
-    boots = {
-        host: start_boot(folder, host, port, fault.script, options, _variables(folder / f"algo-{host}"))
-        for host in (1, 2)
-    }
-    until = time.monotonic() + LONGEST_SECONDS
-    for sent in (signal.SIGTERM, signal.SIGKILL):
-        for boot in boots.values():
-            try:
-                boot.wait(max(1.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                boot.send_signal(sent)
-        until = time.monotonic() + 40
-    for boot in boots.values():
-        boot.wait()
+    await_boots(start_boots(folder, fault.script, options, _variables), LONGEST_SECONDS)
 
 
 def answer_of(folder: Path) -> Answer:
@@ -105,9 +87,7 @@ def campaign(faults: Sequence[Fault], times: int, kept: Path | None) -> Iterator
             took = time.monotonic() - began
             wrong = what_is_wrong(fault, answer_of(folder))
             if kept is not None:
-                place = kept / f"{fault.name}-{number // len(faults)}"
-                shutil.rmtree(place, ignore_errors=True)
-                shutil.copytree(folder, place, symlinks=True, ignore=_special)
+                keep_copy(folder, kept / f"{fault.name}-{number // len(faults)}")
             yield fault, wrong, took
 
 
@@ -116,13 +96,6 @@ def judged_again(faults: Sequence[Fault], kept: Path) -> Iterator[tuple[Fault, s
     for fault in faults:
         for folder in sorted(kept.glob(f"{fault.name}-[0-9]*")):
             yield fault, what_is_wrong(fault, answer_of(folder)), 0.0
-
-
-def _special(folder: str, names: list[str]) -> list[str]:
-    """Pipes and sockets, which cannot be copied."""
-    return [
-        name for name in names if not (Path(folder) / name).is_dir() and not (Path(folder) / name).is_file()
-    ]
 
 
 def main() -> int:
