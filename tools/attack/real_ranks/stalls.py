@@ -1,7 +1,7 @@
 """Jobs that stall, each on purpose at one rank: does the watchdog name that rank, and no other?
 
-    python -m tools.attack.stalls --times 20 --at-once 1      # `make stalls`
-    python -m tools.attack.stalls sleep stopped --times 1
+    python -m tools.attack.real_ranks.stalls --times 20 --at-once 1      # `make stalls`
+    python -m tools.attack.real_ranks.stalls sleep stopped --times 1
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own. Needs torch
 and the standard library alone, so that it runs on any machine that has them. Also jobs that do not stall: of
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.attack.local_hosts import (
+from tools.attack.real_ranks.local_hosts import (
     await_boots,
     failure_of,
     keep_copy,
@@ -216,7 +216,7 @@ def campaign(cases: Sequence[Case], times: int, at_once: int, kept: Path) -> Ite
 
 def main() -> int:
     """Run the cases that are named, or all; 1 where something was said wrongly."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.stalls")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.stalls")
     parser.add_argument("cases", nargs="*", help="the names of cases, or their beginnings; all without")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=1)

@@ -1,7 +1,7 @@
 """Jobs whose ranks end badly, each on purpose: are they started again where they should, and only there?
 
-    python -m tools.attack.restarts --times 3                  # all cases
-    python -m tools.attack.restarts killed "no progress"
+    python -m tools.attack.real_ranks.restarts --times 3                  # all cases
+    python -m tools.attack.real_ranks.restarts killed "no progress"
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own; the script
 saves every tenth of its steps with slipway.CheckpointManager. Where a job goes on, its weights at the end
@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.attack.local_hosts import (
+from tools.attack.real_ranks.local_hosts import (
     Boots,
     failure_of,
     keep_copy,
@@ -258,7 +258,7 @@ def campaign(cases: Sequence[Case], times: int, kept: Path) -> Iterator[Judged]:
 
 def main() -> int:
     """Run the cases that are named, or all; 1 where something went wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.restarts")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.restarts")
     parser.add_argument("cases", nargs="*", help="the names of cases, or their beginnings; all without")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--kept", type=Path, default=Path("build/restarts"), help="for what went wrong")

@@ -1,7 +1,7 @@
 """Trouble in the data, the numbers or the memory of one rank: does the job end, or go on, as it should?
 
-    python -m tools.attack.numbers                         # all cases; `make numbers`
-    python -m tools.attack.numbers "loss" --times 5
+    python -m tools.attack.real_ranks.numbers                         # all cases; `make numbers`
+    python -m tools.attack.real_ranks.numbers "loss" --times 5
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own and the script
 under torchrun. Without what the script calls of `slipway`, most of these jobs would end in a timeout. The
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.attack.local_hosts import (
+from tools.attack.real_ranks.local_hosts import (
     Boots,
     await_boots,
     failure_of,
@@ -345,7 +345,7 @@ def campaign(cases: Sequence[Case], times: int, stops: int) -> Iterator[tuple[st
 
 def main() -> int:
     """Run the cases that are named, or all; 1 where something went wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.numbers")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.numbers")
     parser.add_argument("cases", nargs="*", help="beginnings of cases' names; all without")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--stops", type=int, default=20, help="stops of jobs that save")

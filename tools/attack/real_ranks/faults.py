@@ -1,8 +1,8 @@
 """Jobs with a fault injected into one of their ranks: does the diagnosis name the failure, and the rank?
 
-    python -m tools.attack.faults --times 5                       # all kinds; `make faults`
-    python -m tools.attack.faults killed "port" --kept build/faults
-    python -m tools.attack.faults --again build/faults            # what was kept, judged once more
+    python -m tools.attack.real_ranks.faults --times 5                       # all kinds; `make faults`
+    python -m tools.attack.real_ranks.faults killed "port" --kept build/faults
+    python -m tools.attack.real_ranks.faults --again build/faults            # what was kept, judged once more
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own and the script
 under torchrun. Afterwards all that the hosts left is diagnosed as `launch diagnose --log FOLDER` does: what
@@ -22,8 +22,8 @@ from pathlib import Path
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.model import Diagnosis
 from launcher.session.log_files import logs_in
-from tools.attack.injected import FAULTS, Fault
-from tools.attack.local_hosts import await_boots, keep_copy, start_boots
+from tools.attack.real_ranks.injected import FAULTS, Fault
+from tools.attack.real_ranks.local_hosts import await_boots, keep_copy, start_boots
 
 LONGEST_SECONDS = 150.0
 
@@ -100,7 +100,7 @@ def judged_again(faults: Sequence[Fault], kept: Path) -> Iterator[tuple[Fault, s
 
 def main() -> int:
     """Run the kinds that are named, or all; 1 where an answer is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.faults")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.faults")
     parser.add_argument("kinds", nargs="*", help="the beginnings of kinds' names; all without")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--kept", type=Path, help="where to keep what the jobs leave")
