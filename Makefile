@@ -170,20 +170,7 @@ wheel-check: setup
 	  $(BIN)/python -m tools.checks.check_wheel build/wheel-check/$$kind/bin/launch || exit 1; done
 
 docs: setup
-	$(BIN)/python -m tools.generate.failure_modes
-	$(BIN)/python -m tools.generate.failure_mode_page
-	$(BIN)/python -m tools.generate.job_file_page
-	$(BIN)/python -m tools.generate.lint_rules_page
-	$(BIN)/python -m tools.generate.cluster_file_page
-	$(BIN)/python -m tools.generate.command_line_page
-	$(BIN)/python -m tools.generate.costs_page
-	$(BIN)/python -m tools.generate.lint_findings_page
-	$(BIN)/python -m tools.generate.image_table
-	$(BIN)/python -m tools.generate.api_model
-	$(BIN)/python -m tools.generate.create_only
-	$(BIN)/python -m tools.generate.boot_signatures
-	$(BIN)/python -m tools.generate.architecture_diagram
-	$(BIN)/python -m tools.generate.rooms_diagram
+	$(BIN)/python -m tools.generate
 
 clean:
 	rm -rf .venv node_modules cdk.out build dist *.egg-info
