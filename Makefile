@@ -9,7 +9,7 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 # Hundreds of tests start a Python of their own: each would compile the launcher again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo facts gallery same test test-exhaustive second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
+.PHONY: setup demo facts gallery same test test-all second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -49,7 +49,7 @@ test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # What repeats them over all combinations, points in time, kinds of faults, examples or logs.
-test-exhaustive: setup
+test-all: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive and not second_day and not gallery"
 
 # Every example with --local, with what it requires from the package index.

@@ -68,17 +68,10 @@ class AddedSubnets(Construct):
             ValueError: there are not as many ranges, or route tables, as zones, or no one way out.
         """
         super().__init__(scope, id)
-        if len(subnet_cidrs) != len(availability_zones):
-            raise ValueError(f"{len(subnet_cidrs)} ranges for {len(availability_zones)} zones; give one each")
-        if bool(nat_gateway_id) == bool(route_table_ids) or (
-            route_table_ids and len(route_table_ids) != len(availability_zones)
-        ):
-            raise ValueError("give either a NAT gateway or one route table for each zone")
+        _check_one_each(availability_zones, subnet_cidrs, nat_gateway_id, route_table_ids)
+        reason = "the zones are given, so that nothing has to be looked up"
         cdk.Validations.of(self).acknowledge(
-            cdk.Acknowledgment(
-                id="CloudFormation-Validate::W3010",
-                reason="the zones are given, so that nothing has to be looked up",
-            )
+            cdk.Acknowledgment(id="CloudFormation-Validate::W3010", reason=reason)
         )
         self._vpc_id, self._nat_gateway_id = vpc_id, nat_gateway_id
         block = self._further_range(associated_cidr) if associated_cidr else None
@@ -90,10 +83,7 @@ class AddedSubnets(Construct):
             for each in (resources[0], *([block] if block else [])):
                 each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         tables = list(route_table_ids) or [self._table(number) for number, _ in enumerate(resources, 1)]
-        for number, (subnet, table) in enumerate(zip(resources, tables, strict=True), 1):
-            ec2.CfnSubnetRouteTableAssociation(
-                self, f"Association{number}", subnet_id=subnet.ref, route_table_id=table
-            )
+        self._associate(resources, tables)
         if nat_gateway_id is not None and s3_endpoint:
             self._endpoint_to_s3(tables, region)
         self.zones = [
@@ -104,15 +94,20 @@ class AddedSubnets(Construct):
             self, "Vpc", vpc_id=vpc_id, availability_zones=self.zones, region=region
         )
         self.subnets = [
-            ec2.Subnet.from_subnet_attributes(
-                self,
-                f"Imported{number}",
-                subnet_id=subnet.ref,
-                availability_zone=zone,
-                route_table_id=table,
-            )
-            for number, (subnet, zone, table) in enumerate(zip(resources, self.zones, tables, strict=True), 1)
+            self._imported(number, *each)
+            for number, each in enumerate(zip(resources, self.zones, tables, strict=True), 1)
         ]
+
+    def _associate(self, subnets: Sequence[ec2.CfnSubnet], tables: Sequence[str]) -> None:
+        for number, (subnet, table) in enumerate(zip(subnets, tables, strict=True), 1):
+            ec2.CfnSubnetRouteTableAssociation(
+                self, f"Association{number}", subnet_id=subnet.ref, route_table_id=table
+            )
+
+    def _imported(self, number: int, subnet: ec2.CfnSubnet, zone: str, table: str) -> ec2.ISubnet:
+        return ec2.Subnet.from_subnet_attributes(
+            self, f"Imported{number}", subnet_id=subnet.ref, availability_zone=zone, route_table_id=table
+        )
 
     def _further_range(self, cidr: str) -> ec2.CfnVPCCidrBlock:
         return ec2.CfnVPCCidrBlock(self, "Range", vpc_id=self._vpc_id, cidr_block=cidr)
@@ -153,3 +148,14 @@ class AddedSubnets(Construct):
             service_name=f"com.amazonaws.{region}.s3",
             route_table_ids=list(tables),
         )
+
+
+def _check_one_each(
+    zones: Sequence[str], cidrs: Sequence[str], nat_gateway_id: str | None, route_table_ids: Sequence[str]
+) -> None:
+    if len(cidrs) != len(zones):
+        raise ValueError(f"{len(cidrs)} ranges for {len(zones)} zones; give one each")
+    if bool(nat_gateway_id) == bool(route_table_ids) or (
+        route_table_ids and len(route_table_ids) != len(zones)
+    ):
+        raise ValueError("give either a NAT gateway or one route table for each zone")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from launcher.cluster.names import TRAINING_LOGS
 
@@ -52,7 +52,7 @@ def keep_job_logs(scope: Construct, id: str, *, days: int) -> logs.LogRetention:
     return retention
 
 
-def _acknowledge(function: Construct) -> None:
+def _acknowledge(function: IConstruct) -> None:
     """Tell cdk-nag why the CDK's function may do what it may."""
     for finding, reason in (
         (

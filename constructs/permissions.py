@@ -1,10 +1,10 @@
-"""Statements of IAM policies, each with the reason for which it is there and why it is not narrower."""
+"""Statements of IAM policies: why each is there, and how many fit into one policy."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-from constructs import IConstruct
+from constructs import Construct, IConstruct
 from constructs.weak_references import read_weakly
 
 from launcher.cluster.names import TRAINING_LOGS
@@ -44,6 +44,28 @@ def acknowledge_wildcards(holder: IConstruct, permissions: Sequence[Permission])
     """Tell cdk-nag the reasons of the wildcards in the resources of `holder`'s statements."""
     for finding, reason in _wildcards(permissions, cdk.Stack.of(holder)):
         cdk.Validations.of(holder).acknowledge(cdk.Acknowledgment(id=finding, reason=reason))
+
+
+def add_further_policies(
+    scope: Construct,
+    id: str,
+    parts: Sequence[Sequence[Permission]],
+    describe: Callable[[int], str],
+    *,
+    roles: Sequence[iam.IRole] | None = None,
+) -> list[str]:
+    """Add managed policies for what does not fit into the first, whose ids end in 2, 3 and so on.
+
+    Returns their ARNs; `describe` gives the description of each by its number.
+    """
+    arns = []
+    for number, part in enumerate(parts, 2):
+        policy = iam.ManagedPolicy(
+            scope, f"{id}{number}", description=describe(number), document=policy_document(part), roles=roles
+        )
+        acknowledge_wildcards(policy, part)
+        arns.append(policy.managed_policy_arn)
+    return arns
 
 
 def written_bucket_keys(keys: Sequence[str]) -> list[Permission]:
@@ -106,3 +128,76 @@ def _as_cdk_nag_writes_it(value: Any) -> str:
         case {"Fn::GetStackOutput": _}:
             return json.dumps(value, separators=(",", ":"))
     raise ValueError(f"cdk-nag's name for {value!r} is not known")
+
+
+# How much fits into IAM's policies, and which statements go into which of several.
+
+
+MANAGED_POLICY_SIZE = 6_144
+"""Characters of a managed policy, without white space (IAM user guide, reference_iam-quotas)."""
+
+INLINE_POLICIES_SIZE = 10_240
+"""Characters of all inline policies of a role together (the same)."""
+
+BUCKETS_IN_A_STATEMENT = 30
+"""Of the longest names, at most half a managed policy, so that no policy stays nearly empty."""
+
+_AROUND = len('{"Version":"2012-10-17","Statement":[]}')
+
+_LONGEST_ARN, _LONGEST_ID = 130, 36
+_PSEUDO = {"AWS::Partition": len("aws-us-gov"), "AWS::AccountId": 12, "AWS::Region": len("ap-southeast-99")}
+
+
+def packed(
+    permissions: Sequence[Permission], stack: cdk.Stack, *, first: int = MANAGED_POLICY_SIZE
+) -> list[list[Permission]]:
+    """The permissions in their order, so that each list fits into a policy, whatever AWS calls the resources.
+
+    `first` is the size of the first policy in characters; the others are managed ones.
+    """
+    policies: list[list[Permission]] = [[]]
+    left = first - _AROUND
+    for permission in permissions:
+        size = longest(permission, stack) + len(",")
+        if size > left and policies[-1]:
+            policies.append([])
+            left = MANAGED_POLICY_SIZE - _AROUND
+        policies[-1].append(permission)
+        left -= size
+    return policies
+
+
+def longest(permission: Permission, stack: cdk.Stack) -> int:
+    """The most characters that the permission's statement has once it is deployed."""
+    statement = stack.resolve(permission.statement().to_statement_json())
+    return len(json.dumps(_written_out(statement), separators=(",", ":")))
+
+
+def in_chunks(
+    names: Sequence[str], most: int = BUCKETS_IN_A_STATEMENT
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """The buckets in groups, one for each statement, with what makes the statement's id unique.
+
+    `most` are in one: fewer of what has longer names.
+    """
+    for number, start in enumerate(range(0, len(names), most), 1):
+        yield "" if number == 1 else str(number), names[start : start + most]
+
+
+def _written_out(value: Any) -> Any:
+    match value:
+        case {"Fn::Join": [str(delimiter), [*parts]]}:
+            return delimiter.join(_written_out(part) for part in parts)
+        case (
+            {"Ref": str(name)}
+            | {"Fn::ImportValue": str(name)}
+            | {"Fn::GetStackOutput": {"OutputName": str(name)}}
+        ):
+            return "x" * _PSEUDO.get(name, _LONGEST_ARN if "Arn" in name else _LONGEST_ID)
+        case {"Fn::GetAtt": [_, str(attribute)]}:
+            return "x" * (_LONGEST_ARN if "Arn" in attribute else _LONGEST_ID)
+        case dict():
+            return {key: _written_out(each) for key, each in value.items()}
+        case list():
+            return [_written_out(each) for each in value]
+    return value

@@ -11,14 +11,21 @@ import jsii
 from aws_cdk import aws_ec2 as ec2
 from constructs import IConstruct
 from constructs.checks.app import App, Declaration
-from constructs.checks.efa_egress import efa_groups_let_all_traffic_out_to_themselves
-from constructs.checks.efa_ingress import efa_groups_admit_all_traffic_from_themselves
-from constructs.checks.lustre_ports import lustre_ports_are_open_both_ways
-from constructs.checks.lustre_size import NO_SUCH_FILE_SYSTEM, lustre_file_systems_have_a_size_that_exists
-from constructs.checks.lustre_zone import lustre_stands_in_a_zone_of_the_jobs
-from constructs.checks.room_for_hosts import training_subnets_hold_the_planned_hosts
+from constructs.checks.efa_groups import (
+    efa_groups_admit_all_traffic_from_themselves,
+    efa_groups_let_all_traffic_out_to_themselves,
+)
+from constructs.checks.lustre import (
+    NO_SUCH_FILE_SYSTEM,
+    lustre_file_systems_have_a_size_that_exists,
+    lustre_ports_are_open_both_ways,
+    lustre_stands_in_a_zone_of_the_jobs,
+)
 from constructs.checks.templates import Resolver, Resource, Template, read_template
-from constructs.checks.way_out import training_hosts_have_a_way_out
+from constructs.checks.training_subnets import (
+    training_hosts_have_a_way_out,
+    training_subnets_hold_the_planned_hosts,
+)
 
 from launcher.cluster.instances import instance_facts, nearest_instance_types
 from launcher.failure_modes import network, storage

@@ -81,21 +81,8 @@ class TrainingFileSystem(Construct):
         groups = [self.security_group.security_group_id]
         if lustre.efa:
             groups.append(clients.security_group_id)
-            everything = ec2.Port.all_traffic()
-            self.security_group.add_ingress_rule(self.security_group, everything, "EFA from the servers")
-            self.security_group.add_egress_rule(self.security_group, everything, "EFA to the servers")
-        resource = fsx.CfnFileSystem(
-            self,
-            "Resource",
-            file_system_type="LUSTRE",
-            file_system_type_version="2.15",
-            storage_type=lustre.storage_type,
-            storage_capacity=lustre.capacity_gib,
-            subnet_ids=[subnet.subnet_id],
-            security_group_ids=groups,
-            kms_key_id=encryption_key.key_arn if encryption_key else None,
-            lustre_configuration=_configuration(lustre),
-        )
+            self._open_efa()
+        resource = self._create(lustre, groups, encryption_key)
         resource.apply_removal_policy(removal_policy)
         # The group alone is not enough: FSx looks at its rules while it creates the file system
         # (aws-parallelcluster issue 6181).
@@ -108,6 +95,27 @@ class TrainingFileSystem(Construct):
         self._link(lustre.associations)
         if removal_policy is cdk.RemovalPolicy.RETAIN:
             self._keep_what_it_needs()
+
+    def _create(
+        self, lustre: LustreSpec, groups: list[str], encryption_key: kms.IKey | None
+    ) -> fsx.CfnFileSystem:
+        return fsx.CfnFileSystem(
+            self,
+            "Resource",
+            file_system_type="LUSTRE",
+            file_system_type_version="2.15",
+            storage_type=lustre.storage_type,
+            storage_capacity=lustre.capacity_gib,
+            subnet_ids=[self.subnet.subnet_id],
+            security_group_ids=groups,
+            kms_key_id=encryption_key.key_arn if encryption_key else None,
+            lustre_configuration=_configuration(lustre),
+        )
+
+    def _open_efa(self) -> None:
+        everything = ec2.Port.all_traffic()
+        self.security_group.add_ingress_rule(self.security_group, everything, "EFA from the servers")
+        self.security_group.add_egress_rule(self.security_group, everything, "EFA to the servers")
 
     def seen_from(self, stack: cdk.Stack) -> MountedFileSystem:
         """The file system for use in a stack, which is not its own as a rule.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
+from typing import Any
 
 import aws_cdk as cdk
 import jsii
@@ -190,7 +191,7 @@ class _Slots:
         return ec2.VpcIpamOptions(cidr_block=self._network)
 
     def allocate_subnets_cidr(
-        self, *, requested_subnets: Sequence[ec2.RequestedSubnet], vpc_cidr: str
+        self, *, requested_subnets: Sequence[Any], vpc_cidr: str
     ) -> ec2.SubnetIpamOptions:
         """The ranges in the order of the request: that of the zones, for each kind of subnet."""
         left = {kind: iter(ranges) for kind, ranges in self._ranges.items()}

@@ -10,18 +10,20 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from constructs.permissions import (
+    INLINE_POLICIES_SIZE,
     Permission,
     acknowledge_wildcards,
+    add_further_policies,
     bucket_arn,
+    in_chunks,
     key_arn,
+    packed,
     policy_document,
     training_log_group,
     written_bucket_keys,
 )
-from constructs.policy_sizes import INLINE_POLICIES_SIZE, in_chunks, packed
-from constructs.secret_permissions import secret_permissions
 
-from launcher.cluster.names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS, TRAINING_LOGS
+from launcher.cluster.names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS, TRAINING_LOGS, is_arn
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -108,15 +110,8 @@ class TrainingRole(iam.Role):
             inline_policies={"TrainingJob": policy_document(inline)},
         )
         acknowledge_wildcards(self, inline)
-        for number, part in enumerate(others, 2):
-            policy = iam.ManagedPolicy(
-                scope,
-                f"{id}{number}",
-                description="What a training job of this cluster may do, further data buckets",
-                document=policy_document(part),
-                roles=[self],
-            )
-            acknowledge_wildcards(policy, part)
+        further = "What a training job of this cluster may do, further data buckets"
+        add_further_policies(scope, id, others, lambda number: further, roles=[self])
 
 
 def _objects(code: str, checkpoints: str, output: str) -> list[Permission]:
@@ -297,3 +292,54 @@ def _shell() -> Permission:
         ["*"],
         "The agent in the container speaks to Systems Manager; the actions know no resources.",
     )
+
+
+# What a role needs to read secrets of AWS Secrets Manager, and no others.
+
+
+_SECRETS_IN_A_STATEMENT = 8
+"""Of the longest names, so that a statement fits into a managed policy."""
+
+
+def secret_permissions(stack: cdk.Stack, secrets: Sequence[str], keys: Sequence[str]) -> list[Permission]:
+    """Read `secrets`, by name or ARN, and decrypt with the `keys` of those that have one of the account's."""
+    return [*_read([_arn(stack, secret) for secret in secrets]), *_decrypt(stack, keys)]
+
+
+def _arn(stack: cdk.Stack, secret: str) -> str:
+    """A secret's ARN; of one that is named, with what Secrets Manager appends to the name."""
+    if is_arn(secret):
+        return secret
+    return stack.format_arn(
+        service="secretsmanager",
+        resource="secret",
+        resource_name=f"{secret}-??????",
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )
+
+
+def _read(arns: Sequence[str]) -> list[Permission]:
+    return [
+        Permission(
+            f"ReadSecrets{number}",
+            ["secretsmanager:GetSecretValue"],
+            list(some),
+            "The boot fetches what a job names, before its script starts; the end of an ARN is Secrets "
+            "Manager's own choice.",
+        )
+        for number, some in in_chunks(arns, _SECRETS_IN_A_STATEMENT)
+    ]
+
+
+def _decrypt(stack: cdk.Stack, arns: Sequence[str]) -> list[Permission]:
+    if not arns:
+        return []
+    return [
+        Permission(
+            "DecryptSecrets",
+            ["kms:Decrypt"],
+            list(arns),
+            "Which secret has which of the keys is not known here; nothing but secrets can be decrypted.",
+            {"StringEquals": {"kms:ViaService": f"secretsmanager.{stack.region}.amazonaws.com"}},
+        )
+    ]

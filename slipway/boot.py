@@ -29,9 +29,10 @@ from slipway.container import (
     script_arguments,
     with_cuda_compatibility,
 )
+from slipway.errors import say
 from slipway.failure import STOPPED, BootError, exit_status, give_room_back, take_room, write_failure
 from slipway.gate.pass_gate import Surroundings, pass_gate
-from slipway.host_assembly import assemble
+from slipway.host_assembly import Assembly, assemble
 from slipway.job_secrets import NOTHING_MASKED, Masking, take_secrets
 from slipway.processes.process_output import keep_all_output
 from slipway.processes.restart_ranks import LastStart, run_ranks
@@ -87,7 +88,7 @@ def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
         give_room_back(failure)
         return code
     text = masking.text(text)
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
+    say(text)
     write_failure(failure, text, time.time())
     return 1
 
@@ -107,12 +108,7 @@ def run(
     kept.
     Raises BootError where the script cannot be started.
     """
-    archive = container.input_data / "code" / "source.tar.gz"
-    submitted = environment.get(CODE_DIGEST_VARIABLE)
-    # Requests of older launchers do not say, nor do those of jobs that are resumed from theirs.
-    if submitted is not None:
-        verify_source(archive, submitted)
-    unpack_source(archive, container.code)
+    unpack_submitted_source(container, environment)
     task, container, environment = resolve_folders(task, container, environment)
     arguments = script_arguments(task, container.hyperparameters)
     program = program_of(task, container.code, arguments, environment)
@@ -128,27 +124,43 @@ def run(
         if stop.at is not None:
             return 128 + stop.signal
     rendezvous = find_rendezvous(container, environment)
-    torchrun = task.strategy == "torchrun"
-    if torchrun and container.node_rank == 0:
+    if task.strategy == "torchrun" and container.node_rank == 0:
         check_port(rendezvous, container.current_host)
     inner = script_environment(
         task, container, environment, archive=package_path(), rendezvous=rendezvous, arguments=arguments
     )
     inner = with_cuda_compatibility(inner)
     print(_announcement(task, container, rendezvous), flush=True)
-    started = time.time()
-    assembly = assemble(container, rendezvous, environment)
+    host = HostRun(task, container, rendezvous, program, inner, masking, container.logs)
+    return run_with_other_hosts(host, assemble(container, rendezvous, environment), secrets, stop)
+
+
+def unpack_submitted_source(container: Container, environment: Mapping[str, str]) -> None:
+    """Unpack the script's source where it is what was submitted. Raises BootError where it is not."""
+    archive = container.input_data / "code" / "source.tar.gz"
+    submitted = environment.get(CODE_DIGEST_VARIABLE)
+    # Requests of older launchers do not say, nor do those of jobs that are resumed from theirs.
+    if submitted is not None:
+        verify_source(archive, submitted)
+    unpack_source(archive, container.code)
+
+
+def run_with_other_hosts(
+    host: HostRun, assembly: Assembly, secrets: Mapping[str, str], stop: StopRequest
+) -> int:
+    """Pass the gate with the other hosts, run the ranks to their end, report that, return the exit code."""
+    task, container, started = host.task, host.container, time.time()
     try:
-        refused = pass_gate(Surroundings(task, container, rendezvous, package_path(), inner), assembly, stop)
+        around = Surroundings(task, container, host.rendezvous, package_path(), host.environment)
+        refused = pass_gate(around, assembly, stop)
         if refused is not None:
             return refused
-        inner = {**(with_pipes(inner) if task.watchdog else inner), **secrets}
+        inner = {**(with_pipes(host.environment) if task.watchdog else host.environment), **secrets}
         # After the gate: on a dead mount this would never return.
         make_folders(inner)
         uploads = begin_uploads(task, inner, assembly, stop)
         try:
-            here = HostRun(task, container, rendezvous, program, inner, masking, container.logs)
-            last = run_ranks(here, assembly, stop)
+            last = run_ranks(replace(host, environment=inner), assembly, stop)
         finally:
             uploads.end()
     finally:
@@ -162,7 +174,7 @@ def run(
 def resolve_folders(
     task: Task, container: Container, environment: Mapping[str, str]
 ) -> tuple[Task, Container, Mapping[str, str]]:
-    """All three with the container's folders in place of `${SM_MODEL_DIR}` and the like.
+    """Task, container and environment with the container's folders for `${SM_MODEL_DIR}` and the like.
 
     Raises BootError (CODE002) for a name that the container does not have.
     """
@@ -188,7 +200,7 @@ def report_end(container: Container, last: LastStart, stop: StopRequest) -> int:
     if stop.at is not None:
         took = round(max(0.0, ended.time - stop.at))
         asked = f"asked to end by {stop.signal.name}, and ended {took} s later"
-        print(f"slipway: {STOPPED} {container.current_host}: {asked}", file=sys.stderr, flush=True)
+        say(f"{STOPPED} {container.current_host}: {asked}")
     if ended.exit_code == 0:
         return 0
     if last.failure is not None:
@@ -203,7 +215,7 @@ def report_end(container: Container, last: LastStart, stop: StopRequest) -> int:
         return exit_status(ended.exit_code)
     text = cause.text(container.current_host)
     # Its first line: the traceback is in the log already, where the rank printed it.
-    print(f"slipway: {text.splitlines()[0]}", file=sys.stderr, flush=True)
+    say(f"{text.splitlines()[0]}")
     write_failure(container.failure_file, text, cause.time)
     return exit_status(cause.exit_code or ended.exit_code)
 
@@ -217,7 +229,7 @@ def _tell_what_is_not_masked(secrets: Mapping[str, str]) -> None:
     for variable, value in secrets.items():
         if not Masking([value]):
             told = f"the value of {variable} is too short to be masked in what the job prints"
-            print(f"slipway: {told}", file=sys.stderr, flush=True)
+            say(told)
 
 
 def _announcement(task: Task, container: Container, rendezvous: Rendezvous) -> str:
@@ -300,11 +312,7 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
         return
     work = [file for file in lost if file.is_work]
     if work or sum(file.size for file in lost) > _LARGE_TOGETHER:
-        print(
-            f"slipway: {LOST_WORK_MODE} {_lost_work_sentence(work or lost, container.code)}",
-            file=sys.stderr,
-            flush=True,
-        )
+        say(f"{LOST_WORK_MODE} {_lost_work_sentence(work or lost, container.code)}")
 
 
 class Budget:
@@ -351,12 +359,12 @@ def _lost_work_sentence(files: Sequence[_File], code: Path) -> str:
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
     return (
         f"nothing was saved where it is kept; what the script wrote elsewhere, {count} "
-        f"({_size(sum(file.size for file in files))}) such as {name}, dies with the host. Write to "
+        f"({_bytes_in_words(sum(file.size for file in files))}) such as {name}, dies with the host. Write to "
         "SM_MODEL_DIR, SLIPWAY_CHECKPOINT_DIR or SM_OUTPUT_DATA_DIR"
     )
 
 
-def _size(size: float) -> str:
+def _bytes_in_words(size: float) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.failure import BootError
-from slipway.gate.verdict import GATE_MODES
-from slipway.watchdog.standstill import StallLimits
+from slipway.watchdog.judge_stall import StallLimits
 
 DEFAULT_ROOT = "/opt/ml"
 
@@ -108,6 +107,10 @@ def _optional(file: Path) -> dict[str, Any]:
 
 
 # What the boot is asked to start: the container arguments, and the words that the script is given.
+
+
+GATE_MODES = ("off", "warn", "on")
+"""Not at all; said, and the job goes on; a finding that would end the job ends it before the ranks start."""
 
 
 STYLES = ("spaced", "equals", "hydra", "none")

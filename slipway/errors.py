@@ -1,9 +1,18 @@
-"""What a training script's own call into this package raises where a failure mode is the reason.
+"""How this package speaks up: what a script's call into it raises, and lines beside what the script prints.
 
-Everything that scripts call imports it, so it imports nothing.
+Everything that scripts call imports it, so it imports nothing of the package.
 """
 
 from __future__ import annotations
+
+import contextlib
+import sys
+
+
+def say(text: object) -> None:
+    """Print a line of this package's own on stderr; nobody may be left to read it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 class SlipwayError(RuntimeError):

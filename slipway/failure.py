@@ -10,11 +10,11 @@ import contextlib
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from slipway.errors import say
 from slipway.output_signatures import (
     CASCADE,
     INITIATOR,
@@ -128,7 +128,7 @@ def write_failure(file: Path, text: str, time: float) -> None:
             file.write_bytes(content)
         os.utime(file, (time, time))
     except OSError as error:
-        print(f"slipway: {file} cannot be written: {error.strerror}", file=sys.stderr, flush=True)
+        say(f"{file} cannot be written: {error.strerror}")
 
 
 def shorten(text: str, limit: int) -> str:

@@ -35,13 +35,13 @@ class Assembly:
         """
         self.hosts, self.current = container.hosts, container.current_host
         self._served: SwitchboardServer | None = None
-        self._line: Switchboard | DistantSwitchboard
+        self._switchboard: Switchboard | DistantSwitchboard
         if container.node_rank > 0:
-            self._line = DistantSwitchboard(rendezvous, job)
+            self._switchboard = DistantSwitchboard(rendezvous, job)
         else:
-            self._line = Switchboard(self.hosts)
+            self._switchboard = Switchboard(self.hosts)
             if len(self.hosts) > 1:
-                self._served = SwitchboardServer(self._line, rendezvous, job)
+                self._served = SwitchboardServer(self._switchboard, rendezvous, job)
 
     @property
     def is_first(self) -> bool:
@@ -53,22 +53,22 @@ class Assembly:
 
         Raises FirstHostSilent, as the other three do.
         """
-        self._line.post(topic, self.current, value)
+        self._switchboard.post(topic, self.current, value)
 
     def read(self, topic: str) -> Answers:
         """What each host said last under a topic, at this moment."""
-        return self._line.read(topic)
+        return self._switchboard.read(topic)
 
     def exchange(self, topic: str, value: Any, seconds: float) -> Answers:
         """Say something and wait for the others: the same answers for all hosts.
 
         Who has not spoken `seconds` after the first is not among them. A topic is exchanged once.
         """
-        return self._line.exchange(topic, self.current, value, seconds)
+        return self._switchboard.exchange(topic, self.current, value, seconds)
 
     def decide(self, topic: str, value: Any) -> Any:
         """The value of the host that asked first, the same for all."""
-        return self._line.decide(topic, self.current, value)
+        return self._switchboard.decide(topic, self.current, value)
 
     def missing(self, answers: Answers) -> tuple[str, ...]:
         """The hosts that are not among the answers, in the job's order."""
@@ -178,7 +178,7 @@ class DistantSwitchboard:
         until = time.monotonic() + patience
         while True:
             try:
-                answer = self._asked(line, takes)
+                answer = self._exchange_line(line, takes)
                 break
             except (OSError, ValueError) as error:
                 if time.monotonic() > until:
@@ -189,7 +189,7 @@ class DistantSwitchboard:
             raise ValueError(answer["error"])
         return answer["answer"]
 
-    def _asked(self, line: bytes, takes: float) -> Any:
+    def _exchange_line(self, line: bytes, takes: float) -> Any:
         with socket.create_connection((self._address, self._port), timeout=_CONNECT_SECONDS) as connection:
             connection.sendall(line)
             connection.settimeout(takes + _ANSWER_SECONDS)

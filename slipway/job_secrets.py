@@ -157,7 +157,7 @@ class Masking:
         return self._any.sub(MASK, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def stream(self) -> MaskedStream:
-        """For a stream that comes in pieces."""
+        """What masks a stream that comes in pieces."""
         return MaskedStream(self._any, self._texts)
 
 
@@ -182,16 +182,16 @@ class MaskedStream:
         if self._any is None:
             return piece
         self._held += piece
-        return self._passed(min(_begun_at(self._held, text) for text in self._texts))
+        return self._mask_until(min(_begun_at(self._held, text) for text in self._texts))
 
     def end(self) -> bytes:
         """What waited, when nothing follows; a long beginning of a value is hidden as well."""
         if len(self._held) >= SHORTEST_ANYWHERE and any(text.startswith(self._held) for text in self._texts):
             self._held = b""
             return MASK
-        return self._passed(len(self._held)) if self._held else b""
+        return self._mask_until(len(self._held)) if self._held else b""
 
-    def _passed(self, until: int) -> bytes:
+    def _mask_until(self, until: int) -> bytes:
         """What waited, up to a place, the values hidden; one that reaches beyond the place is not cut."""
         assert self._any is not None
         # The byte before decides whether a word begins here.
@@ -258,10 +258,10 @@ def _parts_to_mask(value: str) -> Iterator[str]:
             document = json.loads(value)
         except (ValueError, RecursionError):
             return
-        yield from (text for text in _leaves(document) if len(text) >= SHORTEST_ANYWHERE)
+        yield from (text for text in _texts_within(document) if len(text) >= SHORTEST_ANYWHERE)
 
 
-def _leaves(document: Any) -> Iterator[str]:
+def _texts_within(document: Any) -> Iterator[str]:
     waiting = [document]
     while waiting:
         each = waiting.pop()

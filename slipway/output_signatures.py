@@ -174,7 +174,7 @@ def root_sign_of(lines: Sequence[OutputLine], raised: Sequence[Sign] = ()) -> Si
     """
     contexts: dict[ContextRow, int] = {}
     signs: list[Sign] = []
-    for index in _candidates(lines):
+    for index in _candidate_lines(lines):
         sign = _sign_at(lines, index)
         if sign is not None:
             signs.append(sign)
@@ -186,7 +186,7 @@ def root_sign_of(lines: Sequence[OutputLine], raised: Sequence[Sign] = ()) -> Si
         and not (sign.role == CASCADE and sign.vague and len(lines) - sign.index > _SURVIVED)
     ]
     root = min(possible, key=lambda sign: (*sign.weight, sign.index), default=None)
-    return _explained(root, signs, contexts) if root is not None else None
+    return _explain_by_context(root, signs, contexts) if root is not None else None
 
 
 def rows_matching(text: str) -> Iterator[tuple[SignatureRow, dict[str, str]]]:
@@ -200,7 +200,7 @@ def rows_matching(text: str) -> Iterator[tuple[SignatureRow, dict[str, str]]]:
                 yield row, captured
 
 
-def _candidates(lines: Sequence[OutputLine]) -> list[int]:
+def _candidate_lines(lines: Sequence[OutputLine]) -> list[int]:
     """The numbers of the lines in which the literal of a row begins.
 
     The lines are joined without a break, so that a literal torn over two lines is found as well.
@@ -226,7 +226,7 @@ def _sign_at(lines: Sequence[OutputLine], index: int) -> Sign | None:
     Where the line alone says little, its record is tried together with the next line, as if torn.
     """
     line = lines[index]
-    matches = list(rows_matching(_record(lines, index)))
+    matches = list(rows_matching(_lines_of_record(lines, index)))
     if all(row.role == CASCADE and row.vague for row, _ in matches) and index + 1 < len(lines):
         following = lines[index + 1].text
         of_the_next = [row for row, _ in rows_matching(following)]
@@ -240,14 +240,14 @@ def _sign_at(lines: Sequence[OutputLine], index: int) -> Sign | None:
         row.code,
         ADVISORY if handled else row.role,
         row.vague,
-        _words(row, captured, line.text),
+        _sign_text(row, captured, line.text),
         index,
         line.text,
         int(rank) if rank.isdecimal() else None,
     )
 
 
-def _record(lines: Sequence[OutputLine], index: int) -> str:
+def _lines_of_record(lines: Sequence[OutputLine], index: int) -> str:
     """The line and the indented lines of the same process that follow it."""
     line = lines[index]
     texts = [line.text]
@@ -258,7 +258,7 @@ def _record(lines: Sequence[OutputLine], index: int) -> str:
     return "\n".join(texts)
 
 
-def _words(row: SignatureRow, captured: dict[str, str], text: str) -> str:
+def _sign_text(row: SignatureRow, captured: dict[str, str], text: str) -> str:
     if row.says is None:
         return text.strip()
     try:
@@ -275,7 +275,7 @@ def _note_contexts(text: str, index: int, contexts: dict[ContextRow, int], seen:
             contexts[context] = index
 
 
-def _explained(root: Sign, signs: Sequence[Sign], contexts: dict[ContextRow, int]) -> Sign:
+def _explain_by_context(root: Sign, signs: Sequence[Sign], contexts: dict[ContextRow, int]) -> Sign:
     """The root cause, as what a line shortly before such a symptom reveals."""
     if root.role == INITIATOR:
         return root

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from slipway.container import Container, Rendezvous, Task
 from slipway.failure import BootError
-from slipway.ranks.heartbeat import STATE_VARIABLE
+from slipway.ranks.attendant import STATE_VARIABLE
 from slipway.ranks.start import words_for_rank
 from slipway.watchdog.watch_ranks import is_watched
 
@@ -47,7 +47,7 @@ class ProgramCommand(NamedTuple):
         return [sys.executable, "-u", *(["-m"] if self.is_module else []), *self.words]
 
     def command_for(self, environment: Mapping[str, str]) -> list[str]:
-        """The same by the interpreter that this environment asks of torchrun, in PYTHON_EXEC."""
+        """What starts it alone, by the interpreter that this environment asks of torchrun, in PYTHON_EXEC."""
         return [environment.get("PYTHON_EXEC", sys.executable), *self.command[1:]]
 
 
@@ -313,38 +313,12 @@ def sagemaker_variables(
     existing: Mapping[str, str],
     arguments: Sequence[str],
 ) -> dict[str, str]:
-    """All of them as texts: the folders, the hosts, the hyperparameters, and the whole as SM_TRAINING_ENV.
+    """The SM_* variables: the folders, the hosts, the hyperparameters, and the whole as SM_TRAINING_ENV.
 
     `existing` is the container's own environment, `arguments` what the script is given.
     """
     values = {name: _decoded(text) for name, text in container.hyperparameters.items()}
-    resources, module_name = container.resource_config, task.module or _without_suffix(task.name)
-    groups = resources.get("instance_groups") or []
-    group = resources.get("current_group_name", "homogeneousCluster")
-    shared: dict[str, Any] = {
-        "channel_input_dirs": {name: str(container.input_data / name) for name in _channels(container)},
-        "current_host": container.current_host,
-        "current_instance_group": group,
-        "current_instance_group_hosts": _hosts_of(group, groups),
-        "current_instance_type": container.instance_type,
-        "distribution_instance_groups": [] if task.strategy == "none" else [group],
-        "framework_module": existing.get("SAGEMAKER_TRAINING_MODULE", ""),
-        "hosts": list(container.hosts),
-        "input_data_config": _channels(container),
-        "instance_groups": [each["instance_group_name"] for each in groups],
-        "instance_groups_dict": {each["instance_group_name"]: each for each in groups},
-        "is_hetero": len(groups) > 1,
-        "log_level": _LOG_LEVEL,
-        "master_addr": rendezvous.address,
-        "master_port": rendezvous.port,
-        "module_name": module_name,
-        "network_interface_name": container.interface or "",
-        "num_cpus": os.cpu_count() or 1,
-        "num_gpus": count_gpus(existing),
-        "num_neurons": _count_neurons(),
-        "resource_config": resources,
-        "user_entry_point": task.name,
-    }
+    shared = _shared_variables(task, container, rendezvous, existing)
     places = folder_variables(container, existing)
     channels = shared["channel_input_dirs"]
     training = {
@@ -371,6 +345,39 @@ def sagemaker_variables(
         **_with_underscores("SM_HP_", container.hyperparameters),
     }
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in variables.items()}
+
+
+def _shared_variables(
+    task: Task, container: Container, rendezvous: Rendezvous, existing: Mapping[str, str]
+) -> dict[str, Any]:
+    """What stands both in SM_TRAINING_ENV and, under its name in capitals, in a variable of its own."""
+    resources = container.resource_config
+    groups = resources.get("instance_groups") or []
+    group = resources.get("current_group_name", "homogeneousCluster")
+    return {
+        "channel_input_dirs": {name: str(container.input_data / name) for name in _channels(container)},
+        "current_host": container.current_host,
+        "current_instance_group": group,
+        "current_instance_group_hosts": _hosts_of(group, groups),
+        "current_instance_type": container.instance_type,
+        "distribution_instance_groups": [] if task.strategy == "none" else [group],
+        "framework_module": existing.get("SAGEMAKER_TRAINING_MODULE", ""),
+        "hosts": list(container.hosts),
+        "input_data_config": _channels(container),
+        "instance_groups": [each["instance_group_name"] for each in groups],
+        "instance_groups_dict": {each["instance_group_name"]: each for each in groups},
+        "is_hetero": len(groups) > 1,
+        "log_level": _LOG_LEVEL,
+        "master_addr": rendezvous.address,
+        "master_port": rendezvous.port,
+        "module_name": task.module or _without_suffix(task.name),
+        "network_interface_name": container.interface or "",
+        "num_cpus": os.cpu_count() or 1,
+        "num_gpus": count_gpus(existing),
+        "num_neurons": _count_neurons(),
+        "resource_config": resources,
+        "user_entry_point": task.name,
+    }
 
 
 def count_gpus(existing: Mapping[str, str]) -> int:

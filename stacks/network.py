@@ -7,8 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 from constructs.added_subnets import AddedSubnets
 from constructs.efa_security_group import EfaSecurityGroup
-from constructs.endpoint_policies import let_pass_to_buckets
-from constructs.service_endpoints import ServiceEndpoints
+from constructs.service_endpoints import ServiceEndpoints, let_pass_to_buckets
 from constructs.training_network import ExistingNetwork, TrainingNetwork
 from constructs.weak_references import read_weakly
 

@@ -75,9 +75,10 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
         observability=observability,
         env=env,
     )
-    for stack, part in ((queue, queue.queue), (observability, observability.observability)):
-        if part is None:
-            _let_be_empty(stack)
+    if queue.queue is None:
+        _acknowledge_empty(queue)
+    if observability.observability is None:
+        _acknowledge_empty(observability)
     if spec.role is not None and spec.role.permissions_boundary is not None:
         for stack in (network, storage, queue, access, observability, manifest):
             _bound_roles(stack, spec.role.permissions_boundary)
@@ -86,7 +87,7 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     return ClusterStacks(network, storage, queue, access, observability, manifest)
 
 
-def _let_be_empty(stack: cdk.Stack) -> None:
+def _acknowledge_empty(stack: cdk.Stack) -> None:
     """Tell the CDK's own validation that the stack has no resources on purpose."""
     reason = "The cluster has no such part; the CDK's command line deletes an empty stack, and deploys none."
     cdk.Validations.of(stack).acknowledge(

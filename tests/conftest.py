@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.backends.interface import Polling
+from launcher.backends.local import layout, overlay
+from launcher.backends.local.backend import LocalBackend
 from launcher.session import prepare_plan, submit_job
 from launcher.source import packaging
+from tests import compiled_boot
 from tests.emulator import done_once
 from tests.examples.forking import ForkedRanks
 from tests.exhaustive import mark_exhaustive
@@ -31,6 +35,12 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "
 # Every launch packs the boot, and parses its files to do so: a fifth of a second, for hundreds of launches.
 packaging.without_docstrings = cache(packaging.without_docstrings)
 
+# Every local run starts the boot several times, and each start compiles it: a quarter of a second each.
+layout.build_boot = overlay.build_boot = compiled_boot.build_boot
+
+# The scripts of tests take less time than a fifth of a second, after which a local run is looked at again.
+LocalBackend.polling = Polling(seconds=0.05, seconds_per_host=0.0, end_reads=1)
+
 # Which images are still patched must not depend on the day on which the tests run.
 prepare_plan.today = lambda: date(2026, 3, 1)
 
@@ -40,7 +50,7 @@ gc.set_threshold(50_000, 20, 20)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say which cases are for `make test-exhaustive` alone, before pytest selects by markers."""
+    """Say which cases are for `make test-all` alone, before pytest selects by markers."""
     mark_exhaustive(items, whole=not any("::" in word for word in config.args))
 
 

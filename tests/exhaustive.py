@@ -1,4 +1,4 @@
-"""Which tests `make test` leaves to `make test-exhaustive`: those that repeat a behaviour with other values.
+"""Which tests `make test` leaves to `make test-all`: those that repeat a behaviour with other values.
 
 A test that repeats what others show has the marker `exhaustive`. One with many cases has `few_cases`: those
 that it names stay in `make test`, or every n-th of them, and the others are `exhaustive`. A test that itself

@@ -67,14 +67,14 @@ def locked(python: str, machine: str) -> dict[str, Version]:
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("asked", asked_for(), ids=str)
-def test_whatever_is_asked_for_is_locked_within_its_range(
-    python: str, machine: str, asked: Requirement
-) -> None:
+def test_whatever_is_asked_for_is_locked_within_its_range(python: str, machine: str) -> None:
     versions = locked(python, machine)
-    name = canonicalize_name(asked.name)
-    assert name in versions, f"{name} is not in requirements.lock: make lock"
-    assert asked.specifier.contains(versions[name]), f"{name} is locked at {versions[name]}: make lock"
+    wrong = {
+        str(asked): versions.get(canonicalize_name(asked.name))
+        for asked in asked_for()
+        if not asked.specifier.contains(versions.get(canonicalize_name(asked.name), "0"))
+    }
+    assert wrong == {}, "not in requirements.lock, or at another version: make lock"
 
 
 def test_every_version_is_the_only_one_and_has_hashes() -> None:

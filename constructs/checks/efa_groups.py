@@ -1,12 +1,31 @@
-"""What the two rules on EFA groups have in common: which group lacks all traffic in one direction."""
+"""EFA001 and EFA002: the group of the training hosts lets all traffic in from and out to its own members."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from constructs.checks.app import App
+from constructs.checks.app import App, finding
 
 from launcher.cluster.traffic import BOTH_WAYS, Direction, Passage, SecurityGroup, efa_passage
+from launcher.failure_modes import network
+from launcher.failure_modes.model import Finding
+
+
+def efa_groups_admit_all_traffic_from_themselves(app: App) -> Iterator[Finding]:
+    """Every group used for EFA has an ingress rule of all traffic whose source is the group itself."""
+    for group in groups_lacking_themselves(app, "ingress"):
+        what = f"no rule lets all traffic in from the group itself; ingress: {described(group, 'ingress')}"
+        yield finding(network.NO_INGRESS_FROM_ITSELF, group.id, what)
+
+
+def efa_groups_let_all_traffic_out_to_themselves(app: App) -> Iterator[Finding]:
+    """Every group used for EFA has an egress rule of all traffic whose destination is the group itself."""
+    for group in groups_lacking_themselves(app, "egress"):
+        what = f"no rule lets all traffic out to the group itself; egress: {described(group, 'egress')}"
+        yield finding(network.NO_EGRESS_TO_ITSELF, group.id, what)
+
+
+# What both rules have in common: which group lacks all traffic in one direction.
 
 
 def groups_lacking_themselves(app: App, direction: Direction) -> Iterator[SecurityGroup]:

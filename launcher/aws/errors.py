@@ -32,57 +32,62 @@ def aws_errors(action: str) -> Iterator[None]:
 
     from launcher.aws.odd_answers import OddAnswer
 
+    others = (exceptions.ClientError, exceptions.RefreshWithMFAUnsupportedError, Boto3Error, OddAnswer)
     try:
         yield
-    except exceptions.NoCredentialsError as error:
-        raise UnusableSession(
+    except (exceptions.BotoCoreError, *others) as error:
+        raise _refusal_of(action, error) from error
+
+
+def _refusal_of(action: str, error: Exception) -> AwsRefusal:
+    """What an error of boto3's or of AWS's means for who tried this, and what to do."""
+    from boto3.exceptions import Boto3Error
+    from botocore import exceptions
+
+    from launcher.aws.odd_answers import OddAnswer
+
+    signed_out = (exceptions.SSOError, exceptions.TokenRetrievalError, exceptions.UnauthorizedSSOTokenError)
+    if isinstance(error, exceptions.NoCredentialsError):
+        return UnusableSession(
             f"no AWS credentials were found to {action}.",
             "Sign in (`aws sso login` or `aws configure`), or run without an account: "
             "--dry-run shows the request, --local trains on this machine.",
-        ) from error
-    except exceptions.NoRegionError as error:
-        raise UnusableSession(
+        )
+    if isinstance(error, exceptions.NoRegionError):
+        return UnusableSession(
             f"no AWS region is known to {action}.", "Set AWS_REGION, or `region` in the job file."
-        ) from error
-    except exceptions.ClientError as error:
-        raise _refused(action, error) from error
-    except exceptions.CredentialRetrievalError as error:
-        raise UnusableSession(
+        )
+    if isinstance(error, exceptions.ClientError):
+        return _refusal_by_aws(action, error)
+    if isinstance(error, exceptions.CredentialRetrievalError):
+        return UnusableSession(
             f"could not {action}: {_sentence(error)}",
             "Renew your credentials (`aws sso login`), or correct what gives them: the credential_process, "
             "role or token file of the AWS configuration. `aws sts get-caller-identity` tries it.",
-        ) from error
-    except (
-        exceptions.SSOError,
-        exceptions.TokenRetrievalError,
-        exceptions.UnauthorizedSSOTokenError,
-    ) as error:
-        raise UnusableSession(f"could not {action}: {_sentence(error)}", _REMEDIES["ExpiredToken"]) from error
-    except tuple(getattr(exceptions, name) for name in _CONFIGURATION) as error:
-        raise UnusableSession(
+        )
+    if isinstance(error, signed_out):
+        return UnusableSession(f"could not {action}: {_sentence(error)}", _REMEDIES["ExpiredToken"])
+    if isinstance(error, tuple(getattr(exceptions, name) for name in _CONFIGURATION)):
+        return UnusableSession(
             f"could not {action}: the AWS configuration is wrong: {_sentence(error)}",
             "Correct it where it stands: an AWS_* variable, or the profile in ~/.aws/config.",
-        ) from error
-    except exceptions.EndpointConnectionError as error:
-        raise Unreachable(
-            f"could not {action}: AWS cannot be reached: {_sentence(error)}",
-            "Check the network, and that the region in the address exists, then try again.",
-        ) from error
-    except Boto3Error as error:
+        )
+    if isinstance(error, Boto3Error):
         # The transfer of files has errors of its own, with AWS's answer in their text.
-        raise AwsRefusal(
-            f"could not {action}: {error}.", "Correct what the message names, then try again."
-        ) from error
-    except OddAnswer as error:
-        raise Unreachable(
-            f"could not {action}: {error}.",
-            "Check the network (a sign-in page, a proxy), then try again.",
-        ) from error
-    except exceptions.BotoCoreError as error:
-        raise Unreachable(
-            f"could not {action}: AWS cannot be reached: {_sentence(error)}",
-            "Check the network, then try again.",
-        ) from error
+        return AwsRefusal(f"could not {action}: {error}.", "Correct what the message names, then try again.")
+    if isinstance(error, OddAnswer):
+        return Unreachable(
+            f"could not {action}: {error}.", "Check the network (a sign-in page, a proxy), then try again."
+        )
+    where = (
+        ", and that the region in the address exists"
+        if isinstance(error, exceptions.EndpointConnectionError)
+        else ""
+    )
+    return Unreachable(
+        f"could not {action}: AWS cannot be reached: {_sentence(error)}",
+        f"Check the network{where}, then try again.",
+    )
 
 
 _CONFIGURATION = (
@@ -133,7 +138,7 @@ def _sentence(error: BaseException) -> str:
     return f"{str(error).rstrip('.: ')}."
 
 
-def _refused(action: str, error: Any) -> AwsRefusal:
+def _refusal_by_aws(action: str, error: Any) -> AwsRefusal:
     said = error.response.setdefault("Error", {})
     code = str(said.get("Code", "unknown"))
     # In the error too: a traceback shows it as the cause.
@@ -214,8 +219,8 @@ _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequ
 
 @contextmanager
 def answers(action: str) -> Iterator[None]:
-    """As `aws_errors`, but an Outage for what passes by itself, CredentialsExpired for what a new sign-in
-    cures.
+    """Turn AWS's errors into refusals: an Outage for what passes by itself, CredentialsExpired for what a new
+    sign-in cures, else as `aws_errors` does.
 
     A refused signature whose time is wrong is an Outage too: a laptop that wakes up has a wrong clock for
     a moment.
@@ -224,15 +229,15 @@ def answers(action: str) -> Iterator[None]:
         with aws_errors(action):
             yield
     except AwsRefusal as refusal:
-        raise _sorted(refusal) from refusal.__cause__
+        raise _classify_refusal(refusal) from refusal.__cause__
 
 
-def _sorted(refusal: AwsRefusal) -> AwsRefusal:
+def _classify_refusal(refusal: AwsRefusal) -> AwsRefusal:
     from botocore import exceptions
 
     cause = refusal.__cause__
     if isinstance(cause, exceptions.ClientError):
-        return _answered(refusal, cause.response)
+        return _outage_of(refusal, cause.response)
     if isinstance(
         cause,
         exceptions.NoCredentialsError
@@ -251,7 +256,7 @@ def _sorted(refusal: AwsRefusal) -> AwsRefusal:
     return refusal
 
 
-def _answered(refusal: AwsRefusal, response: dict[str, dict[str, object]]) -> AwsRefusal:
+def _outage_of(refusal: AwsRefusal, response: dict[str, dict[str, object]]) -> AwsRefusal:
     error = response.get("Error", {})
     code, text = str(error.get("Code", "")), str(error.get("Message", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")

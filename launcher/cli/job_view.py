@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from launcher.backends.interface import Progress
-    from launcher.diagnosis.model import Diagnosis
-    from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
+    from launcher.diagnosis.model import CollectiveCall, Diagnosis, RankState
     from launcher.failure_modes.model import Finding
     from launcher.session.launch_job import GiveUp, TryAgain
     from launcher.session.runs.diagnose_job import Outcome

@@ -48,11 +48,11 @@ def load_cluster_file(path: Path) -> ClusterSpec:
         raise ClusterFileError(f"{error.location}: {code} {error.message}") from error
     spec, findings = validate(ClusterSpec, document)
     if spec is None:
-        raise ClusterFileError(*_told(found.located(document.location) for found in findings))
+        raise ClusterFileError(*_findings_in_words(found.located(document.location) for found in findings))
     return spec
 
 
-def _told(findings: Iterable[Finding]) -> Iterator[str]:
+def _findings_in_words(findings: Iterable[Finding]) -> Iterator[str]:
     """Each finding with its remedy; a remedy that several share, such as a table, is told once."""
     remedies: set[str] = set()
     for found in findings:

@@ -1,6 +1,6 @@
-"""FSx for Lustre on Intelligent-Tiering: storage that grows by itself, paid for by what lies on it.
+"""Which FSx for Lustre file systems exist: deployment types with their sizes, throughputs and regions.
 
-Source: FSx API reference, CreateFileSystemLustreConfiguration (ThroughputCapacity),
+Sources: FSx API reference, CreateFileSystemLustreConfiguration (ThroughputCapacity),
 LustreReadCacheConfiguration and CreateFileSystemLustreMetadataConfiguration.
 """
 

@@ -1,4 +1,4 @@
-"""The access of a cluster file: roles and keys that are there already, and the teams."""
+"""The cluster file as a whole, `ClusterSpec`, with its sections on access, the queue and observability."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from launcher.diagnosis.evidence.collect import combine_evidence
 from launcher.diagnosis.evidence.dumps import FileEvidence
@@ -18,11 +19,10 @@ from launcher.diagnosis.logs.events import unfold_events
 from launcher.diagnosis.logs.lines import LogRecord, LogStream, parse, shown
 from launcher.diagnosis.match.prefilter import alternation
 from launcher.diagnosis.match.rows import rows_matching
-from launcher.diagnosis.model import Diagnosis, Ending
+from launcher.diagnosis.model import Diagnosis, Ending, table_of
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.signatures.table import SIGNATURES
 from launcher.diagnosis.signs.group_lines import WORLD_LITERALS, WorldSizes
-from launcher.diagnosis.signs.ranks import table_of
 from launcher.diagnosis.signs.reader import LogReader
 from launcher.diagnosis.signs.sightings import Sighting, sighting_of, signs_of_service
 from launcher.diagnosis.verdict.causes import attribute_failure
@@ -59,12 +59,15 @@ def diagnose(
         lines = cut_at_restart(lines, ending.restarted)
     reading = LogReader(job.processes_per_host).read(unfold_events(lines), streams)
     beside = combine_evidence([*evidence, FileEvidence(stacks=reading.stacks)])
-    reading.sightings.extend(beside.sightings)
     last, ended_well = reading.closing.last_time, bool(reading.ended_well)
-    reading.sightings.extend(demote_untimely(beside.of_hosts, last, ended_well=ended_well))
-    reading.ranks = table_of((*reading.ranks, *beside.rows))
-    reading.unread = beside.unread
-    reading.world_size = max(reading.world_size, beside.world_size or 0)
+    of_hosts = demote_untimely(beside.of_hosts, last, ended_well=ended_well)
+    reading = replace(
+        reading,
+        sightings=[*reading.sightings, *beside.sightings, *of_hosts],
+        ranks=table_of((*reading.ranks, *beside.rows)),
+        unread=beside.unread,
+        world_size=max(reading.world_size, beside.world_size or 0),
+    )
     return attribute_failure(reading, signs_of_service(failure_reason, secondary_status), ending, late, job)
 
 
@@ -103,13 +106,13 @@ class SuccessReader:
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """That the ranks never met (DIST008), and that work was lost (CKPT007); each once."""
-        apart = self._said.get(distribution.RANKS_NEVER_MET.code) or self._worlds.never_met()
+        apart = self._said.get(distribution.RANKS_NEVER_MET.code) or self._worlds.sign_of_no_meeting()
         lost = self._said.get(checkpoints.PATH_NOT_KEPT.code)
         return tuple(_warning(sign) for sign in (apart, lost) if sign is not None)
 
     def _look_at(self, line: LogRecord, index: int) -> None:
         parsed = parse(line.text)
-        self._worlds.read(parsed, line.host, index, line.time)
+        self._worlds.note_line(parsed, line.host, index, line.time)
         for row, captured in rows_matching(parsed.text, _ROWS):
             sign = sighting_of(row, captured, parsed, line.text, host=line.host, index=index, time=line.time)
             self._said.setdefault(row.code, sign)

@@ -1,19 +1,18 @@
 """What goes into a diagnosis beside the lines, and what it is: plain data.
 
-How the place where a job ran says that it ended; the root cause with what followed from it, and whether to
-run again. Backends import it to say how a job ended, so it loads nothing of the diagnosis.
+How the place where a job ran says that it ended; the root cause with what followed from it, what is known of
+each rank, and whether to run again. Backends import it to say how a job ended, so it loads nothing of the
+diagnosis.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.failure_modes.model import Finding, Retry
-
-if TYPE_CHECKING:
-    from launcher.diagnosis.signs.ranks import RankState
 
 
 class StopCause(StrEnum):
@@ -172,6 +171,61 @@ class AccountCheck:
             "message": self.message,
             "remedy": self.remedy,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveCall:
+    """A collective operation of a process group: its name, such as `ALLREDUCE`, the number that its group
+    counts it by (from 1), the group's name, and how many elements go in. None is what is not known."""
+
+    name: str
+    sequence: int | None = None
+    group: str | None = None
+    elements: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """A rank as the evidence shows it last; None is what is not known.
+
+    `rank` is global. `last_output` is in seconds since the epoch and `step` is the script's own count.
+    `enqueued` and `completed` are the last collectives that it called and that ended; `exit` is how its
+    process ended, such as `exit code 1` or `SIGKILL`; `state` is what its process does, such as `stopped`;
+    `frame` is the innermost frame of the user's code, such as `train.py:88 in step`.
+    """
+
+    rank: int
+    host: str | None = None
+    last_output: float | None = None
+    step: int | None = None
+    enqueued: CollectiveCall | None = None
+    completed: CollectiveCall | None = None
+    exit: str | None = None
+    state: str | None = None
+    frame: str | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was read of the rank."""
+        return self == RankState(self.rank)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as the JSON of `launch diagnose` has it."""
+        return asdict(self)
+
+
+def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
+    """One row a rank, in the order of the ranks: what a later row knows replaces what an earlier one knew."""
+    table: dict[int, RankState] = {}
+    for row in rows:
+        known = table.get(row.rank)
+        table[row.rank] = row if known is None else _newer_over(known, row)
+    return tuple(table[rank] for rank in sorted(table))
+
+
+def _newer_over(known: RankState, newer: RankState) -> RankState:
+    told = {each.name: value for each in fields(newer) if (value := getattr(newer, each.name)) is not None}
+    return replace(known, **told)
 
 
 @dataclass(frozen=True, slots=True)

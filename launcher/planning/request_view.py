@@ -49,7 +49,7 @@ RESTARTS_OPTION = "--restarts"
 """Tells the boot how often it may start the ranks again (`slipway/processes/restart_ranks.py`)."""
 
 GATE_OPTION = "--gate"
-"""Tells the boot what comes of a host that is not sound (`slipway/gate/verdict.py`)."""
+"""Tells the boot what comes of a host that is not sound (`slipway/gate`)."""
 CHECKPOINT_SYNC_OPTION = "--checkpoint-sync"
 """Tells it to copy checkpoints to their prefix by itself, with the value `slipway` (`slipway/saving`)."""
 

@@ -6,8 +6,10 @@ definitions reach a use and who calls a function with what; `evaluate` makes a v
 that. `program` reads the files and is what rules are given; `dataflow` asks it where a value comes from. On
 these stand the analyses: `guards` (which tests differ between ranks), `reachability` (what the entry comes
 to, what surely runs), `participants` (which ranks run a statement), `collective_calls` and `divergence`
-(which collectives a function runs, and where ranks part) and `loops` (where it trains). It knows Python and
-the libraries of distributed training, and nothing of jobs or AWS. What it does not know is UNKNOWN.
+(which collectives a function runs, where ranks part, and where a wrapped model trains). What the names of
+libraries mean is data: a table for each library in `libraries/`. Each module imports those before it and
+none behind it. The room knows Python and the libraries of distributed training, and nothing of jobs or AWS.
+What it does not know is UNKNOWN.
 
 A rule is a function from a program to findings:
 
@@ -21,6 +23,7 @@ with `finding_at` of `launcher/rules/script/findings.py`. What helps it:
 
     program.qualified(call.func)      "torch.distributed.barrier", however it was imported or renamed
     program.value(node)               RankValue, WorldSize, Constant, Instance, Defined, ... or UNKNOWN
+    program.analysis(Guards)          an analysis of the whole program, made when first asked for and kept
     file.calls_of["barrier"]          the calls by their last name: ask these first, it is quick
     parent_of(node), ancestors(node), scope_of(node), file_of(node), statement_of(node)
     file_of(node).location(node)      line, column and end, in characters from 1

@@ -8,15 +8,15 @@ where it may be called from where nobody sees, nothing is known of them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.index import (
     Binding,
     BindingKind,
     FunctionNode,
+    ProgramFiles,
     Scope,
     default_of,
     dotted_name,
@@ -33,6 +33,7 @@ from launcher.program.index import (
 from launcher.program.values import (
     UNKNOWN,
     Defined,
+    Environment,
     External,
     Instance,
     Made,
@@ -41,18 +42,12 @@ from launcher.program.values import (
     RankValue,
     Value,
     joined,
+    library_names,
 )
-
-if TYPE_CHECKING:
-    from launcher.program.evaluate import Environment, Evaluation
-    from launcher.program.program import Program
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_ARMS, _PART = "arms", "part"
-"""Where a node keeps what was found out about its place: like its parent, the same in every program."""
-
 Arm = tuple[ast.AST, str]
 """A branching statement and the part of it in which something stands."""
 
@@ -86,8 +81,9 @@ def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
 
 def branch_arms(node: ast.AST) -> frozenset[Arm]:
     """The parts of branching statements of its function in which a node stands."""
+    known = file_of(node).branch_arms
     within: list[tuple[ast.AST, ast.AST]] = []
-    found: frozenset[Arm] | None = node.__dict__.get(_ARMS)
+    found = known.get(node)
     inner = node
     while found is None:
         outer = parent_of(inner)
@@ -95,7 +91,7 @@ def branch_arms(node: ast.AST) -> frozenset[Arm]:
             found = frozenset()
         else:
             within.append((outer, inner))
-            found = outer.__dict__.get(_ARMS)
+            found = known.get(outer)
             inner = outer
     for outer, inner in reversed(within):
         if isinstance(outer, _BRANCHES):
@@ -105,21 +101,20 @@ def branch_arms(node: ast.AST) -> frozenset[Arm]:
             ):
                 found |= {(outer, part)}
         if isinstance(inner, ast.stmt):  # Each is asked for again by what stands in it.
-            inner.__dict__[_ARMS] = found
+            known[inner] = found
     return found
 
 
 def _part_of(branch: ast.AST, inner: ast.AST) -> str:
     """The field of a branching statement that holds a node. The first to ask writes it down for all of them:
     one after the other they would look through the same long blocks."""
-    if _PART not in inner.__dict__:
+    known = file_of(branch).branch_parts
+    if inner not in known:
         for name, value in ast.iter_fields(branch):
             for each in value if isinstance(value, list) else (value,):
                 if isinstance(each, ast.AST):
-                    each.__dict__[_PART] = name
-    part = inner.__dict__[_PART]
-    assert isinstance(part, str)
-    return part
+                    known[each] = name
+    return known[inner]
 
 
 def _are_exclusive(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
@@ -154,16 +149,7 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
     return getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
 
 
-SPAWN_CALLS = frozenset(
-    {
-        "torch.multiprocessing.spawn",
-        "torch.multiprocessing.start_processes",
-        "torch_xla.multiprocessing.spawn",
-        "torch_xla.launch",
-    }
-)
-"""What runs a function as every rank."""
-
+_RANK_STARTERS = library_names("rank_starters")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
@@ -179,17 +165,28 @@ class CallSite:
     arguments: Mapping[str, ast.expr] | None
     values: Mapping[str, Value] = field(default_factory=dict)
 
+    def given(self, parameter: ast.arg) -> ast.expr | None:
+        """What the call itself gives a parameter; None where that cannot be said, too."""
+        return None if self.arguments is None else self.arguments.get(parameter.arg)
+
+    def given_or_default(self, parameter: ast.arg) -> ast.expr | None:
+        """What a parameter is in the call, by its default where the call does not give it."""
+        function = function_of_parameter(parameter)
+        if self.arguments is None or function is None:
+            return None
+        return self.arguments.get(parameter.arg) or default_of(function, parameter.arg)
+
 
 class CallGraph:
     """The calls of one program, from the side of who is called."""
 
-    def __init__(self, program: Program, evaluation: Evaluation) -> None:
-        """Nothing is looked for before somebody asks."""
-        self.program = program
-        self.evaluation = evaluation
+    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is."""
+        self.files = files
+        self.value = value
         self._found: dict[ast.AST, list[CallSite] | None] = {}
 
-    def of(self, function: FunctionNode) -> list[CallSite] | None:
+    def call_sites(self, function: FunctionNode) -> list[CallSite] | None:
         """All calls of a function; None where it may be called from where nobody sees."""
         if function in self._found:
             return self._found[function]
@@ -202,12 +199,17 @@ class CallGraph:
         self._found[function] = found
         return found
 
+    def call_sites_giving(self, parameter: ast.AST) -> list[CallSite] | None:
+        """The calls that give a parameter its value: all of its function, as `call_sites` has them."""
+        function = function_of_parameter(parameter)
+        return None if function is None else self.call_sites(function)
+
     @cached_property
     def declared_ranks(self) -> frozenset[str]:
         """What is handed to init_process_group as `rank`, as written: `args.rank`."""
         given = (
             dotted_name(keyword.value)
-            for file in self.program.mentioning("init_process_group")
+            for file in self.files.mentioning("init_process_group")
             for call in file.calls_of.get("init_process_group", ())
             for keyword in call.keywords
             if keyword.arg == "rank"
@@ -231,17 +233,17 @@ class CallGraph:
         self, name: str, wanted: ast.AST, function: FunctionNode, bound: bool
     ) -> Iterator[CallSite | None]:
         """What every use of a function's or class's name says; from other modules also as an attribute."""
-        for file in self.program.mentioning(name):
+        for file in self.files.mentioning(name):
             for alias in {name, *file.imported_as.get(name, ())}:
                 for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
-                    value = self.evaluation.value(use)
+                    value = self.value(use)
                     if isinstance(value, Defined) and value.node is wanted:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
-        for file in self.program.mentioning(name):
+        for file in self.files.mentioning(name):
             for use in file.attributes.get(name, ()):
-                value = self.evaluation.value(use)
+                value = self.value(use)
                 if isinstance(value, Defined):
                     if value.node is function:
                         yield from self._use(use, function, bound=value.owner is not None)
@@ -262,7 +264,7 @@ class CallGraph:
         if not isinstance(call, ast.Call):
             yield None
             return
-        called = self.evaluation.value(call.func)
+        called = self.value(call.func)
         if isinstance(called, External):
             yield self._started(called.name, call, function)
         elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
@@ -288,7 +290,7 @@ class CallGraph:
         """A function that is handed to what starts processes with it."""
         if name in ("isinstance", "issubclass", "type", "super"):
             return CallSite(call, {})
-        if name in SPAWN_CALLS:
+        if name in _RANK_STARTERS:
             given = next((each.value for each in call.keywords if each.arg == "args"), None)
             given = call.args[1] if given is None and len(call.args) > 1 else given
             return _spawned_site(call, function, [None, *_elements(given)], _SPAWNED)
@@ -366,9 +368,13 @@ def _elements(node: ast.expr | None) -> list[ast.expr | None]:
 class ParameterEvaluator:
     """The parameters of one program's functions."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
-        """Nothing is evaluated before somebody asks."""
-        self.evaluation = evaluation
+    def __init__(
+        self, callers: CallGraph, value: Callable[[ast.expr], Value], being_evaluated: set[ast.AST]
+    ) -> None:
+        """Nothing is evaluated before somebody asks; `being_evaluated` is what others are finding out."""
+        self.callers = callers
+        self.value_of = value
+        self.being_evaluated = being_evaluated
         self._known: dict[ast.AST, Value] = {}
 
     def value(self, parameter: ast.AST, environment: Environment | None) -> Value:
@@ -378,13 +384,13 @@ class ParameterEvaluator:
         known = self._known.get(parameter)
         if known is not None:
             return known
-        if parameter in self.evaluation.open:
+        if parameter in self.being_evaluated:
             return Nothing.ITSELF
-        self.evaluation.open.add(parameter)
+        self.being_evaluated.add(parameter)
         try:
             found = self._of_every_call(parameter)
         finally:
-            self.evaluation.open.discard(parameter)
+            self.being_evaluated.discard(parameter)
         if found is not Nothing.ITSELF:
             self._known[parameter] = found
         return found
@@ -400,25 +406,18 @@ class ParameterEvaluator:
             positional = positional_of(function)
             if positional and positional[0] is parameter:
                 return Defined(owner) if is_class_method(function) else Made(owner)
-        calls = self.evaluation.callers.of(function)
+        calls = self.callers.call_sites(function)
         if calls is None or not calls:
             return declared
         found = joined(
-            call.values[parameter.arg]
-            if parameter.arg in call.values
-            else self._given(call.arguments, parameter)
+            call.values[parameter.arg] if parameter.arg in call.values else self._given(call, parameter)
             for call in calls
         )
         return declared if found is UNKNOWN else found
 
-    def _given(self, arguments: Mapping[str, ast.expr] | None, parameter: ast.arg) -> Value:
-        if arguments is None:
-            return UNKNOWN
-        given = arguments.get(parameter.arg)
-        if given is None:
-            function = function_of_parameter(parameter)
-            given = None if function is None else default_of(function, parameter.arg)
-        return UNKNOWN if given is None else self.evaluation.value(given)
+    def _given(self, call: CallSite, parameter: ast.arg) -> Value:
+        given = call.given_or_default(parameter)
+        return UNKNOWN if given is None else self.value_of(given)
 
     def _annotated(self, parameter: ast.arg) -> Value:
         """An object of the class that the parameter's annotation names."""
@@ -427,7 +426,7 @@ class ParameterEvaluator:
             annotation = annotation.left
         if not isinstance(annotation, ast.Name | ast.Attribute):
             return UNKNOWN
-        named = self.evaluation.value(annotation)
+        named = self.value_of(annotation)
         if isinstance(named, Defined) and isinstance(named.node, ast.ClassDef):
             return Made(named.node)
         if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():

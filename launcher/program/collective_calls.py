@@ -1,20 +1,18 @@
 """Which calls are collectives or lead to one, which ranks their group has, and whether they communicate.
 
 A collective is run by every rank of its group, or the ranks that run it wait. Point-to-point calls (send,
-recv, isend, irecv) are none and do not stand here, nor is anything that waits for no other rank. The tables
-give for each library the position of the group among a collective's arguments: None where it is given by
-keyword only, or where there is none. Beside each library stands which version of its sources was read.
+recv, isend, irecv) are none and do not stand here, nor is anything that waits for no other rank. Which
+calls of a library are collectives, and where their group stands among the arguments, is in `libraries/`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from launcher.program.dataflow import argument_of, has_star_arguments, origins
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
 from launcher.program.guards import Guard
 from launcher.program.index import (
     EXIT_NAMES,
@@ -29,11 +27,14 @@ from launcher.program.index import (
     statement_of,
     with_enclosing_statements,
 )
+from launcher.program.program import Program
 from launcher.program.values import (
     FSDP,
     FULLY_SHARD,
+    LIBRARY_TABLES,
     Constant,
     Defined,
+    Environment,
     External,
     Instance,
     Made,
@@ -44,12 +45,6 @@ from launcher.program.values import (
     alternatives,
     canonical_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from launcher.program.evaluate import Environment
-    from launcher.program.program import Program
 
 _ASSIGNMENTS_TO_MODEL = 3
 """So many assignments lead at most from a loss to the model: `out = model(x)`, `loss = f(out)`."""
@@ -73,9 +68,9 @@ class CollectiveRun:
     here: bool = True
 
     @property
-    def does(self) -> str:
+    def short_name(self) -> str:
         """The collective's short name, by which two are compared."""
-        return self.collective.does
+        return self.collective.short_name
 
     @property
     def direct(self) -> bool:
@@ -111,21 +106,21 @@ class CollectiveCalls:
         self.forwards = ShardedForwards(program)
 
     @cached_property
-    def leading(self) -> CollectivePaths:
+    def paths(self) -> CollectivePaths:
         """The calls that are worth following."""
         return CollectivePaths(self.program, self._makes_ranks_wait, self.forwards.calls)
 
     def matters(self, function: FunctionNode | ast.Module) -> bool:
         """Whether a function may lead to a collective."""
-        return function in self.leading.functions
+        return function in self.paths.functions
 
     def calls_of(self, statement: ast.stmt) -> Sequence[ast.Call]:
         """The calls of a statement that may lead to a collective, as they run: without its inner blocks."""
-        return self.leading.of(statement)
+        return self.paths.calls_in(statement)
 
-    def says_something(self, statement: ast.stmt) -> bool:
+    def matters_here(self, statement: ast.stmt) -> bool:
         """Whether a statement may lead to a collective, or leave a loop, its function or the run."""
-        return self.leading.holds(statement) or statement in file_of(statement).leaving
+        return self.paths.contains(statement) or statement in file_of(statement).leaving_statements
 
     def _makes_ranks_wait(self, call: ast.Call) -> bool:
         return may_be_collective(self.program, call) or self.collective(call) is not None
@@ -152,7 +147,7 @@ class CollectiveCalls:
         for node in ast.walk(loss):
             if isinstance(node, ast.Call):
                 made = self.program.value(node.func)
-                if isinstance(made, Instance) and made.name in REDUCING_WRAPPERS:
+                if isinstance(made, Instance) and made.name in LIBRARY_TABLES["gradient_reducers"]:
                     return True
             elif isinstance(node, ast.Name) and getattr(parent_of(node), "func", None) is not node:
                 bindings = self.program.evaluation.sources(node)
@@ -161,7 +156,7 @@ class CollectiveCalls:
                     return True
         return False
 
-    def function(
+    def called_function(
         self, call: ast.Call, environment: Environment | None
     ) -> tuple[FunctionNode, Environment | None] | None:
         """The function of the program that a call runs, and what its parameters are."""
@@ -181,10 +176,10 @@ class CollectiveCalls:
         ):
             return None  # Its body runs elsewhere.
         inside = evaluation.calls.environment_of(value, call, environment) or {}
-        told = {
+        known = {
             each: given for each, given in inside.items() if isinstance(given, Constant | RankValue | Defined)
         }
-        return node, told or None
+        return node, known or None
 
     def calls_the_unknown(self, statements: Sequence[ast.stmt], environment: Environment | None) -> bool:
         """Whether these statements call what nobody can resolve, and which so may run anything."""
@@ -211,11 +206,7 @@ class CollectiveCalls:
 
         A function, also within a list or `partial`, a lambda, or a class or object with such a method.
         """
-        parts = [
-            part
-            for given in (*call.args, *(each.value for each in call.keywords))
-            for part in _callables_named_in(given)
-        ]
+        parts = [part for given in all_arguments(call) for part in _callables_named_in(given)]
         for part in parts:
             value = self.program.evaluation.value(part, environment)
             for each in alternatives(value):
@@ -247,9 +238,7 @@ class CollectiveCalls:
         self, call: ast.Call, collective: Collective, environment: Environment | None
     ) -> tuple[bool, Ranks]:
         """Whether the group of a call is known, and its members."""
-        if any(each.arg is None for each in call.keywords) or any(
-            isinstance(a, ast.Starred) for a in call.args
-        ):
+        if has_star_arguments(call):
             return False, None
         given = next((each.value for each in call.keywords if each.arg in GROUP_KEYWORDS), None)
         if given is None and collective.group is not None and len(call.args) > collective.group:
@@ -257,9 +246,11 @@ class CollectiveCalls:
         if given is None:
             return True, None
         value = self.program.evaluation.value(given, environment)
-        if value == Constant(None) or (isinstance(value, External) and value.name in WORLD_GROUPS):
+        if value == Constant(None) or (
+            isinstance(value, External) and value.name in LIBRARY_TABLES["world_groups"]
+        ):
             return True, None
-        if isinstance(value, Instance) and value.name in NEW_GROUPS:
+        if isinstance(value, Instance) and value.name in LIBRARY_TABLES["group_makers"]:
             return self._members(value.call)
         return False, None
 
@@ -346,11 +337,11 @@ class CollectivePaths:
             calls.sort(key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
         self._holding = with_enclosing_statements(self._of)
 
-    def of(self, statement: ast.stmt) -> Sequence[ast.Call]:
+    def calls_in(self, statement: ast.stmt) -> Sequence[ast.Call]:
         """Those of a statement, as they run: without its inner blocks."""
         return self._of.get(statement, ())
 
-    def holds(self, statement: ast.stmt) -> bool:
+    def contains(self, statement: ast.stmt) -> bool:
         """Whether such a call stands in a statement or in its inner blocks."""
         return statement in self._holding
 
@@ -427,296 +418,6 @@ def _gathers_shards(program: Program, call: ast.Call) -> bool:
     )
 
 
-_Table = dict[str, int | None]
-
-_TORCH: _Table = {
-    "barrier": 0,
-    "monitored_barrier": 0,
-    "all_reduce": 2,
-    "all_reduce_coalesced": 2,
-    "reduce": 3,
-    "broadcast": 2,
-    "broadcast_object_list": 2,
-    "all_gather": 2,
-    "all_gather_into_tensor": 2,
-    "all_gather_single": 2,
-    "_all_gather_base": 2,
-    "all_gather_object": 2,
-    "all_gather_coalesced": 2,
-    "gather": 3,
-    "gather_object": 3,
-    "scatter": 3,
-    "scatter_object_list": 3,
-    "reduce_scatter": 3,
-    "reduce_scatter_tensor": 3,
-    "reduce_scatter_single": 3,
-    "_reduce_scatter_base": 3,
-    "all_to_all": 2,
-    "all_to_all_single": 4,
-}
-"""The collectives of torch.distributed, also DeepSpeed's and SMDDP's, and where their group stands.
-
-Read in torch 2.13, distributed/distributed_c10d.py; the order of the arguments is the same in deepspeed
-0.19.8, comm/comm.py. async_op changes when one waits, not who must call. Not here, though they end or make
-groups: destroy_process_group, which waits for nobody, and init_process_group, without which there is no rank.
-"""
-
-_WITH_GRADIENT: _Table = {
-    "all_reduce": 2,
-    "broadcast": 2,
-    "gather": 2,
-    "scatter": 2,
-    "reduce": 3,
-    "reduce_scatter": 3,
-    "all_gather": 1,
-    "_all_gather_base": 2,
-    "all_to_all": 2,
-    "all_to_all_single": 4,
-}
-"""Those through which gradients flow, with other arguments; torch 2.13, distributed/nn/functional.py."""
-
-_FUNCTIONAL: _Table = {
-    "all_reduce": 2,
-    "broadcast": 2,
-    "all_gather_single": 2,
-    "all_gather_tensor": 2,
-    "all_gather_tensor_autograd": 2,
-    "reduce_scatter_single": 3,
-    "reduce_scatter_tensor": 3,
-    "reduce_scatter_tensor_autograd": 3,
-    "all_to_all_single": 3,
-    "all_to_all_single_autograd": 3,
-    "all_reduce_coalesced": 2,
-    "all_gather_into_tensor_coalesced": 1,
-    "reduce_scatter_tensor_coalesced": 3,
-}
-"""The functional ones; torch 2.13, distributed/_functional_collectives.py."""
-
-_MPI = (
-    "Barrier",
-    "Bcast",
-    "Gather",
-    "Gatherv",
-    "Scatter",
-    "Scatterv",
-    "Allgather",
-    "Allgatherv",
-    "Alltoall",
-    "Alltoallv",
-    "Alltoallw",
-    "Reduce",
-    "Allreduce",
-    "Reduce_scatter",
-    "Reduce_scatter_block",
-    "Scan",
-    "Exscan",
-)
-_MPI_OBJECTS = (
-    "barrier",
-    "bcast",
-    "gather",
-    "scatter",
-    "allgather",
-    "alltoall",
-    "reduce",
-    "allreduce",
-    "scan",
-    "exscan",
-)
-
-
-def _by_keyword(*names: str) -> _Table:
-    """What has no group, or one by keyword alone."""
-    return dict.fromkeys(names)
-
-
-_STRATEGY = {"reduce": 1, "all_gather": 1, **_by_keyword("barrier", "broadcast", "reduce_boolean_decision")}
-
-COMMUNICATION: dict[str, _Table] = {
-    # torch 2.13: distributed_c10d.py; nn/parallel/distributed.py, whose constructor compares the shapes of
-    # the parameters; optim/zero_redundancy_optimizer.py, whose step broadcasts every rank's part;
-    # fsdp/fully_sharded_data_parallel.py.
-    "torch.distributed": {
-        **_TORCH,
-        **_by_keyword("new_group", "new_subgroups_by_enumeration"),
-        "new_subgroups": 1,
-        "split_group": 0,
-    },
-    "torch.nn.parallel": {"DistributedDataParallel": 6},
-    "torch.distributed.optim.ZeroRedundancyOptimizer": _by_keyword("step"),
-    "torch.distributed.fsdp.FullyShardedDataParallel": _by_keyword("summon_full_params", "clip_grad_norm_"),
-    "torch.distributed.nn.functional": _WITH_GRADIENT,
-    "torch.distributed.nn": _WITH_GRADIENT,
-    "torch.distributed._functional_collectives": _FUNCTIONAL,
-    # deepspeed 0.19.8: comm/comm.py; runtime/engine.py; runtime/pipe/engine.py.
-    "deepspeed.comm": {
-        **_TORCH,
-        "reduce_scatter_fn": 3,
-        "allgather_fn": 2,
-        "inference_all_reduce": 2,
-        **_by_keyword("new_group"),
-    },
-    "deepspeed.DeepSpeedEngine": _by_keyword("backward", "step", "train_batch", "eval_batch"),
-    "smdistributed.dataparallel.torch.distributed": _TORCH,
-    # horovod 0.28.1: torch/mpi_ops.py, torch/functions.py. `synchronize` waits for what was called
-    # before, and `join` is what each rank calls when its data end.
-    "horovod.torch": {
-        "allreduce": 7,
-        "allreduce_": 6,
-        "allreduce_async": 6,
-        "allreduce_async_": 6,
-        "grouped_allreduce": 7,
-        "grouped_allreduce_": 6,
-        "grouped_allreduce_async": 6,
-        "grouped_allreduce_async_": 6,
-        "sparse_allreduce_async": 3,
-        "allgather": 2,
-        "allgather_async": 2,
-        "grouped_allgather": 2,
-        "grouped_allgather_async": 2,
-        "broadcast": 3,
-        "broadcast_": 3,
-        "broadcast_async": 3,
-        "broadcast_async_": 3,
-        "alltoall": 3,
-        "alltoall_async": 3,
-        "reducescatter": 4,
-        "reducescatter_async": 3,
-        "grouped_reducescatter": 4,
-        "grouped_reducescatter_async": 3,
-        "barrier": 0,
-        "broadcast_object": 3,
-        **_by_keyword("allgather_object", "broadcast_parameters", "broadcast_optimizer_state"),
-    },
-    # torch_xla 2.9: core/xla_model.py. mark_step runs what was called before.
-    "torch_xla.xla_model": {
-        "rendezvous": 2,
-        "xla_rendezvous": 1,
-        "all_reduce": 3,
-        "all_gather": 2,
-        "all_gather_bucketized": 2,
-        "all_to_all": 4,
-        "reduce_scatter": 5,
-        "reduce_scatter_bucketized": 5,
-        "collective_broadcast": 2,
-        "all_reduce_bucketized_gradients": 2,
-        "reduce_gradients": 1,
-        "optimizer_step": 3,
-        **_by_keyword("mesh_reduce", "do_on_ordinals", "broadcast_master_param"),
-    },
-    # Excerpts of the library's documentation in the SageMaker Python SDK; its sources are not public.
-    "smdistributed.modelparallel.torch": {
-        "barrier": 0,
-        "allgather": 1,
-        "broadcast": 1,
-        **_by_keyword("dp_barrier", "pp_barrier", "tp_barrier", "rdp_barrier", "mp_barrier"),
-    },
-    # mpi4py 4.1.2: MPI.pyi, Comm and Intracomm. Those with an I wait later, but every rank calls them.
-    "mpi4py.MPI.COMM_WORLD": _by_keyword(
-        *_MPI, *(f"I{each.lower()}" for each in _MPI), *_MPI_OBJECTS, "Split", "Split_type", "Dup", "Create"
-    ),
-    # accelerate 1.15: accelerator.py, state.py, utils/operations.py, utils/random.py.
-    "accelerate.Accelerator": _by_keyword(
-        "wait_for_everyone",
-        "gather",
-        "gather_for_metrics",
-        "reduce",
-        "pad_across_processes",
-        "check_trigger",
-        "main_process_first",
-        "local_main_process_first",
-    ),
-    "accelerate.PartialState": _by_keyword(
-        "wait_for_everyone", "main_process_first", "local_main_process_first"
-    ),
-    "accelerate.utils": _by_keyword(
-        "wait_for_everyone",
-        "gather",
-        "gather_object",
-        "broadcast",
-        "broadcast_object_list",
-        "reduce",
-        "pad_across_processes",
-    ),
-    # lightning 2.6: fabric/fabric.py, pytorch/strategies/strategy.py, pytorch/core/module.py.
-    "lightning.fabric.Fabric": {
-        "all_gather": 1,
-        "all_reduce": 1,
-        **_by_keyword("barrier", "broadcast", "rank_zero_first"),
-    },
-    "lightning.pytorch.LightningModule": {"all_gather": 1},
-    "lightning.pytorch.Trainer.strategy": _STRATEGY,
-    "lightning.pytorch.LightningModule.trainer.strategy": _STRATEGY,
-    # transformers 5.23: training_args.py.
-    "transformers.TrainingArguments": _by_keyword("main_process_first"),
-    # pytorch-ignite 0.5.5: distributed/utils.py.
-    "ignite.distributed": {
-        "all_reduce": 2,
-        "all_gather": 1,
-        "all_gather_tensors_with_shapes": 2,
-        **_by_keyword("barrier", "broadcast", "new_group", "one_rank_first"),
-    },
-}
-"""What else communicates, by the library or the class that has it."""
-
-ON_REQUEST: dict[str, dict[str, str]] = {
-    # lightning 2.6: pytorch/trainer/connectors/logger_connector/result.py.
-    "lightning.pytorch.LightningModule": {"log": "sync_dist", "log_dict": "sync_dist"},
-}
-"""What communicates where a keyword asks for it."""
-
-CHECKPOINTING: dict[str, _Table] = {
-    # torch 2.13: distributed/checkpoint/; its process_group is a keyword but in the two old ones.
-    "torch.distributed.checkpoint": {
-        **_by_keyword("save", "async_save", "load"),
-        "save_state_dict": 2,
-        "load_state_dict": 2,
-    },
-    "torch.distributed.checkpoint.state_dict": _by_keyword(
-        "get_state_dict", "get_model_state_dict", "get_optimizer_state_dict"
-    ),
-    # shard_full_optim_state_dict and flatten_sharded_optim_state_dict work without the others.
-    "torch.distributed.fsdp.FullyShardedDataParallel": _by_keyword(
-        "state_dict",
-        "optim_state_dict",
-        "full_optim_state_dict",
-        "sharded_optim_state_dict",
-        "scatter_full_optim_state_dict",
-    ),
-    "torch.distributed.optim.ZeroRedundancyOptimizer": _by_keyword("consolidate_state_dict"),
-    "deepspeed.DeepSpeedEngine": _by_keyword(
-        "save_checkpoint", "save_16bit_model", "save_fp16_model", "load_checkpoint"
-    ),
-    # A local_state_dict is this rank's own.
-    "smdistributed.modelparallel.torch.DistributedModel": _by_keyword("state_dict"),
-    "smdistributed.modelparallel.torch.DistributedOptimizer": _by_keyword("state_dict"),
-    "smdistributed.modelparallel.torch": _by_keyword("save_checkpoint"),
-    # In older sources all ranks meet at its end; in 2.9 no longer.
-    "torch_xla.xla_model": _by_keyword("save"),
-    # lightning 2.6: a barrier stands at the end of all of them.
-    "lightning.pytorch.Trainer": _by_keyword("save_checkpoint"),
-    "lightning.pytorch.LightningModule.trainer": _by_keyword("save_checkpoint"),
-    "lightning.fabric.Fabric": _by_keyword("save", "load"),
-    # slipway/saving/manager.py: every rank adds what is its own, and a rank that does not come is named.
-    "slipway.CheckpointManager": _by_keyword("save", "resume"),
-}
-"""What collects or writes a checkpoint."""
-
-
-WORLD_GROUPS = frozenset(
-    {
-        "torch.distributed.group.WORLD",
-        "torch.distributed.GroupMember.WORLD",
-        "horovod.torch.global_process_set",
-        "smdistributed.modelparallel.torch.WORLD",
-        "smdistributed.modelparallel.torch.CommGroup.WORLD",
-    }
-)
-"""The names of the group of all ranks."""
-
-NEW_GROUPS = frozenset({"torch.distributed.new_group", "deepspeed.comm.new_group"})
-"""What makes a group of the ranks that are its first argument."""
-
 GROUP_KEYWORDS = frozenset(
     {
         "group",
@@ -752,46 +453,33 @@ it; DDP's init_sync; rank_zero_only of Lightning's log.
 class Collective:
     """A call that every rank of a group must make.
 
-    `does` is its short name. `group` is the position of the group among its arguments, None where it is
+    `short_name` is its last name. `group` is the position of the group among its arguments, None where it is
     given by keyword only. `gathers_state` says that it collects or writes a checkpoint. `asked_by` is the
     keyword that must be True for it to communicate at all.
     """
 
     name: str
-    does: str
+    short_name: str
     group: int | None = None
     gathers_state: bool = False
     asked_by: str | None = None
 
 
 COLLECTIVES: dict[str, Collective] = {
-    f"{library}.{name}": Collective(f"{library}.{name}", name, group, table is CHECKPOINTING)
-    for table in (COMMUNICATION, CHECKPOINTING)
-    for library, names in table.items()
-    for name, group in names.items()
+    name: Collective(name, name.rpartition(".")[2], group, gathers_state=key == "checkpoints")
+    for key in ("collectives", "checkpoints")
+    for name, group in LIBRARY_TABLES[key].items()
 } | {
-    f"{library}.{name}": Collective(f"{library}.{name}", name, asked_by=keyword)
-    for library, names in ON_REQUEST.items()
-    for name, keyword in names.items()
+    name: Collective(name, name.rpartition(".")[2], asked_by=keyword)
+    for name, keyword in LIBRARY_TABLES["on_request"].items()
 }
 """All of them, by their one dotted name.
 
-Not here, as they wait for nobody where the model is merely replicated: Accelerate's get_state_dict,
-save_state, clip_grad_norm_ and unwrap_model; and DTensor's full_tensor, which does not communicate where the
-tensor is replicated.
+Not there, as it does not communicate where the tensor is replicated: DTensor's full_tensor.
 """
 
 BACKWARD = Collective("torch.Tensor.backward", "backward")
-"""The backward pass of a loss that comes from a model of REDUCING."""
-
-REDUCING_WRAPPERS = frozenset(
-    {
-        "torch.nn.parallel.DistributedDataParallel",
-        "torch.distributed.fsdp.FullyShardedDataParallel",
-        "smdistributed.modelparallel.torch.DistributedModel",
-    }
-)
-"""The wrappers whose gradients are reduced in every backward pass, by all ranks."""
+"""The backward pass of a loss that comes from a model whose gradients all ranks reduce."""
 
 
 def collective_last_names(modules: Iterable[str]) -> set[str]:

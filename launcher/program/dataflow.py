@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from launcher.program.index import (
     SCOPE,
@@ -27,10 +26,8 @@ from launcher.program.index import (
     parent_of,
     positional_of,
 )
-from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives
-
-if TYPE_CHECKING:
-    from launcher.program.program import Program
+from launcher.program.program import Program
+from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives, library_names
 
 
 def has_star_arguments(call: ast.Call) -> bool:
@@ -38,6 +35,11 @@ def has_star_arguments(call: ast.Call) -> bool:
     return any(isinstance(each, ast.Starred) for each in call.args) or any(
         each.arg is None for each in call.keywords
     )
+
+
+def all_arguments(call: ast.Call) -> list[ast.expr]:
+    """What a call is given, by position and by keyword."""
+    return [*call.args, *(each.value for each in call.keywords)]
 
 
 def argument_of(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
@@ -117,16 +119,8 @@ def _origins_of_binding(
 
 def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
     """What every call gives a parameter."""
-    function = function_of_parameter(parameter)
-    sites = None if function is None else program.evaluation.callers.of(function)
-    if not sites:
-        yield None
-        return
-    for site in sites:
-        given = None if site.arguments is None else site.arguments.get(parameter.arg)
-        if given is None and isinstance(function, FunctionNode) and site.arguments is not None:
-            given = default_of(function, parameter.arg)
-        yield given
+    sites = program.evaluation.callers.call_sites_giving(parameter)
+    yield from (site.given_or_default(parameter) for site in sites) if sites else (None,)
 
 
 def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[ast.Call]:
@@ -148,28 +142,7 @@ _DEEPEST_TYPE = 8
 """So many names behind each other; what lies deeper is unknown."""
 
 _BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
-_NUMBERS = (
-    "torch.cuda.device_count",
-    "torch.cuda.current_device",
-    "torch.distributed.get_rank",
-    "torch.distributed.get_world_size",
-    "torch.distributed.get_node_local_rank",
-    "torch_xla.xla_model.xrt_world_size",
-    "torch_xla.xla_model.get_ordinal",
-    "torch_xla.xla_model.get_local_ordinal",
-    "torch_xla.runtime.world_size",
-    "torch_xla.runtime.global_ordinal",
-    "horovod.torch.rank",
-    "horovod.torch.local_rank",
-    "horovod.torch.size",
-    "os.cpu_count",
-    "os.getpid",
-    "multiprocessing.cpu_count",
-    "random.randint",
-    "mpi4py.MPI.COMM_WORLD.Get_rank",
-    "mpi4py.MPI.COMM_WORLD.Get_size",
-)
-_TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(_NUMBERS, "int")}
+_TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(library_names("integers"), "int")}
 _NUMERIC = frozenset({"int", "float", "bool"})
 _PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
 
@@ -222,13 +195,12 @@ def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | No
 
 def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str | None:
     """What every call gives a parameter."""
-    function = function_of_parameter(parameter)
-    sites = None if function is None else program.evaluation.callers.of(function)
+    sites = program.evaluation.callers.call_sites_giving(parameter)
     if not sites:
         return None
     types = set[str | None]()
     for site in sites:
-        given = None if site.arguments is None else site.arguments.get(parameter.arg)
+        given = site.given(parameter)
         if parameter.arg in site.values:
             types.add("int")  # The number that spawn gives.
         else:
@@ -496,7 +468,7 @@ def _may_average(program: Program, call: ast.Call, given: _AveragedArguments) ->
     called = program.value(call.func)
     if isinstance(called, External) and called.name.startswith("torch.optim."):
         return False  # ReduceLROnPlateau, AveragedModel: what each rank does by itself.
-    if given.may_be_of_the_model(_all_arguments(call)):
+    if given.may_be_of_the_model(all_arguments(call)):
         return True
     if isinstance(called, Defined):
         return any(map(_asks_the_model, ast.walk(called.node)))
@@ -541,7 +513,7 @@ class _AveragedArguments:
                 yield from _returned_expressions(called.node)
             if isinstance(node.func, ast.Attribute):
                 yield from (node.func,) if _asks_the_model(node.func) else (node.func.value,)
-            yield from _all_arguments(node)
+            yield from all_arguments(node)
             return
         if isinstance(node, ast.Name | ast.Attribute):
             for binding in self.program.evaluation.sources(node):
@@ -563,17 +535,16 @@ class _AveragedArguments:
             return
         if class_of(function) is not None and positional_of(function)[:1] == [parameter]:
             return  # The object itself, of whose attributes those are looked at that are used.
-        sites = self.program.evaluation.callers.of(function)
+        sites = self.program.evaluation.callers.call_sites(function)
         if sites is None:
             yield from self._given_by_name(function)
             return
         for site in sites:
             if parameter.arg in site.values:
                 continue
-            given = None if site.arguments is None else site.arguments.get(parameter.arg)
-            given = given or default_of(function, parameter.arg)
+            given = site.given(parameter) or default_of(function, parameter.arg)
             # What goes into `**options`, or comes from `*given`, may be any argument of the call.
-            yield from (given,) if given is not None else _all_arguments(site.call)
+            yield from (given,) if given is not None else all_arguments(site.call)
 
     def _given_by_name(self, function: FunctionNode) -> Iterator[ast.expr | None]:
         """What all calls of this name are given, whatever they call."""
@@ -607,13 +578,9 @@ class _AveragedArguments:
             user = parent_of(each)
             called = self.program.value(user.func) if isinstance(user, ast.Call) else None
             if isinstance(user, ast.Call) and (user.func is each or called in _CALLS_ITS_ARGUMENT):
-                yield from _all_arguments(user)
+                yield from all_arguments(user)
             else:
                 yield None
-
-
-def _all_arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(each.value for each in call.keywords)]
 
 
 def _returned_expressions(function: ast.AST) -> list[ast.expr]:

@@ -5,23 +5,31 @@ statement by statement. At a test that differs between ranks both arms are compa
 leaves (return, break, continue), the rest of the function or loop belongs to the other. An arm that ends by
 an exception or by sys.exit with an error ends the run, and parts nobody. What an arm calls and nobody can
 resolve may run anything.
+
+Where a wrapped model is trained (`wrapped_training_loops`), every rank must take the same turns.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
-from launcher.program.guards import Guard, Truth, is_in_body, negate
-from launcher.program.index import FunctionNode, ancestors, file_of, last_name, parent_of
-from launcher.program.values import Defined, RankKind
-
-if TYPE_CHECKING:
-    from launcher.program.evaluate import Environment
-    from launcher.program.program import Program
+from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make
+from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.index import (
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    ancestors_in_function,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+)
+from launcher.program.program import Program
+from launcher.program.values import DDP, FSDP, FULLY_SHARD, LIBRARY_TABLES, Defined, Environment, RankKind
 
 _DEEPEST_FUNCTION = 12
 """So many functions within functions are followed."""
@@ -36,11 +44,11 @@ class FunctionSummaries:
     def __init__(self, program: Program) -> None:
         """Nothing is followed before somebody asks."""
         self.program = program
-        self.running = CollectiveCalls(program)
+        self.collective_calls = CollectiveCalls(program)
         self._known: dict[object, FunctionSummary] = {}
         self._depth = 0
 
-    def of(
+    def summary(
         self, function: FunctionNode | ast.Module, environment: Environment | None = None
     ) -> FunctionSummary:
         """The summary of a function or of a module's own code."""
@@ -62,19 +70,17 @@ class FunctionSummaries:
     ) -> FunctionSummary:
         if isinstance(function, ast.Lambda):
             return FunctionSummary()
-        follow = FunctionWalk(self, environment)
-        block = follow.block(function.body, 0)
-        guard = None if isinstance(function, ast.Module) else self.program.guards.of_decorators(function)
+        function_walk = FunctionWalk(self, environment)
+        block = function_walk.walk(function.body, 0)
+        divergences = tuple(_without_counterparts(function_walk.divergences, block.may))
+        if isinstance(function, ast.Module):
+            return FunctionSummary(tuple(block.must), tuple(block.may), divergences)
+        guard = self.program.analysis(Guards).decorator_guard(function)
         if guard is not None:
-            parted = [Divergence(run, guard) for run in block.must if run.concerns(guard)]
-            return FunctionSummary((), (), (*parted, *_without_counterparts(follow.parted, block.may)))
-        if not isinstance(function, ast.Module) and self._answers_from_memory(function):
-            return FunctionSummary(
-                (), tuple(block.may), tuple(_without_counterparts(follow.parted, block.may))
-            )
-        return FunctionSummary(
-            tuple(block.must), tuple(block.may), tuple(_without_counterparts(follow.parted, block.may))
-        )
+            decorated = (Divergence(run, guard) for run in block.must if run.concerns(guard))
+            return FunctionSummary((), (), (*decorated, *divergences))
+        must = () if self._answers_from_memory(function) else tuple(block.must)
+        return FunctionSummary(must, tuple(block.may), divergences)
 
     def _answers_from_memory(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """Whether a call of a function need not run it, as one with the same arguments has before."""
@@ -90,20 +96,24 @@ class FunctionSummaries:
             return False
         for use in file_of(function).names.get(function.name, ()):
             call = parent_of(use)
-            if isinstance(call, ast.Call) and use in call.args and self.program.guards.around(call):
+            if (
+                isinstance(call, ast.Call)
+                and use in call.args
+                and self.program.analysis(Guards).guard_around(call)
+            ):
                 called, value = self.program.value(call.func), self.program.value(use)
                 mine = isinstance(value, Defined) and value.node is function
                 if mine and not isinstance(called, Defined):
                     return True
         return False
 
-    def parted(self) -> list[Divergence]:
+    def divergences(self) -> list[Divergence]:
         """Where the ranks of the program part, in the order of its files, each place once."""
         found: dict[tuple[ast.AST, ast.AST | None], Divergence] = {}
         for file in self.program.files:
             for function in (file.tree, *file.functions):
-                if self.running.matters(function) and not self._is_called_back(function):
-                    for each in self.of(function).parted:
+                if self.collective_calls.matters(function) and not self._is_called_back(function):
+                    for each in self.summary(function).divergences:
                         found.setdefault((each.run.node, each.leaves), each)
         return list(found.values())
 
@@ -115,8 +125,8 @@ def _without_counterparts(parted: Sequence[Divergence], may: Sequence[Collective
     Where nobody knows which ranks part, the same collective under an unknown test may be the other half.
     """
     known = {each.run.node for each in parted}
-    unknown = {run.does for run in may if run.node not in known}
-    left = [each for each in parted if each.guard.members is not None or each.run.does not in unknown]
+    unknown = {run.short_name for run in may if run.node not in known}
+    left = [each for each in parted if each.guard.members is not None or each.run.short_name not in unknown]
     for waiting_first in (True, False):
         for each in parted:
             if each not in left or each.leaves is not None or (waiting_first and not each.guard.outside):
@@ -130,17 +140,21 @@ def _without_counterparts(parted: Sequence[Divergence], may: Sequence[Collective
 
 
 def _is_counterpart(one: Divergence, other: Divergence) -> bool:
-    return one.leaves is None and one.run.does == other.run.does and one.guard.complements(other.guard)
+    return (
+        one.leaves is None
+        and one.run.short_name == other.run.short_name
+        and one.guard.complements(other.guard)
+    )
 
 
-def collectives_run_by(statements: Iterable[ast.stmt], summaries: FunctionSummaries) -> list[CollectiveRun]:
+def collectives_run_by(program: Program, statements: Iterable[ast.stmt]) -> list[CollectiveRun]:
     """What ranks that come to these statements wait in, whatever stands around them."""
-    return FunctionWalk(summaries, None).block(list(statements), 0).certain
+    return FunctionWalk(program.analysis(FunctionSummaries), None).walk(list(statements), 0).certain
 
 
-def may_run_collectives(statements: Iterable[ast.stmt], summaries: FunctionSummaries) -> bool:
+def may_run_collectives(program: Program, statements: Iterable[ast.stmt]) -> bool:
     """Whether ranks that come to these statements may run a collective in them."""
-    return bool(FunctionWalk(summaries, None).block(list(statements), 0).everything)
+    return bool(FunctionWalk(program.analysis(FunctionSummaries), None).walk(list(statements), 0).everything)
 
 
 _DEEPEST_BLOCK = 60
@@ -148,24 +162,24 @@ _DEEPEST_BLOCK = 60
 
 
 class FunctionWalk:
-    """One function, followed with one set of arguments; `parted` is where its ranks part."""
+    """One function, followed with one set of arguments; `divergences` are where its ranks part."""
 
     def __init__(self, summaries: FunctionSummaries, environment: Environment | None) -> None:
         """Nothing is followed yet."""
         self.summaries = summaries
-        self.guards = summaries.program.guards
+        self.guards = summaries.program.analysis(Guards)
         self.environment = environment
-        self.parted: list[Divergence] = []
+        self.divergences: list[Divergence] = []
         self._among: list[Guard] = []
 
-    def block(self, statements: Sequence[ast.stmt], depth: int) -> Block:
+    def walk(self, statements: Sequence[ast.stmt], depth: int) -> Block:
         """What these statements run, one after the other."""
         found = Block()
         if depth > _DEEPEST_BLOCK:
             return found
-        says_something = self.summaries.running.says_something
+        matters_here = self.summaries.collective_calls.matters_here
         for number, statement in enumerate(statements):
-            if not says_something(statement):
+            if not matters_here(statement):
                 continue
             if isinstance(statement, ast.If):
                 if self._branch(statement, statements[number + 1 :], found, depth):
@@ -187,8 +201,8 @@ class FunctionWalk:
 
     def _missed(self, leaving: Departure, inner: Block) -> None:
         for run in inner.certain:
-            if run.does not in leaving.ran and run.concerns(leaving.staying):
-                self.parted.append(Divergence(run, leaving.staying, leaving.statement))
+            if run.short_name not in leaving.ran and run.concerns(leaving.staying):
+                self.divergences.append(Divergence(run, leaving.staying, leaving.statement))
                 break
 
     def _branch(self, statement: ast.If, rest: Sequence[ast.stmt], found: Block, depth: int) -> bool:
@@ -196,7 +210,7 @@ class FunctionWalk:
         self._add(found, self._header(statement))
         truth = self._here(self.guards.truth(statement.test, self.environment))
         if isinstance(truth, bool):
-            self._add(found, self.block(statement.body if truth else statement.orelse, depth + 1))
+            self._add(found, self.walk(statement.body if truth else statement.orelse, depth + 1))
             return found.ends is not None
         body, other = self._arms(statement, truth, depth)
         if body.ends_the_run or other.ends_the_run:
@@ -206,7 +220,7 @@ class FunctionWalk:
             self._add(found, other if body.ends_the_run else body)
             return found.ends is not None
         one_ends = (body.ends is None) is not (other.ends is None)
-        behind = self.block(rest, depth + 1) if one_ends else Block()
+        behind = self.walk(rest, depth + 1) if one_ends else Block()
         if isinstance(truth, Guard):
             self._compare(statement, (body, other), behind, truth, found)
             self._add(found, behind)
@@ -240,7 +254,7 @@ class FunctionWalk:
             before = len(self._among)
             if known and isinstance(guard, Guard):
                 self._among.append(guard)
-            found.append(self.block(statements, depth + 1))
+            found.append(self.walk(statements, depth + 1))
             del self._among[before:]
         return found[0], found[1]
 
@@ -255,15 +269,15 @@ class FunctionWalk:
         arms = [(body, other, guard, statement.orelse)]
         if guard.exact:
             arms.append((other, body, guard.opposite(), statement.body))
-        running = self.summaries.running
+        collective_calls = self.summaries.collective_calls
         for one, another, staying, statements in arms:
             answering = [*another.everything, *(behind.everything if one.ends is not None else ())]
-            there = {run.does for run in answering}
-            alone = [run for run in one.certain if run.does not in there and run.concerns(staying)]
-            if alone and not running.calls_the_unknown(statements, self.environment):
-                self.parted += [Divergence(run, staying) for run in alone]
-        in_other = {run.does for run in other.must}
-        must = [run for run in body.must if run.does in in_other]
+            there = {run.short_name for run in answering}
+            alone = [run for run in one.certain if run.short_name not in there and run.concerns(staying)]
+            if alone and not collective_calls.calls_the_unknown(statements, self.environment):
+                self.divergences += [Divergence(run, staying) for run in alone]
+        in_other = {run.short_name for run in other.must}
+        must = [run for run in body.must if run.short_name in in_other]
         inner = Block(must, [run for run in (*body.everything, *other.everything) if run not in must])
         inner.leaving = [*body.leaving, *other.leaving]
         for leaves, stays, staying, statements in (
@@ -274,9 +288,9 @@ class FunctionWalk:
             if (
                 leaves.ends is not None
                 and one_leaves
-                and not running.calls_the_unknown(statements, self.environment)
+                and not collective_calls.calls_the_unknown(statements, self.environment)
             ):
-                ran = frozenset(run.does for run in leaves.everything)
+                ran = frozenset(run.short_name for run in leaves.everything)
                 inner.leaving.append(Departure(leaves.ends, staying, ran))
         self._add(found, inner)
 
@@ -289,17 +303,17 @@ class FunctionWalk:
         elif isinstance(statement, ast.Raise):
             found.ends, found.ends_the_run = statement, True
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            exits = self.summaries.running.exits(statement.value)
+            exits = self.summaries.collective_calls.exits(statement.value)
             if exits is not None:
                 found.ends, found.ends_the_run = statement, exits
         elif isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             self._add(found, self._loop(statement, depth))
         elif isinstance(statement, ast.With | ast.AsyncWith):
-            before = len(self.parted)
-            body = self.block(statement.body, depth + 1)
+            before = len(self.divergences)
+            body = self.walk(statement.body, depth + 1)
             contexts = {last_name(each.func) for each in _context_calls(statement)}
             if contexts & {"assertRaises", "assertRaisesRegex", "raises"}:  # A test expects the timeout.
-                del self.parted[before:]
+                del self.divergences[before:]
                 body = Block([], [run.indirectly() for run in body.everything])
             elif contexts & {"Join", "join"}:  # Ranks without data answer the collectives of the others.
                 body = Block([], [run.indirectly() for run in body.everything], [], body.ends)
@@ -307,12 +321,12 @@ class FunctionWalk:
         elif isinstance(statement, ast.Try | ast.TryStar):
             self._add(found, self._tried(statement, depth))
         elif isinstance(statement, ast.Match):
-            arms = [self.block(case.body, depth + 1) for case in statement.cases]
+            arms = [self.walk(case.body, depth + 1) for case in statement.cases]
             self._add(found, Block([], [run for arm in arms for run in arm.everything]))
         return found
 
     def _loop(self, statement: ast.For | ast.AsyncFor | ast.While, depth: int) -> Block:
-        body = self.block(statement.body, depth + 1)
+        body = self.walk(statement.body, depth + 1)
         for leaving in body.leaving:
             if isinstance(leaving.statement, ast.Break):  # The others go on to the next round.
                 self._missed(
@@ -321,23 +335,23 @@ class FunctionWalk:
         body.leaving = [each for each in body.leaving if isinstance(each.statement, ast.Return | ast.Expr)]
         # A loop is taken to run once at least; what stands behind a `break` for all is not run again.
         body.ends, body.ends_the_run = None, False
-        self._add(body, self.block(statement.orelse, depth + 1))
+        self._add(body, self.walk(statement.orelse, depth + 1))
         return body
 
     def _tried(self, statement: ast.Try | ast.TryStar, depth: int) -> Block:
-        found = self.block(statement.body, depth + 1)
+        found = self.walk(statement.body, depth + 1)
         ends, raises = found.ends, found.ends_the_run
         if raises and statement.handlers:
             found.ends, found.ends_the_run = None, False
             ends = None
         for handler in statement.handlers:
-            caught = self.block(handler.body, depth + 1)
+            caught = self.walk(handler.body, depth + 1)
             found.may += [run.indirectly() for run in caught.everything]
             if caught.ends is None:
                 found.ends, found.ends_the_run = None, False
         if ends is None:
-            self._add(found, self.block(statement.orelse, depth + 1))
-        last = self.block(statement.finalbody, depth + 1)
+            self._add(found, self.walk(statement.orelse, depth + 1))
+        last = self.walk(statement.finalbody, depth + 1)
         found.must += last.must
         found.may += last.may
         return found
@@ -345,14 +359,14 @@ class FunctionWalk:
     def _header(self, statement: ast.stmt) -> Block:
         """What the statement itself runs, without the blocks that it holds."""
         found = Block()
-        for call in self.summaries.running.calls_of(statement):
+        for call in self.summaries.collective_calls.calls_of(statement):
             must, may = self._call(call)
             under = self._within(call, statement)
             if under is None:
                 found.must += must
                 found.may += may
             elif isinstance(under, Guard):
-                self.parted += [Divergence(run, under) for run in must if run.concerns(under)]
+                self.divergences += [Divergence(run, under) for run in must if run.concerns(under)]
                 found.may += [run.indirectly() for run in (*must, *may)]
             else:
                 found.may += [run.indirectly() for run in (*must, *may)]
@@ -380,21 +394,21 @@ class FunctionWalk:
 
     def _call(self, call: ast.Call) -> tuple[list[CollectiveRun], list[CollectiveRun]]:
         """What a call must run, and what it may."""
-        running = self.summaries.running
-        run = running.collective(call, self.environment)
+        collective_calls = self.summaries.collective_calls
+        run = collective_calls.collective(call, self.environment)
         if run is not None:
             return [run], []
-        called = running.function(call, self.environment)
+        called = collective_calls.called_function(call, self.environment)
         if called is None:
             return [], []
         function, environment = called
-        if not running.matters(function):
+        if not collective_calls.matters(function):
             return [], []
-        inner = self.summaries.of(function, environment)
-        parted = [each.run for each in inner.parted]
+        inner = self.summaries.summary(function, environment)
+        diverging = [each.run for each in inner.divergences]
         return (
             [each.called_by(call) for each in inner.must],
-            [each.called_by(call) for each in (*inner.may, *parted)],
+            [each.called_by(call) for each in (*inner.may, *diverging)],
         )
 
 
@@ -457,16 +471,155 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSummary:
-    """What a function runs, with these arguments; `parted` is where its ranks part."""
+    """What a function runs, with these arguments; `divergences` are where its ranks part."""
 
     must: tuple[CollectiveRun, ...] = ()
     may: tuple[CollectiveRun, ...] = ()
-    parted: tuple[Divergence, ...] = ()
+    divergences: tuple[Divergence, ...] = ()
 
 
 def merge_arms(body: Block, other: Block) -> Block:
     """The arms of a test of which nobody knows what it is: what both must run, must run."""
-    in_other = {run.does for run in other.must}
-    both = [run for run in body.must if run.does in in_other]
+    in_other = {run.short_name for run in other.must}
+    both = [run for run in body.must if run.short_name in in_other]
     rest = [run for run in (*body.everything, *other.everything) if run not in both]
     return Block(both, rest, [*body.leaving, *other.leaving])
+
+
+# Where a program trains a wrapped model: loops and functions in which every rank must run the same.
+
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+_ASSIGNMENTS_TO_CALL = 3
+"""So many assignments lead at most from a loss to the call that is given the model."""
+
+_SHARING_WORDS = (
+    "reduce",
+    "gather",
+    "broadcast",
+    "agree",
+    "sync",
+    "vote",
+    "consensus",
+    "any_rank",
+    "all_ranks",
+)
+"""In the names of what makes ranks see the same."""
+
+_NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
+"""In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
+
+
+def wrapped_training_loops(program: Program) -> Iterator[Loop]:
+    """The innermost loops that run a wrapped model forward and backward."""
+    seen: set[ast.AST] = set()
+    for file in program.files:
+        for backward in file.calls_of.get("backward", ()):
+            loop = next((each for each in ancestors_in_function(backward) if isinstance(each, Loop)), None)
+            if loop is not None and loop not in seen:
+                seen.add(loop)
+                if runs_wrapped_model(program, loop):
+                    yield loop
+
+
+def calls_in(block: ast.AST) -> list[ast.Call]:
+    """The calls in a statement or in a function, without those in functions within it."""
+    known = file_of(block).calls_within
+    if block in known:
+        return known[block]
+    found = known[block] = []
+    pending = [block]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
+    """Whether a block calls a model that DDP or FSDP wraps, and backward, with nothing like Join around."""
+    calls = calls_in(block)
+    if not any(last_name(each.func) == "backward" for each in calls):
+        return False
+    around = [each for each in ancestors_in_function(block) if isinstance(each, ast.With)]
+    if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
+        return False
+    if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
+        return True
+    return any(is_forward(program, each) for each in calls) or any(
+        _is_wrapped(program, given)
+        for each in _making_the_loss(program, calls)
+        for given in all_arguments(each)
+    )
+
+
+def _making_the_loss(program: Program, calls: list[ast.Call]) -> Iterator[ast.Call]:
+    """The calls whose results backward starts from, through the variables that hold them."""
+    waiting = [(call.func, 0) for call in calls if last_name(call.func) == "backward"]
+    seen: set[ast.AST] = set()
+    while waiting:
+        node, depth = waiting.pop()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and part in calls:
+                yield part
+            elif isinstance(part, ast.Name) and depth < _ASSIGNMENTS_TO_CALL:
+                for binding in program.evaluation.sources(part):
+                    if binding.kind is BindingKind.ASSIGNED and binding.node not in seen and binding.value:
+                        seen.add(binding.node)
+                        waiting.append((binding.value, depth + 1))
+
+
+def is_forward(program: Program, call: ast.Call) -> bool:
+    """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
+    model = call.func
+    if isinstance(model, ast.Attribute) and model.attr == "forward":
+        model = model.value
+    return _is_wrapped(program, model)
+
+
+def _is_wrapped(program: Program, model: ast.expr) -> bool:
+    """Whether an expression is a model that DDP or FSDP may wrap over all ranks."""
+    if not isinstance(model, ast.Name | ast.Attribute):
+        return False
+    wrappers = calls_that_may_make(program, model, DDP, FSDP) or _sharded_in_place(program, model)
+    groups = ("process_group", "device_mesh", "mesh")
+    return bool(wrappers) and not any(argument_of(each, name) for each in wrappers for name in groups)
+
+
+def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
+    """The calls of `fully_shard`, which changes the model that it is given, on a variable of this name."""
+    if not isinstance(model, ast.Name):
+        return []
+    holder = scope_of(model).holder_of(model.id)
+    return [
+        call
+        for call, _ in program.calls(FULLY_SHARD)
+        if call.args
+        and isinstance(given := call.args[0], ast.Name)
+        and given.id == model.id
+        and holder is not None
+        and scope_of(given).holder_of(given.id) is holder
+    ]
+
+
+def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:
+    """Whether a block, or a function that it calls, runs a wrapped model forward and backward."""
+    if runs_wrapped_model(program, block):
+        return True
+    for call in calls_in(block) if deeper else ():
+        called = program.value(call.func)
+        node = called.node if isinstance(called, Defined) else None
+        if isinstance(node, ast.FunctionDef) and trains_within(program, node, deeper - 1):
+            return True
+    return False
+
+
+def makes_ranks_agree(call: ast.Call) -> bool:
+    """Whether a call, by its name, makes the ranks see the same value."""
+    name = ast.unparse(call.func).lower()
+    return any(word in name for word in _SHARING_WORDS) and not any(
+        word in name for word in _NOT_SHARING_WORDS
+    )

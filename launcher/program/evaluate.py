@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.bindings import CallGraph, ParameterEvaluator, bind_arguments, reaching_definitions
 from launcher.program.index import (
     Binding,
     BindingKind,
+    FileIndex,
     FunctionNode,
+    ProgramFiles,
     Scope,
     ancestors,
     default_of,
@@ -34,15 +35,15 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.values import (
-    GROUP_RANK_CALLS,
-    KNOWN_BY_TABLES,
-    LOCAL_RANK_OPTIONS,
+    LIBRARY_TABLES,
+    RANK_ATTRIBUTES,
     RANK_VARIABLES,
-    RESULT_CLASSES,
+    RANKS,
     UNKNOWN,
     Constant,
     Defined,
     Either,
+    Environment,
     External,
     Instance,
     Made,
@@ -56,15 +57,8 @@ from launcher.program.values import (
     alternatives,
     canonical_name,
     joined,
-    rank_named,
+    library_names,
 )
-
-if TYPE_CHECKING:
-    from launcher.program.index import FileIndex
-    from launcher.program.program import Program
-
-Environment = Mapping[ast.AST, Value]
-"""What parameters are in one call, by the nodes of the parameters."""
 
 _DEEPEST_EXPRESSION = 40
 """So many steps from an expression to its source; what lies deeper is unknown."""
@@ -72,37 +66,34 @@ _DEEPEST_EXPRESSION = 40
 _MOST_STEPS = 1000
 """So many expressions are looked at for one; what needs more is unknown. A sound program needs a tenth."""
 
+_KNOWN_BY_TABLES = library_names("known_by_tables")
+"""What the tables of ranks and collectives tell all of, also where the library's source is in the program.
+
+Its own examples and tests import it so, and its thousands of lines would have to be followed to the same end.
+"""
+
+_GROUP_RANK_CALLS = library_names("group_rank_calls")
+"""What gives the rank within a group where it is called with one."""
+
 _BUILTINS = frozenset(dir(builtins))
 
 
 class Evaluation:
     """The expressions of one program; everything is found out once."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, files: ProgramFiles) -> None:
         """Nothing is evaluated before somebody asks."""
-        self.program = program
-        self.callers = CallGraph(program, self)
+        self.files = files
+        self.being_evaluated: set[ast.AST] = set()
+        """What is being found out: it depends on itself where somebody asks again."""
+        self.callers = CallGraph(files, self.value)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
-        self.parameters = ParameterEvaluator(self)
+        self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
         self._known: dict[ast.AST, Value] = {}
         self._libraries: dict[Binding, Value] = {}
-        self.open: set[ast.AST] = set()
-        """What is being found out: it depends on itself where somebody asks again."""
         self._depth = 0
         self._steps = 0
-        self._kinds: dict[type[ast.expr], Callable[[ast.expr, Environment | None], Value]] = {
-            ast.Constant: self._constant,  # type: ignore[dict-item]
-            ast.Name: self._name,  # type: ignore[dict-item]
-            ast.Attribute: self.attributes.value,  # type: ignore[dict-item]
-            ast.Call: self.calls.value,  # type: ignore[dict-item]
-            ast.Subscript: self._subscript,  # type: ignore[dict-item]
-            ast.IfExp: self._conditional,  # type: ignore[dict-item]
-            ast.BoolOp: self._either_of,  # type: ignore[dict-item]
-            ast.BinOp: self._calculated,  # type: ignore[dict-item]
-            ast.UnaryOp: self._unary,  # type: ignore[dict-item]
-            ast.NamedExpr: self._walrus,  # type: ignore[dict-item]
-        }
 
     def value(self, node: ast.expr, environment: Environment | None = None) -> Value:
         """What an expression is, in a call with these arguments, or in every call."""
@@ -110,13 +101,13 @@ class Evaluation:
             return self._evaluated(node, environment)
         found = self._known.get(node)
         if found is None:
-            if node in self.open:
+            if node in self.being_evaluated:
                 return Nothing.ITSELF
-            self.open.add(node)
+            self.being_evaluated.add(node)
             try:
                 found = self._evaluated(node, None)
             finally:
-                self.open.discard(node)
+                self.being_evaluated.discard(node)
             if found is not Nothing.ITSELF:
                 self._known[node] = found
         return found
@@ -129,14 +120,38 @@ class Evaluation:
             return UNKNOWN
         self._depth += 1
         try:
-            if isinstance(node, ast.Tuple | ast.List):
-                return Several(node)
-            if isinstance(node, ast.Lambda):
-                return Defined(node)
-            evaluate = self._kinds.get(type(node))
-            return UNKNOWN if evaluate is None else evaluate(node, environment)
+            return self._by_kind(node, environment)
         finally:
             self._depth -= 1
+
+    def _by_kind(self, node: ast.expr, environment: Environment | None) -> Value:
+        match node:
+            case ast.Name():
+                return self._name(node, environment)
+            case ast.Attribute():
+                return self.attributes.value(node, environment)
+            case ast.Call():
+                return self.calls.value(node, environment)
+            case ast.Constant(value=None | bool() | int() | float() | str() as value):
+                return Constant(value)
+            case ast.Tuple() | ast.List():
+                return Several(node)
+            case ast.Lambda():
+                return Defined(node)
+            case ast.Subscript():
+                return self._subscript(node, environment)
+            case ast.IfExp():
+                return joined(self.value(each, environment) for each in (node.body, node.orelse))
+            case ast.BoolOp():
+                return joined(self.value(each, environment) for each in node.values)
+            case ast.BinOp():
+                left, right = self.value(node.left, environment), self.value(node.right, environment)
+                return _calculated_from(left, right)
+            case ast.UnaryOp():
+                return self._unary(node, environment)
+            case ast.NamedExpr():
+                return self.value(node.value, environment)
+        return UNKNOWN
 
     def sources(self, node: ast.expr) -> list[Binding]:
         """Where a name or attribute that is used here may have got its value; empty where that is unknown."""
@@ -146,9 +161,9 @@ class Evaluation:
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
             if isinstance(owner, Made):
-                return self.attributes.of_class(owner.definition, node.attr)
+                return self.attributes.bindings_in_class(owner.definition, node.attr)
             if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
-                return self.attributes.of_class_itself(owner.node, node.attr)
+                return self.attributes.bindings_of_class(owner.node, node.attr)
             if isinstance(owner, ModuleOf):
                 return owner.file.module.bindings.get(node.attr, [])
             return list(self.attributes.stores(node, owner))
@@ -159,7 +174,7 @@ class Evaluation:
     def _name(self, node: ast.Name, environment: Environment | None) -> Value:
         holder = scope_of(node).holder_of(node.id)
         if holder is None:
-            return self._free(node)
+            return self._unbound_name(node)
         bindings = reaching_definitions(holder, node)
         imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
         if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
@@ -172,23 +187,23 @@ class Evaluation:
 
         A number that is changed is none, and a rank on the host to which something is added is another rank.
         """
-        value = joined(self.bound(each, environment) for each in bindings)
+        value = joined(self.value_of_binding(each, environment) for each in bindings)
         if not any(each.kind is BindingKind.CHANGED for each in bindings):
             return value
         if isinstance(value, RankValue) and value.kind is RankKind.LOCAL:
             return RankValue(RankKind.DERIVED, value.source)
         return UNKNOWN if isinstance(value, Constant) else value
 
-    def _free(self, node: ast.Name) -> Value:
+    def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
         for star in file.stars:
-            module = self.program.module(star, file)
+            module = self.files.module(star, file)
             if module is not None and node.id in module.module.bindings:
                 return self.member(module.module, node.id)
         if node.id in _BUILTINS:
             return External(node.id)
-        foreign = [star for star in file.stars if self.program.module(star, file) is None]
+        foreign = [star for star in file.stars if self.files.module(star, file) is None]
         if len(foreign) == 1 and not foreign[0].startswith("."):
             return self._external(f"{foreign[0]}.{node.id}")
         return UNKNOWN
@@ -197,7 +212,7 @@ class Evaluation:
         """What a name of a module or class is, seen from outside."""
         return self.any_of(scope.bindings.get(name, ()), None)
 
-    def bound(self, binding: Binding, environment: Environment | None) -> Value:
+    def value_of_binding(self, binding: Binding, environment: Environment | None) -> Value:
         """What one binding gives its name."""
         if binding.kind is BindingKind.IMPORTED:
             return self._imported(binding)
@@ -214,16 +229,16 @@ class Evaluation:
             return entered if isinstance(entered, Instance) else UNKNOWN
         if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
-            return whole if binding.item is None else self._part(whole, binding.item, environment)
+            return whole if binding.item is None else self._item_of(whole, binding.item, environment)
         return UNKNOWN
 
-    def _part(self, whole: Value, item: int, environment: Environment | None) -> Value:
+    def _item_of(self, whole: Value, item: int, environment: Environment | None) -> Value:
         if isinstance(whole, Several) and item < len(whole.node.elts):
             return self.value(whole.node.elts[item], environment)
         if isinstance(whole, Instance) and whole.item is None:
             return Instance(whole.name, whole.call, item)
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
-            return joined(self._part(each, item, environment) for each in whole.values)
+            return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
 
     def _imported(self, binding: Binding) -> Value:
@@ -236,14 +251,14 @@ class Evaluation:
 
     def _of_import(self, binding: Binding) -> Value:
         name = binding.module or ""
-        if canonical_name(name) in KNOWN_BY_TABLES:
+        if canonical_name(name) in _KNOWN_BY_TABLES:
             return self._external(name)
         file = file_of(binding.node)
-        module = self.program.module(name, file)
+        module = self.files.module(name, file)
         package, _, last = name.rpartition(".")
         if last and name.startswith(".") and not package.strip("."):
             package = name[: len(name) - len(last)]
-        holder = self.program.module(package, file) if last else None
+        holder = self.files.module(package, file) if last else None
         held = holder is not None and holder is not file and last in holder.module.bindings
         if holder is not None and held and (module is None or isinstance(binding.node, ast.ImportFrom)):
             return self.member(holder.module, last)
@@ -255,20 +270,16 @@ class Evaluation:
 
     def _through_star(self, file: FileIndex, name: str) -> Value:
         for star in file.stars:
-            module = self.program.module(star, file)
+            module = self.files.module(star, file)
             if module is not None and name in module.module.bindings:
                 return self.member(module.module, name)
         return UNKNOWN
 
     def _external(self, name: str) -> Value:
         name = canonical_name(name)
-        return rank_named(name) if name.endswith("COMM_WORLD.rank") else External(name)  # type: ignore[return-value]
+        return RANKS[name] if name.endswith("COMM_WORLD.rank") and name in RANKS else External(name)
 
     # Other expressions
-
-    def _constant(self, node: ast.Constant, environment: Environment | None) -> Value:
-        value = node.value
-        return Constant(value) if value is None or isinstance(value, bool | int | float | str) else UNKNOWN
 
     def _subscript(self, node: ast.Subscript, environment: Environment | None) -> Value:
         owner = self.value(node.value, environment)
@@ -276,18 +287,8 @@ class Evaluation:
             return self.calls.variable(node.slice, environment)
         index = self.value(node.slice, environment)
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
-            return self._part(owner, index.value, environment)
+            return self._item_of(owner, index.value, environment)
         return UNKNOWN
-
-    def _conditional(self, node: ast.IfExp, environment: Environment | None) -> Value:
-        return joined((self.value(node.body, environment), self.value(node.orelse, environment)))
-
-    def _either_of(self, node: ast.BoolOp, environment: Environment | None) -> Value:
-        return joined(self.value(each, environment) for each in node.values)
-
-    def _calculated(self, node: ast.BinOp, environment: Environment | None) -> Value:
-        left, right = self.value(node.left, environment), self.value(node.right, environment)
-        return _calculated_from(left, right)
 
     def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
         value = self.value(node.operand, environment)
@@ -298,9 +299,6 @@ class Evaluation:
         ):
             return Constant(-value.value)
         return UNKNOWN
-
-    def _walrus(self, node: ast.NamedExpr, environment: Environment | None) -> Value:
-        return self.value(node.value, environment)
 
 
 def _is_in_function_of(environment: Environment, node: ast.expr) -> bool:
@@ -359,14 +357,14 @@ class CallEvaluator:
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
-            return self._got(node, environment)
-        found = rank_named(name)
+            return self._read_by_getattr(node, environment)
+        found = RANKS.get(name)
         if found is not None:
-            grouped = bool(node.args or node.keywords) and name in GROUP_RANK_CALLS
+            grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         return Instance(name, node)
 
-    def _got(self, node: ast.Call, environment: Environment | None) -> Value:
+    def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
         name = node.args[1]
         assert isinstance(name, ast.Constant)
@@ -411,9 +409,9 @@ class CallEvaluator:
         key = (function, frozenset((environment or {}).items()))
         if key in self._results:
             return self._results[key]
-        if function in self.evaluation.open:
+        if function in self.evaluation.being_evaluated:
             return Nothing.ITSELF
-        self.evaluation.open.add(function)
+        self.evaluation.being_evaluated.add(function)
         try:
             returns = file_of(function).returns_of.get(function, [])
             found = joined(
@@ -421,24 +419,10 @@ class CallEvaluator:
                 for each in returns
             )
         finally:
-            self.evaluation.open.discard(function)
+            self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF:
             self._results[key] = found
         return found
-
-
-_RANK_PROPERTIES = frozenset(
-    {
-        "process_index",
-        "local_process_index",
-        "num_processes",
-        "global_rank",
-        "local_rank",
-        "node_rank",
-        "world_size",
-    }
-)
-"""The ranks and sizes that are read; the others are called."""
 
 
 class AttributeEvaluator:
@@ -452,29 +436,29 @@ class AttributeEvaluator:
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
         owner = self.evaluation.value(node.value, environment)
-        return joined(self._of(each, node) for each in alternatives(owner))
+        return joined(self._attribute_of(each, node) for each in alternatives(owner))
 
-    def _of(self, owner: Value, node: ast.Attribute) -> Value:
+    def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
         name = node.attr
         if isinstance(owner, External):
             whole = canonical_name(f"{owner.name}.{name}")
             known = (
-                rank_named(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
+                RANKS.get(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
             )
             return known or External(whole)
         if isinstance(owner, Instance):
-            made = RESULT_CLASSES.get((owner.name, owner.item), owner.name)
+            made = _class_of_result(owner)
             whole = canonical_name(f"{made}.{name}")
             stored = self._stored(node, owner)
             if stored is not UNKNOWN:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
-            return option if option is not UNKNOWN else self._rank_called(whole) or External(whole)
+            return option if option is not UNKNOWN else RANK_ATTRIBUTES.get(whole) or External(whole)
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)
-            inner = self.evaluation.program.modules.get(
-                f"{self.evaluation.program.module_name(owner.file)}.{name}"
+            inner = self.evaluation.files.modules.get(
+                f"{self.evaluation.files.module_name(owner.file)}.{name}"
             )
             return ModuleOf(inner) if inner is not None else UNKNOWN
         if isinstance(owner, Made):
@@ -492,11 +476,6 @@ class AttributeEvaluator:
         found = self.evaluation.any_of(list(self.stores(node, owner)), None)
         return UNKNOWN if isinstance(found, Constant) else found
 
-    def _rank_called(self, name: str) -> Value | None:
-        """A rank that is read as an attribute; what must be called is one of `_called`."""
-        found = rank_named(name)
-        return found if name.rpartition(".")[2] in _RANK_PROPERTIES else None
-
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
         """Where the program sets this attribute on a variable of the same name: `args.rank = ...`."""
         if isinstance(owner, External | Made | Defined | ModuleOf):
@@ -508,7 +487,7 @@ class AttributeEvaluator:
         if found is None:
             found = self._stores[last, node.attr] = [
                 binding
-                for file in self.evaluation.program.mentioning(node.attr)
+                for file in self.evaluation.files.mentioning(node.attr)
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
             ]
@@ -516,7 +495,7 @@ class AttributeEvaluator:
 
     def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
-        found_here = self.of_class(definition, name)
+        found_here = self.bindings_in_class(definition, name)
         if not found_here:
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
@@ -526,7 +505,7 @@ class AttributeEvaluator:
             return Defined(found.node, definition)
         return found
 
-    def of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+    def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class gives its objects this attribute: in its body, or in a method on `self`.
 
         Where it gives only literals, they may be mere defaults: then also where others set it on an object.
@@ -545,14 +524,14 @@ class AttributeEvaluator:
             found += self._set_from_outside(definition, name)
         return found
 
-    def of_class_itself(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+    def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""
         found = list(file_of(definition).scopes[definition].bindings.get(name, []))
         return [*found, *self._set_from_outside(definition, name)] if found else []
 
     def _set_from_outside(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
         """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
-        for file in self.evaluation.program.mentioning(name):
+        for file in self.evaluation.files.mentioning(name):
             for binding in file.set_attributes.get(name, ()):
                 node = binding.node
                 if isinstance(node, ast.Attribute) and binding.name.split(".")[-2] not in ("self", "cls"):
@@ -569,7 +548,7 @@ class AttributeEvaluator:
                     return found
             if isinstance(parent, External):
                 whole = canonical_name(f"{parent.name}.{name}")
-                return self._rank_called(whole) or External(whole)
+                return RANK_ATTRIBUTES.get(whole) or External(whole)
         return UNKNOWN
 
     def _optional(self, node: ast.Attribute) -> Value:
@@ -586,7 +565,7 @@ class AttributeEvaluator:
         """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
         return any(
             binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
-            for file in self.evaluation.program.mentioning("local_rank")
+            for file in self.evaluation.files.mentioning("local_rank")
             for binding in file.set_attributes.get("local_rank", ())
         )
 
@@ -594,18 +573,25 @@ class AttributeEvaluator:
         """Whether what an attribute is set to is the rank on the host, or a literal."""
         if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
             return True  # `self.local_rank = args.local_rank`.
-        value = self.evaluation.bound(binding, None)
+        value = self.evaluation.value_of_binding(binding, None)
         return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
 
     @cached_property
     def takes_local_rank(self) -> bool:
         """Whether a parser of the program has the option that launchers hand over."""
         return any(
-            isinstance(argument, ast.Constant) and argument.value in LOCAL_RANK_OPTIONS
-            for file in self.evaluation.program.mentioning("add_argument")
+            isinstance(argument, ast.Constant) and argument.value in LIBRARY_TABLES["local_rank_options"]
+            for file in self.evaluation.files.mentioning("add_argument")
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )
+
+
+def _class_of_result(made: Instance) -> str:
+    """The class of what a function gives, or of one part of it; that of an object otherwise."""
+    name = made.name if made.item is None else f"{made.name}[{made.item}]"
+    found: str = LIBRARY_TABLES["results"].get(name, made.name)
+    return found
 
 
 def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:

@@ -11,24 +11,26 @@ import ast
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     Binding,
     BindingKind,
     FunctionNode,
-    ancestors,
-    function_of_parameter,
+    ancestors_in_function,
     last_name,
 )
+from launcher.program.program import Program
 from launcher.program.values import (
     LAST_RANK,
+    LIBRARY_TABLES,
     MAIN_PROCESS_DECORATORS,
     MAIN_PROCESS_TESTS,
     RANK_VARIABLES,
-    TRUE_WHEN_DISTRIBUTED,
     Constant,
     Defined,
+    Environment,
     External,
     Instance,
     Made,
@@ -38,9 +40,6 @@ from launcher.program.values import (
     Value,
     WorldSize,
 )
-
-if TYPE_CHECKING:
-    from launcher.program.evaluate import Environment, Evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Guard:
         return not ranks & self.members if self.outside else ranks <= self.members
 
     @property
-    def ranks(self) -> str:
+    def described(self) -> str:
         """Such as `rank 0`, `local rank 0` or `every rank but 0`."""
         word = {RankKind.LOCAL: "local rank", RankKind.NODE: "host"}.get(self.kind, "rank")
         if self.members is None or self.kind in (RankKind.DERIVED, RankKind.COORDINATE):
@@ -130,9 +129,9 @@ _DEEPEST_TEST = 25
 class Guards:
     """The tests of one program."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
-        self.evaluation = evaluation
+        self.evaluation = program.evaluation
         self._known: dict[ast.expr, Truth] = {}
         self._open: set[ast.AST] = set()
         self._calls_of_decorated: dict[FunctionNode, ast.Call | None] = {}
@@ -152,7 +151,7 @@ class Guards:
         truth = self.truth(test)
         return truth if isinstance(truth, Guard) else None
 
-    def of_decorators(self, function: FunctionNode) -> Guard | None:
+    def decorator_guard(self, function: FunctionNode) -> Guard | None:
         """The ranks on which alone a function runs, by a decorator of a library or of the program."""
         for decorator in [] if isinstance(function, ast.Lambda) else function.decorator_list:
             value = self.evaluation.value(decorator)
@@ -160,24 +159,22 @@ class Guards:
                 kind, rank = MAIN_PROCESS_DECORATORS[value.name]
                 return Guard(kind, frozenset({rank}), test=decorator)
             if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
-                found = self._wrapping(value.node)
+                found = self._guard_of_wrapper(value.node)
                 if found is not None:
                     return replace(found, test=decorator)
         return None
 
-    def _wrapping(self, decorator: FunctionNode) -> Guard | None:
+    def _guard_of_wrapper(self, decorator: FunctionNode) -> Guard | None:
         """The guard under which the function that a decorator makes calls the decorated one."""
         if decorator not in self._calls_of_decorated:
             self._calls_of_decorated[decorator] = _call_of_decorated(decorator)
         call = self._calls_of_decorated[decorator]
-        return None if call is None else self.around(call)
+        return None if call is None else self.guard_around(call)
 
-    def around(self, node: ast.AST) -> Guard | None:
+    def guard_around(self, node: ast.AST) -> Guard | None:
         """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
         inner = node
-        for outer in ancestors(node):
-            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-                return None
+        for outer in ancestors_in_function(node):
             if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
                 truth = self.truth(outer.test)
                 if isinstance(truth, Guard):
@@ -198,16 +195,16 @@ class Guards:
         if isinstance(test, ast.NamedExpr):
             return self.truth(test.value, environment)
         if isinstance(test, ast.IfExp):
-            return self._chosen(test, environment)
+            return self._truth_of_choice(test, environment)
         if isinstance(test, ast.Constant):
             return bool(test.value)
         if isinstance(test, ast.Call):
             return self._call(test, environment)
         if isinstance(test, ast.Name | ast.Attribute):
             return self._name(test, environment)
-        return self._of_value(self.evaluation.value(test, environment), test)
+        return self._truth_of_value(self.evaluation.value(test, environment), test)
 
-    def _of_value(self, value: Value, test: ast.expr) -> Truth:
+    def _truth_of_value(self, value: Value, test: ast.expr) -> Truth:
         if isinstance(value, RankValue):
             return Guard(value.kind, frozenset({0}), outside=True, test=test)
         if isinstance(value, WorldSize):
@@ -241,7 +238,7 @@ class Guards:
             found = truth if same else negate(truth)
         return found
 
-    def _chosen(self, test: ast.IfExp, environment: Environment | None) -> Truth:
+    def _truth_of_choice(self, test: ast.IfExp, environment: Environment | None) -> Truth:
         condition = self.truth(test.test, environment)
         body, other = self.truth(test.body, environment), self.truth(test.orelse, environment)
         return choose_truth(condition, body, other)
@@ -249,17 +246,17 @@ class Guards:
     def _call(self, test: ast.Call, environment: Environment | None) -> Truth:
         called = self.evaluation.value(test.func, environment)
         if isinstance(called, External):
-            if called.name in TRUE_WHEN_DISTRIBUTED:
+            if called.name in LIBRARY_TABLES["true_when_distributed"]:
                 return True
             if called.name == "bool" and test.args:
                 return self.truth(test.args[0], environment)
             if called.name in MAIN_PROCESS_TESTS:
-                return self._of_value(called, test)
+                return self._truth_of_value(called, test)
         if isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
             inside = self.evaluation.calls.environment_of(called, test, environment)
             found = self._returned_by(called.node, inside)
             return replace(found, test=test) if isinstance(found, Guard) else found
-        return self._of_value(self.evaluation.value(test, environment), test)
+        return self._truth_of_value(self.evaluation.value(test, environment), test)
 
     def _returned_by(self, function: FunctionNode, environment: Environment | None) -> Truth:
         if function in self._open or len(self._open) > _DEEPEST_TEST:
@@ -298,7 +295,7 @@ class Guards:
 
     def _name(self, test: ast.Name | ast.Attribute, environment: Environment | None) -> Truth:
         value = self.evaluation.value(test, environment)
-        found = self._of_value(value, test)
+        found = self._truth_of_value(value, test)
         if found is not None:
             return found
         if isinstance(test, ast.Attribute):
@@ -311,7 +308,7 @@ class Guards:
         return self.presence.truth(test)
 
     def _property(self, owner: Made, name: str) -> FunctionNode | None:
-        for binding in self.evaluation.attributes.of_class(owner.definition, name):
+        for binding in self.evaluation.attributes.bindings_in_class(owner.definition, name):
             node = binding.node
             if isinstance(node, ast.FunctionDef) and any(
                 last_name(each) in ("property", "cached_property") for each in node.decorator_list
@@ -546,9 +543,7 @@ class NamePresence:
             return [_BoundTruth(each, True) for each in self._of_every_call(binding.node)]
         under: Truth = True
         inner: ast.AST = binding.node
-        for outer in ancestors(binding.node):
-            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-                break
+        for outer in ancestors_in_function(binding.node):
             if isinstance(outer, ast.If):
                 condition = self.guards.truth(outer.test)
                 condition = condition if is_in_body(outer, inner) else negate(condition)
@@ -571,13 +566,12 @@ class NamePresence:
         return True if truth is None and named else truth
 
     def _of_every_call(self, parameter: ast.AST) -> list[Truth]:
-        function = function_of_parameter(parameter)
-        calls = None if function is None else self.guards.evaluation.callers.of(function)
+        calls = self.guards.evaluation.callers.call_sites_giving(parameter)
         if calls is None or not isinstance(parameter, ast.arg):
             return [None]
         found: list[Truth] = []
         for call in calls:
-            given = None if call.arguments is None else call.arguments.get(parameter.arg)
+            given = call.given(parameter)
             found.append(None if given is None else self.guards.truth(given))
         return found or [None]
 

@@ -1,14 +1,15 @@
-"""The index of one Python file, made in one walk: scopes and bindings, calls, definitions, attributes.
+"""The index of a Python file, made in one walk: scopes and bindings, calls, definitions, attributes.
 
 Every node of the tree afterwards knows its parent and its scope, and the scope its file; `parent_of`,
 `scope_of` and their like ask. The walk is iterative, so that no nesting reaches Python's recursion limit.
+`ProgramFiles` are the files of a program together, by the names of their modules.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -45,6 +46,12 @@ class FileIndex:
         """The functions that have a `yield` of their own."""
         self.module = Scope(self, tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
+        self.branch_arms: dict[ast.AST, frozenset[tuple[ast.AST, str]]] = {}
+        """The branching statements around a statement, with the part of each (in `bindings`)."""
+        self.branch_parts: dict[ast.AST, str] = {}
+        """The field of its branching statement in which something stands."""
+        self.calls_within: dict[ast.AST, list[ast.Call]] = {}
+        """The calls in a block (in `divergence`)."""
         walk(self)
 
     @cached_property
@@ -98,7 +105,7 @@ class FileIndex:
         return found
 
     @cached_property
-    def leaving(self) -> set[ast.AST]:
+    def leaving_statements(self) -> set[ast.AST]:
         """The statements by which a loop, a function or the run may be left, and those around them."""
         kinds = (ast.Return, ast.Break, ast.Continue, ast.Raise)
         leaving = [each for kind in kinds for each in self.statements.get(kind, ())]
@@ -242,6 +249,14 @@ def ancestors(node: ast.AST) -> Iterator[ast.AST]:
         held = parent_of(held)
 
 
+def ancestors_in_function(node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node within its function."""
+    for outer in ancestors(node):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            return
+        yield outer
+
+
 def statement_of(node: ast.AST) -> ast.stmt:
     """The statement in which an expression stands; a statement itself."""
     while not isinstance(node, ast.stmt):
@@ -249,6 +264,11 @@ def statement_of(node: ast.AST) -> ast.stmt:
         assert parent is not None, "every expression stands in a statement"
         node = parent
     return node
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """Whether a test asks how its module was started: `__name__ == "__main__"`."""
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 def with_enclosing_statements(statements: Iterable[ast.stmt]) -> set[ast.AST]:
@@ -334,16 +354,16 @@ def _decorated_as(function: FunctionNode, name: str) -> bool:
 
 def walk(index: FileIndex) -> None:
     """Fill an index from its tree."""
-    _Walk(index).run()
+    _IndexWalk(index).run()
 
 
-class _Walk:
+class _IndexWalk:
     """The one walk over a tree, which fills a FileIndex."""
 
     def __init__(self, index: FileIndex) -> None:
         self.index = index
         self.stack: list[tuple[ast.AST, ast.AST | None, Scope]] = [(index.tree, None, index.module)]
-        self.handlers = {
+        self.handlers: dict[type[ast.AST], Callable[..., bool | None]] = {
             ast.Name: self.name,
             ast.Attribute: self.attribute,
             ast.Call: self.call,
@@ -378,10 +398,10 @@ class _Walk:
             attributes[PARENT], attributes[SCOPE] = parent, scope
             kind = node.__class__
             if isinstance(node, ast.stmt):
-                statements.setdefault(kind, []).append(node)  # type: ignore[arg-type]
+                statements.setdefault(node.__class__, []).append(node)
             handler = handlers.get(kind)
             # What opens a scope pushes its own children.
-            if handler is not None and handler(node, scope):  # type: ignore[operator]
+            if handler is not None and handler(node, scope):
                 continue
             if kind in COMPREHENSIONS:
                 scope = self.index.scopes[node] = Scope(self.index, node, scope)
@@ -545,3 +565,99 @@ def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
     found = () if literal else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
     _FIELDS[kind] = found
     return found
+
+
+# The files of a program together.
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that could not be read as Python: why, and at which line and column where that is known."""
+
+    path: Path
+    reason: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(eq=False)
+class ProgramFiles:
+    """What runs when `entry` is started: itself and the files below `root` that it imports, in that order.
+
+    `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
+    as the program's imports name them.
+    """
+
+    entry: FileIndex
+    root: Path
+    files: tuple[FileIndex, ...]
+    unread: tuple[Unread, ...] = ()
+    modules: dict[str, FileIndex] = field(default_factory=dict)
+    _names: dict[FileIndex, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Name each file by the first name that an import gives it."""
+        for name, file in self.modules.items():
+            self._names.setdefault(file, name)
+
+    def known_as(self, lasts: set[str]) -> set[str]:
+        """These last names, and those that imports and assignments of the program give to what has them."""
+        known = set(lasts)
+        for _ in range(3):  # So often at most is one thing renamed.
+            known |= {alias for last in known for alias in self._aliases.get(last, ())}
+        return known
+
+    def mentioning(self, *lasts: str) -> list[FileIndex]:
+        """The files that read, set or import something of one of these last names, in the program's order.
+
+        Of hundreds of files few do, and only these are worth looking into.
+        """
+        if len(lasts) == 1:
+            return self._mentions.get(lasts[0], [])
+        found = {file for last in lasts for file in self._mentions.get(last, ())}
+        return sorted(found, key=self._positions.__getitem__)
+
+    @cached_property
+    def _mentions(self) -> dict[str, list[FileIndex]]:
+        found: dict[str, list[FileIndex]] = {}
+        for file in self.files:
+            for name in file.mentioned:
+                found.setdefault(name, []).append(file)
+        return found
+
+    @cached_property
+    def _positions(self) -> dict[FileIndex, int]:
+        return {file: number for number, file in enumerate(self.files)}
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for file in self.files:
+            for last, names in file.aliases.items():
+                found.setdefault(last, set()).update(names)
+        return found
+
+    def module(self, name: str, importer: FileIndex) -> FileIndex | None:
+        """The file of an imported name, with a dot in front for each level of a relative import."""
+        return self.modules.get(absolute_module_name(name, self.module_name(importer), is_package(importer)))
+
+    def module_name(self, file: FileIndex) -> str:
+        """The dotted name of a file of the program; the entry's is that of its file."""
+        return self._names.get(file, file.path.stem)
+
+
+def absolute_module_name(name: str, importer: str, importer_is_package: bool) -> str:
+    """A relative import as an absolute one: `..layers.norm` of `models.vit.block` is `models.layers.norm`."""
+    bare = name.lstrip(".")
+    level = len(name) - len(bare)
+    if not level:
+        return name
+    parents = importer.split(".") if importer else []
+    up = level - 1 if importer_is_package else level
+    kept = parents[: max(0, len(parents) - up)]
+    return ".".join(part for part in (*kept, bare) if part)
+
+
+def is_package(file: FileIndex) -> bool:
+    """Whether a file is what an import of its folder runs."""
+    return file.path.name == "__init__.py"

@@ -10,23 +10,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from launcher.program.bindings import SPAWN_CALLS
-from launcher.program.dataflow import argument_of, has_star_arguments
-from launcher.program.guards import Guard, Truth, negate
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
+from launcher.program.guards import Guard, Guards, Truth, negate
 from launcher.program.index import (
     Binding,
     BindingKind,
     FunctionNode,
     ancestors,
-    default_of,
     file_of,
-    function_of_parameter,
+    is_main_guard,
     last_name,
     parent_of,
     scope_of,
 )
+from launcher.program.program import Program, joining_calls
+from launcher.program.reachability import Reachability
 from launcher.program.values import (
     RANK_VARIABLES,
     Constant,
@@ -38,11 +37,8 @@ from launcher.program.values import (
     RankValue,
     Value,
     WorldSize,
-    joining_calls,
+    library_names,
 )
-
-if TYPE_CHECKING:
-    from launcher.program.program import Program
 
 _BLOCKS = ("body", "orelse", "finalbody")
 _PLAIN_DECORATORS = (
@@ -78,7 +74,7 @@ class Participants:
     def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
         self.program = program
-        self.agreement = Uniformity(program)
+        self.uniformity = program.analysis(Uniformity)
         self._functions: dict[ast.AST, Truth] = {}
 
     @cached_property
@@ -98,9 +94,9 @@ class Participants:
     @cached_property
     def _spawning(self) -> frozenset[ast.Call]:
         """The calls by which the program starts its ranks itself."""
-        calls = [call for call, _ in self.program.calls(*SPAWN_CALLS)]
+        calls = [call for call, _ in self.program.calls(*library_names("rank_starters"))]
         calls += filter(self._makes_ranks, self._processes())
-        return frozenset(filter(self.program.reach.comes_to, calls))
+        return frozenset(filter(self.program.analysis(Reachability).reaches, calls))
 
     def _processes(self) -> Iterator[ast.Call]:
         """The calls that make a process of a function."""
@@ -116,26 +112,26 @@ class Participants:
         joining = [call for call, _ in joining_calls(self.program)]
         return isinstance(value, Defined) and any(value.node in ancestors(call) for call in joining)
 
-    def who(self, node: ast.AST) -> Truth:
+    def ranks_running(self, node: ast.AST) -> Truth:
         """True: every rank; a Guard: those ranks at most; False: none when distributed; None: unknown."""
         inner = node
         found: Truth = True
         for outer in ancestors(node):
             if isinstance(outer, ast.ExceptHandler | ast.ClassDef):
                 return None
-            found = _intersect(found, self._past_those_before(outer, inner))
+            found = _intersect(found, self._ranks_past_those_before(outer, inner))
             if isinstance(outer, FunctionNode):
-                return _intersect(found, self._function(outer))
+                return _intersect(found, self._ranks_entering(outer))
             if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
                 in_body = inner in outer.body if isinstance(outer, ast.If) else inner is outer.body
-                found = _intersect(found, self._in_arm(outer.test, in_body))
+                found = _intersect(found, self._ranks_in_arm(outer.test, in_body))
             elif isinstance(outer, ast.BoolOp) and inner is not outer.values[0]:
                 return None
             inner = outer
         # What stands in no function is run by the process that starts the ranks, before there are any.
         return found if found is not True or not self._spawning else None
 
-    def _past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
+    def _ranks_past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
         """Who comes to a statement past those before it in its block: `if rank != 0: return`."""
         found: Truth = True
         for name in _BLOCKS:
@@ -143,29 +139,29 @@ class Participants:
             if isinstance(block, list) and inner in block:
                 for before in block[: block.index(inner)]:
                     if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
-                        found = _intersect(found, self._in_arm(before.test, in_body=False))
+                        found = _intersect(found, self._ranks_in_arm(before.test, in_body=False))
         return found
 
-    def _in_arm(self, test: ast.expr, in_body: bool) -> Truth:
+    def _ranks_in_arm(self, test: ast.expr, in_body: bool) -> Truth:
         """Who comes into one arm of a test, or past one whose body leaves."""
         if in_body and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             found: Truth = True
             for each in test.values:
-                found = _intersect(found, self._in_arm(each, in_body=True))
+                found = _intersect(found, self._ranks_in_arm(each, in_body=True))
             return found
         if _normal_form(test, not in_body) in self._starting:
             return False
-        truth = self.program.guards.truth(test)
+        truth = self.program.analysis(Guards).truth(test)
         if isinstance(truth, Guard):
             if in_body:
                 return truth
             return truth.opposite() if truth.exact else None
         if truth is not None:
             return truth if in_body else negate(truth)
-        if _is_main_guard(test) and file_of(test) is not self.program.entry:
+        if is_main_guard(test) and file_of(test) is not self.program.entry:
             return not in_body  # The module is imported.
         # Where all ranks agree, or nothing hints at a rank, all come here or none.
-        plain = _is_main_guard(test) or not self._hints_at_rank(test)
+        plain = is_main_guard(test) or not self._hints_at_rank(test)
         if in_body and isinstance(test, ast.Name | ast.Attribute):
             return True if plain else None
         return True if plain and not _names_a_process(test) else None
@@ -180,30 +176,30 @@ class Participants:
                 if any(each in word for each in _RANK_WORDS):
                     return True
                 hints = word.startswith(("is_", "should_")) or any(each in word for each in _MAYBE_RANK_WORDS)
-                if hints and not self.agreement.holds(node):
+                if hints and not self.uniformity.is_uniform(node):
                     return True
         return False
 
-    def _function(self, function: FunctionNode) -> Truth:
+    def _ranks_entering(self, function: FunctionNode) -> Truth:
         if function not in self._functions:
             self._functions[function] = None  # Where it is called by itself alone.
-            self._functions[function] = self._called(function)
+            self._functions[function] = self._ranks_calling(function)
         return self._functions[function]
 
-    def _called(self, function: FunctionNode) -> Truth:
+    def _ranks_calling(self, function: FunctionNode) -> Truth:
         if isinstance(function, ast.Lambda):
             return None
-        guard = self.program.guards.of_decorators(function)
+        guard = self.program.analysis(Guards).decorator_guard(function)
         if guard is not None:
             return guard
         for decorator in function.decorator_list:
             value = self.program.value(decorator)
             if not isinstance(value, External | Instance) or value.name not in _PLAIN_DECORATORS:
                 return None
-        sites = self.program.evaluation.callers.of(function)
+        sites = self.program.evaluation.callers.call_sites(function)
         if not sites:
             return None
-        found = [True if site.call in self._spawning else self.who(site.call) for site in sites]
+        found = [True if site.call in self._spawning else self.ranks_running(site.call) for site in sites]
         if True in found:
             return True
         guards = [each for each in found if isinstance(each, Guard)]
@@ -251,10 +247,6 @@ def _names_a_process(test: ast.expr) -> bool:
         if isinstance(each, ast.Name | ast.Attribute)
     ]
     return any(hint in word for hint in _PROCESS_WORDS for word in words)
-
-
-def _is_main_guard(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 _PARSED_OPTIONS = frozenset(
@@ -315,7 +307,7 @@ class Uniformity:
         self.program = program
         self._known: dict[ast.AST, bool] = {}
 
-    def holds(self, node: ast.expr | None) -> bool:
+    def is_uniform(self, node: ast.expr | None) -> bool:
         """Whether an expression is surely the same on every rank."""
         if node is None:
             return True
@@ -341,7 +333,7 @@ class Uniformity:
         if isinstance(node, ast.Subscript):
             if self.program.value(node.value) == External("os.environ"):
                 return self._variable(node.slice)
-            return self.holds(node.value) and self.holds(node.slice)
+            return self.is_uniform(node.value) and self.is_uniform(node.slice)
         if isinstance(node, ast.Call):
             return self._call(node)
         return self._parts(node)
@@ -351,7 +343,7 @@ class Uniformity:
         kinds = ast.JoinedStr | ast.FormattedValue | ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
         if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List):
             return False
-        return all(self.holds(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+        return all(self.is_uniform(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
 
     def _attribute(self, node: ast.Attribute, value: Value | None) -> bool:
         owner = self.program.value(node.value)
@@ -369,14 +361,14 @@ class Uniformity:
             return True
         if name in _VARIABLE_READERS:
             return self._variable(node.args[0] if node.args else None)
-        given = [*node.args, *(each.value for each in node.keywords)]
+        given = all_arguments(node)
         method = isinstance(node.func, ast.Attribute) and node.func.attr in _PURE_METHODS
         if name in _FILE_LOADERS:
-            return bool(node.args) and self.holds(node.args[0])
+            return bool(node.args) and self.is_uniform(node.args[0])
         if name in _PURE_CALLS:
-            return all(self.holds(each) for each in given)
+            return all(self.is_uniform(each) for each in given)
         if method and isinstance(node.func, ast.Attribute):
-            return self.holds(node.func.value) and all(self.holds(each) for each in given)
+            return self.is_uniform(node.func.value) and all(self.is_uniform(each) for each in given)
         return False
 
     def _variable(self, name: ast.expr | None) -> bool:
@@ -400,19 +392,16 @@ class Uniformity:
         if binding.kind is BindingKind.LOOPED:
             return self._counted(binding.node, name) or self._listed(binding.node, name)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
-            return binding.item is None and self.holds(binding.value)
+            return binding.item is None and self.is_uniform(binding.value)
         return False
 
     def _parameter(self, parameter: ast.AST) -> bool:
-        function = function_of_parameter(parameter)
-        sites = None if function is None else self.program.evaluation.callers.of(function)
-        if not sites or function is None or not isinstance(parameter, ast.arg):
+        sites = self.program.evaluation.callers.call_sites_giving(parameter)
+        if not sites or not isinstance(parameter, ast.arg):
             return False
         for site in sites:
-            if site.arguments is None or parameter.arg in site.values:
-                return False
-            given = site.arguments.get(parameter.arg) or default_of(function, parameter.arg)
-            if given is None or not self.holds(given):
+            given = None if parameter.arg in site.values else site.given_or_default(parameter)
+            if given is None or not self.is_uniform(given):
                 return False
         return True
 
@@ -429,7 +418,7 @@ class Uniformity:
             return False
         # Where it ends says how many rounds there are, not which number this one has.
         starts = loop.iter.args[:1] if len(loop.iter.args) > 1 else []
-        return all(self.holds(each) for each in (*starts, *loop.iter.args[2:]))
+        return all(self.is_uniform(each) for each in (*starts, *loop.iter.args[2:]))
 
     def _listed(self, loop: ast.AST, name: str) -> bool:
         """Whether a loop goes through a list that is written out here and grows by what all ranks have:
@@ -440,12 +429,14 @@ class Uniformity:
         if loop.target.id != name:
             return False
         if isinstance(listed, ast.Tuple | ast.List):
-            return self.holds(listed)
+            return self.is_uniform(listed)
         if not isinstance(listed, ast.Name):
             return False
         bindings = self.program.evaluation.sources(listed)
         if not bindings or not all(
-            each.kind is BindingKind.ASSIGNED and isinstance(each.value, ast.List) and self.holds(each.value)
+            each.kind is BindingKind.ASSIGNED
+            and isinstance(each.value, ast.List)
+            and self.is_uniform(each.value)
             for each in bindings
         ):
             return False
@@ -463,5 +454,5 @@ class Uniformity:
         if isinstance(user, ast.Attribute):
             call = parent_of(user)
             adding = isinstance(call, ast.Call) and call.func is user and user.attr in ("append", "extend")
-            return adding and isinstance(call, ast.Call) and all(map(self.holds, call.args))
+            return adding and isinstance(call, ast.Call) and all(map(self.is_uniform, call.args))
         return isinstance(user, ast.For | ast.comprehension) and user.iter is use

@@ -16,49 +16,35 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar, cast
 
-from launcher.program.divergence import FunctionSummaries
 from launcher.program.evaluate import Evaluation
-from launcher.program.guards import Guards
-from launcher.program.index import FileIndex, dotted_name, file_of
-from launcher.program.loops import Loops
-from launcher.program.reachability import Reachability
-from launcher.program.values import External, Instance, Value, alternatives, canonical_name
+from launcher.program.index import (
+    FileIndex,
+    ProgramFiles,
+    Unread,
+    absolute_module_name,
+    dotted_name,
+    is_package,
+)
+from launcher.program.values import (
+    External,
+    Instance,
+    Value,
+    alternatives,
+    canonical_name,
+    is_import_of,
+    library_names,
+)
+
+Analysis = TypeVar("Analysis")
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A file that could not be read as Python: why, and at which line and column where that is known."""
-
-    path: Path
-    reason: str
-    line: int = 1
-    column: int = 1
-
-
-@dataclass(eq=False)
-class Program:
-    """What runs when `entry` is started: itself and the files below `root` that it imports, in that order.
-
-    `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
-    as the program's imports name them.
-    """
-
-    entry: FileIndex
-    root: Path
-    files: tuple[FileIndex, ...]
-    unread: tuple[Unread, ...] = ()
-    modules: dict[str, FileIndex] = field(default_factory=dict)
-    _names: dict[FileIndex, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Name each file by the first name that an import gives it."""
-        for name, file in self.modules.items():
-            self._names.setdefault(file, name)
+class Program(ProgramFiles):
+    """A program's files, what their expressions are, and what the analyses found out about them."""
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -66,24 +52,14 @@ class Program:
         return Evaluation(self)
 
     @cached_property
-    def guards(self) -> Guards:
-        """Which tests of the program differ between ranks."""
-        return Guards(self.evaluation)
+    def _analyses(self) -> dict[Callable[[Program], object], object]:
+        return {}
 
-    @cached_property
-    def loops(self) -> Loops:
-        """The training loops of the program, its loaders and who owns them."""
-        return Loops(self)
-
-    @cached_property
-    def reach(self) -> Reachability:
-        """What of the program its entry may come to."""
-        return Reachability(self)
-
-    @cached_property
-    def summaries(self) -> FunctionSummaries:
-        """What the functions of the program run, and where its ranks part."""
-        return FunctionSummaries(self)
+    def analysis(self, kind: Callable[[Program], Analysis]) -> Analysis:
+        """The analysis of this kind, such as `Guards`: made when somebody first asks for it, and kept."""
+        if kind not in self._analyses:
+            self._analyses[kind] = kind(self)
+        return cast(Analysis, self._analyses[kind])
 
     def value(self, node: ast.expr) -> Value:
         """What an expression is, wherever its function is called from; UNKNOWN where that is not sure."""
@@ -110,75 +86,14 @@ class Program:
                     if name in wanted:
                         yield call, name
 
-    def known_as(self, lasts: set[str]) -> set[str]:
-        """These last names, and those that imports and assignments of the program give to what has them."""
-        known = set(lasts)
-        for _ in range(3):  # So often at most is one thing renamed.
-            known |= {alias for last in known for alias in self._aliases.get(last, ())}
-        return known
 
-    def mentioning(self, *lasts: str) -> list[FileIndex]:
-        """The files that read, set or import something of one of these last names, in the program's order.
-
-        Of hundreds of files few do, and only these are worth looking into.
-        """
-        if len(lasts) == 1:
-            return self._mentions.get(lasts[0], [])
-        found = {file for last in lasts for file in self._mentions.get(last, ())}
-        return sorted(found, key=self._positions.__getitem__)
-
-    @cached_property
-    def _mentions(self) -> dict[str, list[FileIndex]]:
-        found: dict[str, list[FileIndex]] = {}
-        for file in self.files:
-            for name in file.mentioned:
-                found.setdefault(name, []).append(file)
-        return found
-
-    @cached_property
-    def _positions(self) -> dict[FileIndex, int]:
-        return {file: number for number, file in enumerate(self.files)}
-
-    @cached_property
-    def _aliases(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for file in self.files:
-            for last, names in file.aliases.items():
-                found.setdefault(last, set()).update(names)
-        return found
-
-    def module(self, name: str, importer: FileIndex) -> FileIndex | None:
-        """The file of an imported name, with a dot in front for each level of a relative import."""
-        return self.modules.get(absolute_module_name(name, self.module_name(importer), is_package(importer)))
-
-    def module_name(self, file: FileIndex) -> str:
-        """The dotted name of a file of the program; the entry's is that of its file."""
-        return self._names.get(file, file.path.stem)
-
-    def file(self, node: ast.AST) -> FileIndex:
-        """The file in which a node stands."""
-        return file_of(node)
+def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """The calls by which a program joins others."""
+    return program.calls(*library_names("joining_calls"))
 
 
 def _library_name(value: Value) -> str | None:
     return value.name if isinstance(value, External | Instance) else None
-
-
-def absolute_module_name(name: str, importer: str, importer_is_package: bool) -> str:
-    """A relative import as an absolute one: `..layers.norm` of `models.vit.block` is `models.layers.norm`."""
-    bare = name.lstrip(".")
-    level = len(name) - len(bare)
-    if not level:
-        return name
-    parents = importer.split(".") if importer else []
-    up = level - 1 if importer_is_package else level
-    kept = parents[: max(0, len(parents) - up)]
-    return ".".join(part for part in (*kept, bare) if part)
-
-
-def is_package(file: FileIndex) -> bool:
-    """Whether a file is what an import of its folder runs."""
-    return file.path.name == "__init__.py"
 
 
 MOST_FILES = 400
@@ -424,24 +339,6 @@ MOST_FILES_BELOW = 20_000
 
 MAIN_WORD = b"__main__"
 
-_DISTRIBUTED_LIBRARIES = (
-    "torch.distributed",
-    "torch.nn.parallel",
-    "torch.multiprocessing.spawn",
-    "torch.utils.data.DistributedSampler",
-    "torch_xla",
-    "deepspeed",
-    "horovod",
-    "smdistributed",
-    "accelerate",
-    "lightning",
-    "transformers.Trainer",
-    "transformers.Seq2SeqTrainer",
-    "trl",
-    "mpi4py",
-)
-"""What only programs import that are meant for several processes."""
-
 
 def python_files_below(folder: Path, excluded: Callable[[Path], bool] = lambda path: False) -> Iterator[Path]:
     """The Python files below a folder, in the order of their names; links to folders are not followed."""
@@ -494,12 +391,10 @@ def trains_distributed(program: Program) -> bool:
 
 
 def _imports_distributed(file: FileIndex) -> bool:
-    if any(_is_distributed_library(canonical_name(binding.module or "")) for binding in file.imports):
+    if any(
+        is_import_of(canonical_name(binding.module or ""), "distributed_imports") for binding in file.imports
+    ):
         return True
     return "DistributedDataParallel" in file.attributes or any(
         dotted_name(node) == "torch.distributed" for node in file.attributes.get("distributed", ())
     )
-
-
-def _is_distributed_library(name: str) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in _DISTRIBUTED_LIBRARIES)

@@ -11,38 +11,37 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import argument_of
-from launcher.program.index import FunctionNode, ancestors, dotted_name, file_of, parent_of, scope_of
-from launcher.program.values import Constant, Several, canonical_name, joining_calls
-
-if TYPE_CHECKING:
-    from launcher.program.index import FileIndex
-    from launcher.program.program import Program
+from launcher.program.guards import Guards
+from launcher.program.index import (
+    FileIndex,
+    FunctionNode,
+    ancestors,
+    dotted_name,
+    file_of,
+    is_main_guard,
+    parent_of,
+    scope_of,
+)
+from launcher.program.program import Program, joining_calls
+from launcher.program.values import (
+    LIBRARY_TABLES,
+    Constant,
+    Several,
+    canonical_name,
+    is_import_of,
+    library_names,
+)
 
 _NameInFile = tuple["FileIndex | None", str]
 """A name, and the file in which it means something; None where that may be any."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
-_JOINING_LIBRARIES = (
-    "lightning",
-    "transformers.Trainer",
-    "transformers.Seq2SeqTrainer",
-    "trl",
-    "accelerate",
-    "colossalai",
-    "megatron",
-    "mpi4py",
-    "ray",
-    "smdistributed",
-)
-"""Libraries that make process groups of their own: who imports one may be joined to others by it."""
-
-_TRAINER_LIBRARIES = ("transformers.", "trl.", "lightning.", "deepspeed.")
-"""Libraries whose loops run the backward pass themselves."""
+_TRAINER_LIBRARIES = tuple(f"{name}." for name in library_names("trainer_imports"))
+"""How the names of libraries begin whose loops run the backward pass themselves."""
 
 _TRAINER_METHODS = ("train", "fit", "train_batch")
 """What those loops are called: Trainer.train, Trainer.fit, engine.train_batch."""
@@ -69,11 +68,13 @@ class Reachability:
         if not calls or any(file_of(call) is self.program.entry for call in calls):
             return False
         imported = (each.module or "" for file in self.program.files for each in file.imports)
-        return not any(map(_is_joining_library, imported)) and not any(map(self.comes_to, calls))
+        return not any(
+            is_import_of(canonical_name(each), "joining_imports") for each in imported
+        ) and not any(map(self.reaches, calls))
 
     def joins_others(self, calls: Iterable[ast.Call]) -> bool:
         """Whether the entry may come to one of the calls that make a process group."""
-        return any(map(self.comes_to, calls))
+        return any(map(self.reaches, calls))
 
     def is_one_of_several(self, calls: Collection[ast.Call]) -> bool:
         """Whether the entry is meant to be one of several processes: it may come to one of the calls that
@@ -90,16 +91,16 @@ class Reachability:
     def _trains(self) -> bool:
         """Whether the entry may come to a backward pass, or hands its loop to a library that runs one."""
         files = self.program.files
-        if any(self.comes_to(call) for file in files for call in file.calls_of.get("backward", ())):
+        if any(self.reaches(call) for file in files for call in file.calls_of.get("backward", ())):
             return True
         return any(
-            (self.program.qualified(call.func) or "").startswith(_TRAINER_LIBRARIES) and self.comes_to(call)
+            (self.program.qualified(call.func) or "").startswith(_TRAINER_LIBRARIES) and self.reaches(call)
             for file in files
             for name in _TRAINER_METHODS
             for call in file.calls_of.get(name, ())
         )
 
-    def comes_to(self, node: ast.AST) -> bool:
+    def reaches(self, node: ast.AST) -> bool:
         """Whether the entry may come to a statement or expression."""
         if file_of(node) is self.program.entry:
             return True
@@ -109,7 +110,7 @@ class Reachability:
         definitions = [each for each in outer if isinstance(each, _DEFINITIONS)]
         return not definitions or definitions[-1] in self._reached
 
-    def holds_line(self, path: str, line: int) -> bool:
+    def reaches_line(self, path: str, line: int) -> bool:
         """Whether the entry may come to what stands in a line of one of the program's files."""
         file = next((each for each in self.program.files if str(each.path) == path), None)
         if file is None or file is self.program.entry:
@@ -120,11 +121,6 @@ class Reachability:
                     return part in self._reached
                 return not (isinstance(part, ast.If) and _asks_for_name(part.test))
         return True
-
-
-def _is_joining_library(module: str) -> bool:
-    name = canonical_name(module)
-    return any(name == each or name.startswith(f"{each}.") for each in _JOINING_LIBRARIES)
 
 
 def _reached_definitions(program: Program) -> set[ast.AST]:
@@ -307,7 +303,7 @@ def _is_in_body(function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.AST
 def _is_called(program: Program, function: FunctionNode, deepest: int) -> bool:
     if deepest == 0:
         return False
-    sites = program.evaluation.callers.of(function)
+    sites = program.evaluation.callers.call_sites(function)
     if sites is None:
         return any(_is_handed_to_a_caller(program, function))
     return any(surely_runs(program, site.call, deepest - 1) for site in sites)
@@ -342,14 +338,14 @@ def _truth_in_training(program: Program, test: ast.expr) -> bool | None:
         if decisive in truths:
             return decisive
         return None if None in truths else not decisive
-    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__":
+    if is_main_guard(test):
         return True
     name = program.qualified(test.func) if isinstance(test, ast.Call) else None
     if name in _AVAILABILITY_TESTS:
         return True
     if name == "torch.distributed.is_initialized":
         return False  # Before the group is made, of which the rules on a start speak.
-    found = program.guards.truth(test)
+    found = program.analysis(Guards).truth(test)
     return found if isinstance(found, bool) else None
 
 
@@ -390,7 +386,7 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
     """
     function = scope_of(call).function
     if function is not None and isinstance(function.node, FunctionNode):
-        sites = program.evaluation.callers.of(function.node)
+        sites = program.evaluation.callers.call_sites(function.node)
         if sites is not None and not sites:
             return False
     return scope_of(node).function is scope_of(call).function and (
@@ -401,36 +397,17 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
 # Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
 
 
-_PROCESS_STARTERS = (
-    "torch.multiprocessing.spawn",
-    "torch.multiprocessing.start_processes",
-    "multiprocessing.Process",
-    "torch_xla.multiprocessing.spawn",
-    "torch_xla.launch",
-    "accelerate.notebook_launcher",
-    "accelerate.debug_launcher",
-    "torch.distributed.launcher.api.elastic_launch",
-    "torch.distributed.launcher.elastic_launch",
-    "subprocess.Popen",
-    "ray.train.torch.TorchTrainer",
-)
-
 _TOOL_PROGRAMS = frozenset(
     {"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"}
 )
 """Programs that are no rank and start none."""
-
-_LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "LSB_", "AZ_BATCH", "FLUX_")
-"""How the variables of launchers begin that set no MASTER_ADDR and MASTER_PORT."""
-
-_LAUNCHER_LIBRARIES = frozenset({"mpi4py", "ray", "submitit", "hostlist", "pyspark", "dask", "simple_slurm"})
 
 
 def process_starts(program: Program) -> list[ast.Call]:
     """The calls by which a program starts processes itself, on the host where it runs."""
     found = [
         call
-        for call, name in program.calls(*_PROCESS_STARTERS)
+        for call, name in program.calls(*library_names("process_starters"))
         if name != "subprocess.Popen" or not _runs_another_program(program, call)
     ]
     contexts = (
@@ -469,9 +446,10 @@ def has_another_launcher(program: Program) -> bool:
     """Whether something else than torchrun may start it, after which it must set the addresses itself."""
     for file in program.files:
         if any(
-            (each.module or "").lstrip(".").partition(".")[0] in _LAUNCHER_LIBRARIES for each in file.imports
+            (each.module or "").lstrip(".").partition(".")[0] in LIBRARY_TABLES["launcher_imports"]
+            for each in file.imports
         ):
             return True
-        if any(prefix in file.text for prefix in _LAUNCHER_VARIABLES):
+        if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
             return True
     return False

@@ -2,22 +2,21 @@
 
 What is not known is UNKNOWN, and no rule speaks of it. Libraries offer one thing under several names:
 `canonical_name` gives `torch.distributed.barrier`, however it was imported. Ranks and sizes come from calls
-and attributes of libraries and from the variables of launchers.
+and attributes of libraries and from the variables of launchers, which are tables: `LIBRARY_TABLES`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from launcher.program.index import FileIndex
-
-if TYPE_CHECKING:
-    from launcher.program.program import Program
 
 
 class RankKind(Enum):
@@ -132,6 +131,9 @@ Value = (
     | Nothing
 )
 
+Environment = Mapping[ast.AST, Value]
+"""What parameters are in one call, by the nodes of the parameters."""
+
 
 def joined(values: Iterable[Value]) -> Value:
     """What an expression is that may have any of these values.
@@ -180,261 +182,52 @@ def alternatives(value: Value) -> tuple[Value, ...]:
 LAST_RANK = -1
 """Stands for the highest rank, where ranks are counted from 0."""
 
-_GLOBAL = (
-    "torch.distributed.get_rank",
-    "deepspeed.comm.get_rank",
-    "deepspeed.DeepSpeedEngine.global_rank",
-    "smdistributed.modelparallel.torch.rank",
-    "smdistributed.dataparallel.torch.distributed.get_rank",
-    "smdistributed.dataparallel.torch.get_rank",
-    "herring.torch.distributed.get_rank",
-    "horovod.torch.rank",
-    "horovod.tensorflow.rank",
-    "horovod.tensorflow.keras.rank",
-    "torch_xla.xla_model.get_ordinal",
-    "torch_xla.runtime.global_ordinal",
-    "mpi4py.MPI.COMM_WORLD.Get_rank",
-    "mpi4py.MPI.COMM_WORLD.rank",
-    "accelerate.Accelerator.process_index",
-    "accelerate.PartialState.process_index",
-    "accelerate.AcceleratorState.process_index",
-    "lightning.fabric.Fabric.global_rank",
-    "lightning.pytorch.Trainer.global_rank",
-    "lightning.pytorch.LightningModule.global_rank",
-    "transformers.TrainingArguments.process_index",
-    "ignite.distributed.get_rank",
-)
-_LOCAL = (
-    "torch.distributed.get_node_local_rank",
-    "deepspeed.comm.get_local_rank",
-    "deepspeed.DeepSpeedEngine.local_rank",
-    "smdistributed.modelparallel.torch.local_rank",
-    "smdistributed.dataparallel.torch.distributed.get_local_rank",
-    "smdistributed.dataparallel.torch.get_local_rank",
-    "herring.torch.distributed.get_local_rank",
-    "horovod.torch.local_rank",
-    "horovod.tensorflow.local_rank",
-    "horovod.tensorflow.keras.local_rank",
-    "torch_xla.xla_model.get_local_ordinal",
-    "torch_xla.runtime.local_ordinal",
-    "accelerate.Accelerator.local_process_index",
-    "accelerate.PartialState.local_process_index",
-    "accelerate.AcceleratorState.local_process_index",
-    "lightning.fabric.Fabric.local_rank",
-    "lightning.pytorch.Trainer.local_rank",
-    "lightning.pytorch.LightningModule.local_rank",
-    "transformers.TrainingArguments.local_process_index",
-    "transformers.TrainingArguments.local_rank",
-    "ignite.distributed.get_local_rank",
-)
-_NODE = (
-    "horovod.torch.cross_rank",
-    "lightning.fabric.Fabric.node_rank",
-    "lightning.pytorch.Trainer.node_rank",
-    "ignite.distributed.get_node_rank",
-)
-_COORDINATE = (
-    "torch.distributed.get_group_rank",
-    "torch.distributed.device_mesh.DeviceMesh.get_local_rank",
-    "torch.distributed.device_mesh.DeviceMesh.get_rank",
-    "torch.distributed.device_mesh.init_device_mesh.get_local_rank",
-    "smdistributed.modelparallel.torch.tp_rank",
-    "smdistributed.modelparallel.torch.pp_rank",
-    "smdistributed.modelparallel.torch.dp_rank",
-    "smdistributed.modelparallel.torch.rdp_rank",
-    "smdistributed.modelparallel.torch.mp_rank",
-)
-_WORLD = (
-    "torch.distributed.get_world_size",
-    "deepspeed.comm.get_world_size",
-    "smdistributed.modelparallel.torch.size",
-    "smdistributed.dataparallel.torch.distributed.get_world_size",
-    "smdistributed.dataparallel.torch.get_world_size",
-    "horovod.torch.size",
-    "horovod.tensorflow.size",
-    "torch_xla.xla_model.xrt_world_size",
-    "torch_xla.runtime.world_size",
-    "mpi4py.MPI.COMM_WORLD.Get_size",
-    "mpi4py.MPI.COMM_WORLD.size",
-    "accelerate.Accelerator.num_processes",
-    "accelerate.PartialState.num_processes",
-    "lightning.fabric.Fabric.world_size",
-    "lightning.pytorch.Trainer.world_size",
-    "transformers.TrainingArguments.world_size",
-    "ignite.distributed.get_world_size",
-    "torch.cuda.device_count",
-)
+# What the names of libraries mean. Who adds one writes a table in `libraries/`, of which
+# `tools/generate/library_tables.py`, where the keys are explained, makes `libraries.json`.
 
-_RANKS: dict[str, Value] = {
-    **{name: RankValue(RankKind.GLOBAL, name) for name in _GLOBAL},
-    **{name: RankValue(RankKind.LOCAL, name) for name in _LOCAL},
-    **{name: RankValue(RankKind.NODE, name) for name in _NODE},
-    **{name: RankValue(RankKind.COORDINATE, name) for name in _COORDINATE},
-    **{name: WorldSize(name) for name in _WORLD},
-}
 
-_BY_KIND = {
-    RankKind.GLOBAL: (
-        "RANK",
-        "OMPI_COMM_WORLD_RANK",
-        "PMI_RANK",
-        "PMIX_RANK",
-        "SLURM_PROCID",
-        "HOROVOD_RANK",
-    ),
-    RankKind.LOCAL: (
-        "LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "MPI_LOCALRANKID",
-        "SLURM_LOCALID",
-        "HOROVOD_LOCAL_RANK",
-    ),
-    RankKind.NODE: ("GROUP_RANK", "NODE_RANK", "SLURM_NODEID", "SM_CURRENT_HOST_RANK"),
-}
-_SIZES = (
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-    "SLURM_NTASKS",
-    "HOROVOD_SIZE",
-)
+LIBRARY_TABLES: Mapping[str, Any] = json.loads(Path(__file__).with_name("libraries.json").read_text("utf-8"))
+"""Names, and tables from names to what they mean, by the keys of the tables in `libraries/`."""
 
-RANK_VARIABLES: dict[str, Value] = {
-    **{name: RankValue(kind, name) for kind, names in _BY_KIND.items() for name in names},
-    **{name: WorldSize(name) for name in _SIZES},
-}
+
+def library_names(key: str) -> frozenset[str]:
+    """The names that the tables of all libraries have below a key, such as `joining_calls`."""
+    return frozenset(LIBRARY_TABLES[key])
+
+
+def _rank_or_size(kind: str, source: str) -> Value:
+    return WorldSize(source) if kind == "world" else RankValue(RankKind(kind), source)
+
+
+def _ranks_in(key: str) -> dict[str, Value]:
+    return {name: _rank_or_size(kind, name) for name, kind in LIBRARY_TABLES[key].items()}
+
+
+def _one_rank_in(key: str) -> dict[str, tuple[RankKind, int]]:
+    table = LIBRARY_TABLES[key]
+    return {
+        name: (RankKind.GLOBAL, LAST_RANK) if kind == "last" else (RankKind(kind), 0)
+        for name, kind in table.items()
+    }
+
+
+RANK_ATTRIBUTES = _ranks_in("rank_attributes")
+"""The ranks and sizes that are read, not called."""
+
+RANKS = _ranks_in("ranks") | RANK_ATTRIBUTES
+"""The calls and attributes that are a rank or a world size."""
+
+RANK_VARIABLES = _ranks_in("variables")
 """The environment variables of torchrun, mpirun, SLURM, Horovod and SageMaker, and what they hold."""
 
-GROUP_RANK_CALLS = frozenset({"torch.distributed.get_rank", "deepspeed.comm.get_rank"})
-"""What gives the rank within a group where it is called with one."""
-
-LOCAL_RANK_OPTIONS = frozenset({"--local_rank", "--local-rank"})
-"""What `torch.distributed.launch` and the `deepspeed` launcher hand to each process they start."""
-
-
-def rank_named(name: str) -> Value | None:
-    """What a call or attribute of this name gives, where that is a rank or a world size."""
-    return _RANKS.get(name)
-
-
-MAIN_PROCESS_TESTS: dict[str, tuple[RankKind, int]] = {
-    "accelerate.Accelerator.is_main_process": (RankKind.GLOBAL, 0),
-    "accelerate.Accelerator.is_local_main_process": (RankKind.LOCAL, 0),
-    "accelerate.Accelerator.is_last_process": (RankKind.GLOBAL, LAST_RANK),
-    "accelerate.PartialState.is_main_process": (RankKind.GLOBAL, 0),
-    "accelerate.PartialState.is_local_main_process": (RankKind.LOCAL, 0),
-    "accelerate.PartialState.is_last_process": (RankKind.GLOBAL, LAST_RANK),
-    "accelerate.AcceleratorState.is_main_process": (RankKind.GLOBAL, 0),
-    "lightning.fabric.Fabric.is_global_zero": (RankKind.GLOBAL, 0),
-    "lightning.pytorch.Trainer.is_global_zero": (RankKind.GLOBAL, 0),
-    "lightning.pytorch.LightningModule.trainer.is_global_zero": (RankKind.GLOBAL, 0),
-    "torch_xla.xla_model.is_master_ordinal": (RankKind.LOCAL, 0),
-    "transformers.Trainer.is_world_process_zero": (RankKind.GLOBAL, 0),
-    "transformers.Trainer.is_local_process_zero": (RankKind.LOCAL, 0),
-}
+MAIN_PROCESS_TESTS = _one_rank_in("one_rank_tests")
 """What is true on one rank alone: which."""
 
-MAIN_PROCESS_DECORATORS: dict[str, tuple[RankKind, int]] = {
-    "accelerate.Accelerator.on_main_process": (RankKind.GLOBAL, 0),
-    "accelerate.Accelerator.on_local_main_process": (RankKind.LOCAL, 0),
-    "accelerate.Accelerator.on_last_process": (RankKind.GLOBAL, LAST_RANK),
-    "lightning.pytorch.utilities.rank_zero_only": (RankKind.GLOBAL, 0),
-}
+MAIN_PROCESS_DECORATORS = _one_rank_in("one_rank_decorators")
 """The decorators of functions that run on one rank alone: which."""
 
-TRUE_WHEN_DISTRIBUTED: frozenset[str] = frozenset(
-    {
-        "torch.distributed.is_initialized",
-        "torch.distributed.is_available",
-        "torch.distributed.is_torchelastic_launched",
-        "torch.distributed.is_nccl_available",
-        "deepspeed.comm.is_initialized",
-        "deepspeed.comm.is_available",
-        "horovod.torch.is_initialized",
-    }
-)
-"""What is true in every distributed run, on all ranks."""
-
-
-_ALIASES = {
-    "torch.distributed.distributed_c10d": "torch.distributed",
-    "torch.distributed.fsdp.fully_sharded_data_parallel": "torch.distributed.fsdp",
-    "torch.distributed.fsdp.api": "torch.distributed.fsdp",
-    "torch.distributed._composable.fsdp": "torch.distributed.fsdp",
-    "torch.distributed._composable.fsdp.fully_shard": "torch.distributed.fsdp",
-    "torch.distributed._composable.fully_shard": "torch.distributed.fsdp.fully_shard",
-    "torch.distributed.checkpoint.state_dict_saver": "torch.distributed.checkpoint",
-    "torch.distributed.checkpoint.state_dict_loader": "torch.distributed.checkpoint",
-    "torch.distributed.tensor.device_mesh": "torch.distributed.device_mesh",
-    "torch.distributed._tensor": "torch.distributed.tensor",
-    "torch.nn.parallel.distributed": "torch.nn.parallel",
-    "torch.nn.parallel.data_parallel": "torch.nn.parallel",
-    "torch.nn.DataParallel": "torch.nn.parallel.DataParallel",
-    "torch.utils.data.distributed": "torch.utils.data",
-    "torch.utils.data.dataloader": "torch.utils.data",
-    "torch.utils.data.dataset": "torch.utils.data",
-    "torch.utils.data.sampler": "torch.utils.data",
-    "torch.multiprocessing.spawn.spawn": "torch.multiprocessing.spawn",
-    "torch.nn.utils.clip_grad": "torch.nn.utils",
-    "torch.cuda.amp.grad_scaler": "torch.cuda.amp",
-    "torch.amp.grad_scaler": "torch.amp",
-    "torch.optim.optimizer": "torch.optim",
-    "torch.optim.lr_scheduler": "torch.optim.lr_scheduler",
-    "deepspeed.runtime.engine": "deepspeed",
-    "deepspeed.comm.comm": "deepspeed.comm",
-    "accelerate.accelerator": "accelerate",
-    "accelerate.state": "accelerate",
-    "accelerate.utils.operations": "accelerate.utils",
-    "accelerate.utils.other": "accelerate.utils",
-    "pytorch_lightning": "lightning.pytorch",
-    "lightning.Trainer": "lightning.pytorch.Trainer",
-    "lightning.LightningModule": "lightning.pytorch.LightningModule",
-    "lightning.LightningDataModule": "lightning.pytorch.LightningDataModule",
-    "lightning.Callback": "lightning.pytorch.Callback",
-    "lightning.pytorch.trainer.trainer": "lightning.pytorch",
-    "lightning.pytorch.trainer": "lightning.pytorch",
-    "lightning.pytorch.core.module": "lightning.pytorch",
-    "lightning.pytorch.core": "lightning.pytorch",
-    "lightning.pytorch.callbacks.callback": "lightning.pytorch",
-    "lightning.pytorch.callbacks.Callback": "lightning.pytorch.Callback",
-    "lightning.pytorch.loggers.logger": "lightning.pytorch.loggers",
-    "lightning_fabric": "lightning.fabric",
-    "lightning.Fabric": "lightning.fabric.Fabric",
-    "lightning.fabric.fabric": "lightning.fabric",
-    "lightning_utilities.core.rank_zero": "lightning.pytorch.utilities",
-    "lightning.pytorch.utilities.rank_zero": "lightning.pytorch.utilities",
-    "lightning.pytorch.utilities.distributed": "lightning.pytorch.utilities",
-    "lightning.fabric.utilities.rank_zero": "lightning.pytorch.utilities",
-    "transformers.trainer": "transformers",
-    "transformers.training_args": "transformers",
-    "horovod.torch.mpi_ops": "horovod.torch",
-    "horovod.torch.functions": "horovod.torch",
-    "torch_xla.core.xla_model": "torch_xla.xla_model",
-    "torch_xla.distributed.parallel_loader": "torch_xla.parallel_loader",
-    "torch_xla.distributed.xla_multiprocessing": "torch_xla.multiprocessing",
-    "smdistributed.dataparallel.torch.parallel.distributed": "torch.nn.parallel",
-    "smdistributed.dataparallel.torch.parallel": "torch.nn.parallel",
-    "torch.sagemaker": "smdistributed.modelparallel.torch",
-    "multiprocess.Process": "multiprocessing.Process",
-    "torch.multiprocessing.Process": "multiprocessing.Process",
-}
+_ALIASES: Mapping[str, str] = LIBRARY_TABLES["aliases"]
 """Prefixes of dotted names, and the prefix that stands for all of them here."""
-
-RESULT_CLASSES = {
-    ("deepspeed.initialize", 0): "deepspeed.DeepSpeedEngine",
-    ("torch.distributed.device_mesh.init_device_mesh", None): "torch.distributed.device_mesh.DeviceMesh",
-    ("horovod.torch.DistributedOptimizer", None): "torch.optim.Optimizer",
-}
-"""The class of what a function gives, or of one part of it."""
-
-KNOWN_BY_TABLES = frozenset(
-    {"accelerate.Accelerator", "accelerate.PartialState", "lightning.fabric.Fabric", "deepspeed.initialize"}
-)
-"""What the tables of ranks and collectives tell all of, also where the library's source is in the program.
-
-Its own examples and tests import it so, and its thousands of lines would have to be followed to the same end.
-"""
 
 _ALIASED_LIBRARIES = frozenset(name.partition(".")[0] for name in _ALIASES)
 
@@ -464,22 +257,7 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
 FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
 FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 
-JOINING_CALLS = (
-    INIT_PROCESS_GROUP,
-    "torch.distributed.device_mesh.init_device_mesh",
-    "deepspeed.initialize",
-    "deepspeed.init_distributed",
-    "deepspeed.comm.init_distributed",
-    "horovod.torch.init",
-    "accelerate.Accelerator",
-    "lightning.fabric.Fabric",
-    "smdistributed.modelparallel.torch.init",
-    "torch_xla.multiprocessing.spawn",
-    "torch_xla.launch",
-)
-"""The calls after which a program is one of several processes."""
 
-
-def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
-    """The calls by which a program joins others."""
-    return program.calls(*JOINING_CALLS)
+def is_import_of(name: str, key: str) -> bool:
+    """Whether an imported name is, or lies in, one of those that the tables have below a key."""
+    return any(name == each or name.startswith(f"{each}.") for each in LIBRARY_TABLES[key])

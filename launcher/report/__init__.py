@@ -1,4 +1,4 @@
-"""One HTML page that tells a run: what happened, who did what when, and what was planned.
+"""One HTML page of a run: what happened, who did what when, and what was planned.
 
 Lines are read once into bounded summaries (`summaries`), `run_report` is the plain data of a page, made of
 them and of what the session gathers, `plan_summary` what is kept of the plan. `sentences` are the words of

@@ -22,7 +22,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
+from launcher.diagnosis.model import CollectiveCall, RankState
 from launcher.failure_modes.model import Finding
 from launcher.report import sentences
 from launcher.report.run_report import RunReport
@@ -73,7 +73,8 @@ def is_ours(beginning: str) -> bool:
 
 
 def _followed(run: RunReport) -> list[tuple[str, Finding]]:
-    """All findings of the diagnosis but the root cause, with what each is: it followed, or is told beside."""
+    """All findings of the diagnosis but the root cause, with what each is: a consequence, or a note
+    beside."""
     diagnosis = run.diagnosis
     consequences = {id(finding) for finding in diagnosis.consequences}
     rest = diagnosis.findings[1 if diagnosis.root_cause else 0 :]

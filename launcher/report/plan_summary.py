@@ -1,4 +1,4 @@
-"""A plan as the page of its run tells it, and as it is kept between the launch and the page."""
+"""A plan as the page of its run shows it, and as it is kept between the launch and the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSettin
 
 
 def summary_of_plan(plan: TrainingPlan) -> PlannedRun:
-    """What is told of a plan, without the values of variables and credentials."""
+    """What the page shows of a plan, without the values of variables and credentials."""
     view, credentials = plan.view, find_credentials(plan)
     estimate = None if view is None else estimate_cost(view, plan.region)
     return PlannedRun(
@@ -31,7 +31,7 @@ def summary_of_plan(plan: TrainingPlan) -> PlannedRun:
 NOT_KEPT = "(not kept)"
 
 _WITH_VALUES = ("Environment", "HyperParameters", "environment", "hyperparameters")
-"""Parts of a request and of a job file whose values may be secrets that nothing tells as such."""
+"""Parts of a request and of a job file whose values may be secrets that nothing marks as such."""
 
 
 def summary_to_json(planned: PlannedRun) -> dict[str, Any]:

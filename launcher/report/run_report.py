@@ -1,4 +1,4 @@
-"""What a page tells of a run: its lines, read once into summaries, and plain data that is gathered
+"""What a page shows of a run: its lines, read once into summaries, and plain data that is gathered
 elsewhere.
 """
 
@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.diagnosis.logs.lines import LogRecord
-from launcher.diagnosis.model import Diagnosis, RootCause
-from launcher.diagnosis.signs.ranks import RankState
+from launcher.diagnosis.model import Diagnosis, RankState, RootCause
 from launcher.failure_modes.model import Finding
 from launcher.report.summaries import (
     Activity,
@@ -112,7 +111,7 @@ class MarkedIncident:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run as its page tells it.
+    """A run as its page shows it.
 
     `name` is the job's, or what the log files are called; `made_at` is in seconds since the epoch. `ranks`
     is the table of ranks; `context` are the lines around the one that shows the root cause, or the last ones
@@ -139,7 +138,8 @@ _CLOCKS = (GLOG, ISO, STREAM)
 """The weaker first: a better clock that appears takes the place of the one before."""
 
 _WHERE_A_TIME_STANDS = 80
-"""Characters at the beginning of a line in which its own time is; further on it is what the line tells of."""
+"""Characters at the beginning of a line in which its own time is; further on a time is a part of its
+message."""
 
 _SHORTEST_IN_SECONDS, _SHORTEST_IN_LINES = 5.0, 20.0
 """Silences up to these mean nothing: steps take seconds, and ranks print by turns."""
@@ -284,7 +284,7 @@ class RunReader:
             self._bad = BadLoss(loss, point)
 
     def _step(self, values: Mapping[str, float], writer: Writer, time: float | None) -> float | None:
-        """The step that a line tells, or the epoch where it tells no step."""
+        """The step that a line prints, or the epoch where it prints no step."""
         for name in ("step", "epoch"):
             step = values.get(name)
             if step is None or not math.isfinite(step):

@@ -11,7 +11,7 @@ from launcher.failure_modes import interruption
 from launcher.failure_modes.model import Retry
 from launcher.report.run_report import GLOG, ISO, RunPhase, RunReport
 from launcher.report.summaries import RankPace, slowest_of
-from launcher.text.values import elapsed_time
+from launcher.text.values import elapsed_time, list_some
 
 MOST_ROWS = 50
 """Rows of a table that stands for a chart."""
@@ -200,7 +200,7 @@ def bad_loss_in_words(run: RunReport) -> str | None:
 
 
 def slowest_in_words(run: RunReport) -> str | None:
-    """Which rank is the slowest; None where nothing tells."""
+    """Which rank is the slowest; None where that is not known."""
     paces, unit = run.lines.pace.ranks(), run.lines.steps_are
     if not paces:
         return None
@@ -291,9 +291,7 @@ def _who(host: str | None, rank: int | None) -> str:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    named = ", ".join(map(str, ranks[:_NAMED]))
-    more = f" and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
-    return f"{'Rank' if len(ranks) == 1 else 'Ranks'} {named}{more}"
+    return f"{'Rank' if len(ranks) == 1 else 'Ranks'} {list_some([*map(str, ranks)], _NAMED)}"
 
 
 def _seconds(seconds: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from launcher.diagnosis.logs.lines import parse, shown
 
 Writer = tuple[str, int | None]
-"""Who prints: the host, and the global rank where a line tells it."""
+"""Who prints: the host, and the global rank where a line names it."""
 
 MOST_BUCKETS = 600
 """Buckets over the whole run: about one for each column of pixels of a chart."""
@@ -60,7 +60,7 @@ class Activity:
 
     @property
     def silence(self) -> float:
-        """Silences up to this length are not told apart from printing."""
+        """Silences up to this length count as printing."""
         return max(2 * self.width, (self.end - self.start) / _SILENCE_PART, self._shortest)
 
     def add(self, writer: Writer, position: float) -> None:
@@ -114,7 +114,7 @@ MOST_SERIES_PIECES = 600
 @dataclass(frozen=True, slots=True)
 class LossPoint:
     """A value that was printed: by the line with the number `order`, at a time in seconds where the log has
-    times, at the script's own step where the line tells one."""
+    times, at the script's own step where the line has one."""
 
     value: float
     order: int
@@ -259,7 +259,7 @@ class StepPace:
         return tuple(self._last)
 
     def ranks(self) -> tuple[RankPace, ...]:
-        """The mean of each rank that told at least two steps, the slowest first."""
+        """The mean of each rank that printed at least two steps, the slowest first."""
         known = [
             RankPace(rank, last.seconds / last.steps, last.steps)
             for rank, last in self._last.items()

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Edit, Finding, Fix
 from launcher.failure_modes.refusal import Refusal
+from launcher.program.index import Unread
 from launcher.program.program import (
     NO_CHANGED_FILES,
     FileCache,
     Program,
-    Unread,
     collection_paused,
     has_main_guard,
     may_be_started,
@@ -167,11 +167,11 @@ def _accepted(
         found.setdefault((each.code, each.location, each.message), each)
     findings = []
     for each in found.values():
-        configuration = configurations.of(_place(each))
+        configuration = configurations.configuration_for(_place(each))
         if acceptance.wanted(each, configuration):
             findings.append(acceptance.judged(each, configuration))
     for program in judged.programs:
-        configurations.of(Path(program))
+        configurations.configuration_for(Path(program))
     codes = {code for code in codes_found(with_job) if not selection.select or code in selection.select}
     findings.extend(judge_comments(judged.comments, judged.findings, judged.programs, codes))
     findings.extend(configurations.findings())
@@ -193,7 +193,9 @@ def _scripts(paths: Sequence[Path], configurations: Configurations) -> Iterator[
     seen: set[str] = set()
     for path in paths:
         if _is_folder(path):
-            candidates = python_files_below(path, lambda each: configurations.of(each).excludes(each))
+            candidates = python_files_below(
+                path, lambda each: configurations.configuration_for(each).excludes(each)
+            )
             found = [each for each in candidates if may_be_started(each)]
         elif path.exists() or path.is_symlink():
             found = [_no_notebook(path)]

@@ -76,6 +76,12 @@ _LISTED = 8
 """So many ranks are named one by one; of more the neighbours are drawn together."""
 
 
+def list_some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many there are beside them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def ranks_text(ranks: Sequence[int]) -> str:
     """`rank 2`, `ranks 0, 1, 3`, or `ranks 0-6, 8-63`."""
     ordered = sorted(set(ranks))

@@ -1,5 +1,7 @@
 """Judges one host: its GPUs by what the driver's own tools print, and what it can store and read.
 
+Also what a finding of the gate is, and in which order findings count.
+
 Fields of `nvidia-smi -q -x`, as drivers 515, 525, 535 and 580 print them. Which Xids need a reset or
 another host: NVIDIA's Xid documentation (docs.nvidia.com/deploy/xid-errors) and SageMaker's node health
 checks.
@@ -8,13 +10,75 @@ checks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from slipway.gate.probe_host import Look, Nvidia, file_system_of
-from slipway.gate.verdict import HostFinding, Report
+
+# What the gate finds on the hosts, and what it could not find out.
+
+
+ORDER = (
+    "HW001", "HW002", "IMG002", "FSX005", "S3002", "S3001", "DISK001", "CKPT007", "DIST003", "NCCL008",
+    "NCCL007", "EFA007", "EFA005", "DATA005", "DIST001", "MEM003", "",
+)  # fmt: skip
+"""The worst first: what is wrong on a host by itself is the cause of what is wrong between hosts."""
+
+
+@dataclass(frozen=True)
+class HostFinding:
+    """Something wrong on `host`: the failure mode's code, or none, and a sentence with what was measured.
+
+    `ends` is whether the job would fail or stand still; else it may go on, and is told.
+    """
+
+    code: str
+    host: str
+    text: str
+    ends: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """The finding as a sentence, the same on all hosts."""
+        return f"{self.code} {self.host}: {self.text}".strip()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one host found, and what it could not find out, each with the reason."""
+
+    findings: tuple[HostFinding, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Report) -> Report:
+        return Report(self.findings + other.findings, self.unknown + other.unknown)
+
+    def as_json(self) -> dict[str, Any]:
+        """What the other hosts are told."""
+        return {
+            "findings": [[one.code, one.host, one.text, one.ends] for one in self.findings],
+            "unknown": list(self.unknown),
+        }
+
+
+def report_from_json(told: Mapping[str, Any]) -> Report:
+    """A report as another host told it."""
+    findings = tuple(
+        HostFinding(str(code), str(host), str(text), bool(ends))
+        for code, host, text, ends in told["findings"]
+    )
+    return Report(findings, tuple(map(str, told["unknown"])))
+
+
+def worst_first(findings: Iterable[HostFinding], hosts: Sequence[str]) -> list[HostFinding]:
+    """All findings in one order, whichever host asks: what ends the job first, then by ORDER and by host."""
+    return sorted(
+        findings,
+        key=lambda one: (not one.ends, ORDER.index(one.code), hosts.index(one.host), one.text),
+    )
+
 
 # The GPUs of a host.
 
@@ -69,7 +133,7 @@ def read_driver(xml: str) -> Driver:
         log = ElementTree.fromstring(xml[start : end + len("</nvidia_smi_log>")])
     except ElementTree.ParseError as error:
         raise ValueError(str(error)) from error
-    gpus = tuple(_gpu(each) for each in log.findall("gpu"))
+    gpus = tuple(_parse_gpu(each) for each in log.findall("gpu"))
     return Driver(log.findtext("driver_version", ""), log.findtext("cuda_version", ""), gpus)
 
 
@@ -78,7 +142,7 @@ def judge_gpus(host: str, nvidia: Nvidia, processes: int, torch_cuda: str | None
     if not nvidia.present:
         return Report()
     unknown = tuple(f"{reason} on {host}" for reason in nvidia.reasons)
-    found = list(_kernel_log(host, nvidia.kernel_log or ""))
+    found = list(_judge_kernel_log(host, nvidia.kernel_log or ""))
     if nvidia.smi is None:
         return Report(tuple(found), unknown)
     if nvidia.smi.exit_code is None:
@@ -87,17 +151,17 @@ def judge_gpus(host: str, nvidia: Nvidia, processes: int, torch_cuda: str | None
     try:
         driver = read_driver(nvidia.smi.output)
     except ValueError:
-        found += _no_driver(host, nvidia.smi.output)
+        found += _judge_smi_refusal(host, nvidia.smi.output)
         said = " ".join(nvidia.smi.output.split())[:160]
         return Report(
             tuple(found), (*unknown, *(() if found else (f"the GPUs of {host} ({said or 'no text'})",)))
         )
     gpus = visible_gpus(driver.gpus, nvidia.visible)
     for gpu in gpus:
-        found += _hardware(host, gpu)
-        found += _memory(host, gpu)
-    found += _devices(host, len(gpus), processes)
-    found += () if nvidia.has_compatibility else _cuda(host, driver, torch_cuda)
+        found += _judge_hardware(host, gpu)
+        found += _judge_memory_in_use(host, gpu)
+    found += _judge_device_count(host, len(gpus), processes)
+    found += () if nvidia.has_compatibility else _judge_cuda(host, driver, torch_cuda)
     unread = [gpu.place for gpu in gpus if gpu.uncorrectable is None]
     ecc = (f"memory errors of the GPUs {', '.join(unread)} on {host} (they count none)",) if unread else ()
     return Report(tuple(found), (*unknown, *ecc))
@@ -125,7 +189,7 @@ def torch_cuda_of(version_file: str) -> str | None:
     return found[1] if found else None
 
 
-def _gpu(node: ElementTree.Element) -> Gpu:
+def _parse_gpu(node: ElementTree.Element) -> Gpu:
     volatile = node.find("ecc_errors/volatile")
     counts = [] if volatile is None else [each.text for each in volatile if "_uncorrectable" in each.tag]
     # Up to driver 5xx and before Volta: corrected errors are single_bit, the others double_bit.
@@ -145,20 +209,20 @@ def _gpu(node: ElementTree.Element) -> Gpu:
         place=node.get("id", "?"),
         name=node.findtext("product_name", "GPU"),
         uuid=node.findtext("uuid", ""),
-        used=_mebibytes(node.findtext("fb_memory_usage/used")),
-        total=_mebibytes(node.findtext("fb_memory_usage/total")),
+        used=_parse_mebibytes(node.findtext("fb_memory_usage/used")),
+        total=_parse_mebibytes(node.findtext("fb_memory_usage/total")),
         uncorrectable=sum(known) if known else None,
         repairs=tuple(repairs),
         recovery=None if recovery in (None, "None", "N/A") else recovery,
     )
 
 
-def _mebibytes(text: str | None) -> float | None:
+def _parse_mebibytes(text: str | None) -> float | None:
     number, _, unit = (text or "").partition(" ")
     return float(number) if unit == "MiB" and number.isdigit() else None
 
 
-def _hardware(host: str, gpu: Gpu) -> Iterator[HostFinding]:
+def _judge_hardware(host: str, gpu: Gpu) -> Iterator[HostFinding]:
     which = f"GPU {gpu.place} ({gpu.name})"
     if gpu.repairs:
         yield HostFinding("HW001", host, f"{which}: {'; '.join(gpu.repairs)}. {_OTHER_HOST}")
@@ -169,7 +233,7 @@ def _hardware(host: str, gpu: Gpu) -> Iterator[HostFinding]:
         yield HostFinding("HW002", host, f"{which}: the driver asks for '{gpu.recovery}'. {_OTHER_HOST}")
 
 
-def _memory(host: str, gpu: Gpu) -> Iterator[HostFinding]:
+def _judge_memory_in_use(host: str, gpu: Gpu) -> Iterator[HostFinding]:
     if gpu.used is None or not gpu.total or gpu.used < IN_USE_MEGABYTES:
         return
     text = (
@@ -179,7 +243,7 @@ def _memory(host: str, gpu: Gpu) -> Iterator[HostFinding]:
     yield HostFinding("MEM003", host, text, ends=False)
 
 
-def _devices(host: str, devices: int, processes: int) -> Iterator[HostFinding]:
+def _judge_device_count(host: str, devices: int, processes: int) -> Iterator[HostFinding]:
     if processes > devices > 0:
         text = f"{processes} processes for {devices} GPUs: NCCL refuses two ranks on one device"
         yield HostFinding("DIST003", host, f"{text}. Set `distribution.processes_per_host` to {devices}")
@@ -188,7 +252,7 @@ def _devices(host: str, devices: int, processes: int) -> Iterator[HostFinding]:
         yield HostFinding("DIST001", host, text, ends=False)
 
 
-def _cuda(host: str, driver: Driver, torch_cuda: str | None) -> Iterator[HostFinding]:
+def _judge_cuda(host: str, driver: Driver, torch_cuda: str | None) -> Iterator[HostFinding]:
     """A driver runs programs of its own CUDA's major version and of older ones (CUDA compatibility guide)."""
     if torch_cuda is None or not driver.cuda.partition(".")[0].isdigit():
         return
@@ -201,7 +265,7 @@ def _cuda(host: str, driver: Driver, torch_cuda: str | None) -> Iterator[HostFin
         yield HostFinding("IMG002", host, text)
 
 
-def _no_driver(host: str, output: str) -> list[HostFinding]:
+def _judge_smi_refusal(host: str, output: str) -> list[HostFinding]:
     said = " ".join(output.split())[:200]
     if any(text in output for text in _NO_DRIVER):
         return [HostFinding("IMG002", host, f"nvidia-smi says: {said}. {_OTHER_HOST}")]
@@ -210,7 +274,7 @@ def _no_driver(host: str, output: str) -> list[HostFinding]:
     return []
 
 
-def _kernel_log(host: str, text: str) -> list[HostFinding]:
+def _judge_kernel_log(host: str, text: str) -> list[HostFinding]:
     """The first Xid that speaks of a broken GPU; 13, 31, 43 and 45 come from programs."""
     for match in _XID.finditer(text):
         xid = int(match["xid"])
@@ -257,14 +321,14 @@ def judge_storage(host: str, asked: AskedFolders, look: Look, mounts: str) -> Re
         return Report((), (f"{host}'s folders ({look.trouble})",))
     found: list[HostFinding] = []
     for name, path in asked.channels.items():
-        found += _channel(host, name, path, look, mounts)
-    found += _checkpoints(host, asked.checkpoints, look, mounts)
+        found += _judge_channel(host, name, path, look, mounts)
+    found += _judge_checkpoints_folder(host, asked.checkpoints, look, mounts)
     rooms = [(path, look.answers.get(("room", path))) for path in asked.disks]
     # Several folders of one disk are one finding.
     disks = {room["disk"]: (path, room) for path, room in rooms if room and "error" not in room}
     for path, room in disks.values():
-        found += _disk(host, path, room)
-    found += _shared_memory(host, asked.shared_memory, look.answers.get(("room", asked.shared_memory)))
+        found += _judge_disk(host, path, room)
+    found += _judge_shared_memory(host, asked.shared_memory, look.answers.get(("room", asked.shared_memory)))
     unknown = [
         f"the room of {path} on {host} ({'no answer' if room is None else room['reason']})"
         for path, room in rooms
@@ -273,14 +337,14 @@ def judge_storage(host: str, asked: AskedFolders, look: Look, mounts: str) -> Re
     return Report(tuple(found), tuple(unknown))
 
 
-def megabytes(count: float) -> str:
+def bytes_in_words(count: float) -> str:
     """A number of bytes as people read it."""
     if count >= 1e9:
         return f"{count / 1e9:.1f} GB"
     return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
-def _channel(host: str, name: str, path: str, look: Look, mounts: str) -> Iterator[HostFinding]:
+def _judge_channel(host: str, name: str, path: str, look: Look, mounts: str) -> Iterator[HostFinding]:
     answer = look.answers.get(("read", path))
     kind, point = file_system_of(path, mounts)
     on_network = kind.startswith(_ON_NETWORK)
@@ -306,7 +370,7 @@ _REMEDIES = {
 }
 
 
-def _checkpoints(host: str, path: str, look: Look, mounts: str) -> Iterator[HostFinding]:
+def _judge_checkpoints_folder(host: str, path: str, look: Look, mounts: str) -> Iterator[HostFinding]:
     answer = look.answers.get(("write", path))
     kind, _ = file_system_of(path, mounts)
     if answer is None:
@@ -334,11 +398,11 @@ def _checkpoints(host: str, path: str, look: Look, mounts: str) -> Iterator[Host
         )
 
 
-def _disk(host: str, path: str, room: Mapping[str, Any]) -> Iterator[HostFinding]:
+def _judge_disk(host: str, path: str, room: Mapping[str, Any]) -> Iterator[HostFinding]:
     free, size = int(room["free"]), int(room["bytes"])
     if not size:
         return
-    measured = f"{megabytes(free)} of {megabytes(size)} are free on the disk of {path}"
+    measured = f"{bytes_in_words(free)} of {bytes_in_words(size)} are free on the disk of {path}"
     remedy = "Raise `resources.volume_size_gb`, or read the data with FastFile or from Lustre"
     if free < LEAST_FREE:
         yield HostFinding("DISK001", host, f"{measured}, too little for logs and checkpoints. {remedy}")
@@ -349,7 +413,7 @@ def _disk(host: str, path: str, room: Mapping[str, Any]) -> Iterator[HostFinding
         yield HostFinding("DISK001", host, f"{measured}: checkpoints may fill it. {remedy}", ends=False)
 
 
-def _shared_memory(host: str, path: str, room: Mapping[str, Any] | None) -> Iterator[HostFinding]:
+def _judge_shared_memory(host: str, path: str, room: Mapping[str, Any] | None) -> Iterator[HostFinding]:
     if room is None or "error" in room:
         reason = "no answer" if room is None else room["reason"]
         text = f"{path} cannot be asked ({reason}), through which DataLoader workers and NCCL pass their data"
@@ -359,8 +423,8 @@ def _shared_memory(host: str, path: str, room: Mapping[str, Any] | None) -> Iter
     if size >= LITTLE_SHARED and free >= LEAST_SHARED:
         return
     text = (
-        f"{path} has {megabytes(size)}, {megabytes(free)} of them free: DataLoader workers pass batches "
-        "through it, NCCL its data between the GPUs of a host, and both die where it is full. Start the "
-        "container with a larger one (`--shm-size`), or set num_workers to 0"
+        f"{path} has {bytes_in_words(size)}, {bytes_in_words(free)} of them free: DataLoader workers pass "
+        "batches through it, NCCL its data between the GPUs of a host, and both die where it is full. Start "
+        "the container with a larger one (`--shm-size`), or set num_workers to 0"
     )
     yield HostFinding("DATA005", host, text, ends=free < LEAST_SHARED)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.gate.verdict import HostFinding, Report
+from slipway.gate.judge_host import HostFinding, Report
 
 # Whether the hosts reach one another: the roll-call, the pairs, the clocks.
 
@@ -60,8 +60,8 @@ def judge_pairs(matrix: _MATRIX, hosts: Sequence[str]) -> Report:
     told = [host for host in hosts if host in matrix]
     unknown = [f"the ways from {host} (it did not tell them in time)" for host in hosts if host not in matrix]
     broken = [(a, b) for a in told for b in hosts if b != a and _way_ended(matrix, a, b) not in ("ok", None)]
-    found = [_broken(matrix, broken)] if broken else []
-    return Report((*found, *_clocks(matrix, told)), tuple(unknown))
+    found = [_broken_ways_finding(matrix, broken)] if broken else []
+    return Report((*found, *_judge_clocks(matrix, told)), tuple(unknown))
 
 
 def _way_ended(matrix: _MATRIX, source: str, target: str) -> str | None:
@@ -69,7 +69,7 @@ def _way_ended(matrix: _MATRIX, source: str, target: str) -> str | None:
     return None if way is None else str(way["ended"])
 
 
-def _broken(matrix: _MATRIX, broken: Sequence[tuple[str, str]]) -> HostFinding:
+def _broken_ways_finding(matrix: _MATRIX, broken: Sequence[tuple[str, str]]) -> HostFinding:
     """One finding for all pairs, about the host that most of them share."""
     counted = Counter(host for pair in broken for host in pair)
     most = counted.most_common(1)[0][1]
@@ -114,7 +114,7 @@ def _more_than_one_pair(broken: Sequence[tuple[str, str]], source: str, target: 
     return bool(set(broken) - {(source, target), (target, source)})
 
 
-def _clocks(matrix: _MATRIX, told: Sequence[str]) -> list[HostFinding]:
+def _judge_clocks(matrix: _MATRIX, told: Sequence[str]) -> list[HostFinding]:
     """The host whose clock is furthest from the others', if it is too far."""
     apart = [
         (abs(float(way["offset"])), float(way["offset"]), source, target)
@@ -179,7 +179,7 @@ def judge_ready(stands: Stands, hosts: Sequence[str], seconds: float) -> Report:
         stand = stands.get(host, {"stage": "started", "said": {}})
         stage, said = stand["stage"], stand["said"]
         if stage == "ready":
-            found += _architecture(host, said)
+            found += _judge_architecture(host, said)
         elif said.get("cuda_fails"):
             text = f"torch cannot use the GPUs: {said['reason']}. Take an image that fits them"
             found.append(HostFinding("IMG002", host, text))
@@ -206,7 +206,7 @@ def judge_reduction(stands: Stands, hosts: Sequence[str], seconds: float) -> Rep
         what = f"failed: {stand['said'].get('reason', 'without a reason')}"
     else:
         doing = "; ".join(
-            f"{name} {_WORK.get(each['stage'], 'did not answer')}" for name, each in _some(behind)
+            f"{name} {_WORK.get(each['stage'], 'did not answer')}" for name, each in _first_four(behind)
         )
         what = f"was not done within {seconds:.0f} s: {doing}"
     one = len(hosts) == 1
@@ -215,11 +215,11 @@ def judge_reduction(stands: Stands, hosts: Sequence[str], seconds: float) -> Rep
     return Report((HostFinding("NCCL007", host, text),))
 
 
-def _some(behind: Stands) -> list[tuple[str, Mapping[str, Any]]]:
+def _first_four(behind: Stands) -> list[tuple[str, Mapping[str, Any]]]:
     return list(behind.items())[:4]
 
 
-def _architecture(host: str, said: Mapping[str, Any]) -> list[HostFinding]:
+def _judge_architecture(host: str, said: Mapping[str, Any]) -> list[HostFinding]:
     """Code of a compute capability runs on GPUs of the same major and a higher minor number; PTX on all later
     ones (CUDA compatibility guide)."""
     if not said.get("capability") or not said.get("built"):
@@ -266,7 +266,7 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
     """
     refused = _REFUSED.search(log)
     if refused:
-        text = f"EFA's device RDMA or its memory registration fails: {_short(refused[0])}"
+        text = f"EFA's device RDMA or its memory registration fails: {_one_line(refused[0])}"
         remedy = (
             "Leave FI_EFA_USE_DEVICE_RDMA and OFI_NCCL_PROTOCOL unset, and raise no memory limits (ulimit -l)"
         )
@@ -279,7 +279,7 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
         what = f"aws-ofi-nccl chose the provider {provider['provider']}"
     elif chosen and chosen["network"].strip() == "Socket":
         plugin = _PLUGIN.search(log)
-        what = "NCCL chose TCP sockets" + (f" ({_short(plugin[0])})" if plugin else "")
+        what = "NCCL chose TCP sockets" + (f" ({_one_line(plugin[0])})" if plugin else "")
     elif chosen:
         return Report()
     else:
@@ -292,6 +292,6 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
     return Report((HostFinding("EFA005", host, text),))
 
 
-def _short(text: str) -> str:
+def _one_line(text: str) -> str:
     """What a line says, in one piece."""
     return " ".join(text.split())[:200]

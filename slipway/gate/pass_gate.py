@@ -1,19 +1,28 @@
-"""The gate as it is passed: this host asks, tells the others, and comes to the verdict of all."""
+"""The health gate step by step: this host is probed, the hosts tell each other, all come to one verdict."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from slipway.container import Container, Rendezvous, Task
+from slipway.errors import say
 from slipway.failure import write_failure
-from slipway.gate.judge_host import AskedFolders, judge_gpus, judge_storage, torch_cuda_of
+from slipway.gate.judge_host import (
+    AskedFolders,
+    HostFinding,
+    Report,
+    judge_gpus,
+    judge_storage,
+    report_from_json,
+    torch_cuda_of,
+    worst_first,
+)
 from slipway.gate.judge_network import (
     can_meet,
     first_host_silent,
@@ -37,14 +46,6 @@ from slipway.gate.probe_host import (
     read_nvidia,
     torch_version,
     ways_to,
-)
-from slipway.gate.verdict import (
-    GateVerdict,
-    Report,
-    failure_text,
-    report_from_json,
-    verdict_lines,
-    verdict_of,
 )
 from slipway.host_assembly import Assembly, FirstHostSilent, switchboard_port
 from slipway.processes.supervise import StopRequest
@@ -82,7 +83,7 @@ class Surroundings:
         return ROLL_CALL_SECONDS if self.task.requirements is None else float(AFTER_INSTALLING)
 
     @property
-    def here(self) -> bool:
+    def is_one_machine(self) -> bool:
         """Whether all hosts are on this machine."""
         return is_loopback(self.rendezvous.address)
 
@@ -94,27 +95,27 @@ def pass_gate(around: Surroundings, assembly: Assembly, stop: StopRequest) -> in
     """
     if around.task.gate == "off":
         return None
-    passing = _Passing(around, assembly)
-    thread = threading.Thread(target=passing.run, daemon=True)
+    gate = _HostGate(around, assembly)
+    thread = threading.Thread(target=gate.run, daemon=True)
     thread.start()
     # A stop is not kept waiting for hosts that do not come.
     while thread.is_alive() and stop.at is None:
         thread.join(_POLL_SECONDS)
-    passing.end()
+    gate.end()
     if stop.at is not None:
         return 128 + stop.signal
-    if passing.verdict is None:
-        raise RuntimeError(f"the gate came to no verdict: {passing.trouble!r}")
+    if gate.verdict is None:
+        raise RuntimeError(f"the gate came to no verdict: {gate.trouble!r}")
     host = around.container.current_host
-    for line in verdict_lines(passing.verdict, host, assembly.hosts, passing.seconds, passing.tried):
-        print(f"slipway: {line}", file=sys.stderr, flush=True)
-    if not passing.verdict.refused:
+    for line in verdict_lines(gate.verdict, host, assembly.hosts, gate.seconds, gate.tried):
+        say(line)
+    if not gate.verdict.refused:
         return None
-    write_failure(around.container.failure_file, failure_text(passing.verdict, host), time.time())
+    write_failure(around.container.failure_file, failure_text(gate.verdict, host), time.time())
     return 1
 
 
-class _Passing:
+class _HostGate:
     """One host's way through the gate; what it holds is let go by `end`."""
 
     def __init__(self, around: Surroundings, assembly: Assembly) -> None:
@@ -133,8 +134,8 @@ class _Passing:
         """Come to a verdict, whatever happens."""
         mode = self._around.task.gate
         try:
-            own = _ask_beside(self._of_this_host)
-            between = self._between_hosts() if len(self._hosts) > 1 else self._between_gpus()
+            own = _ask_in_thread(self._probe_this_host)
+            between = self._probe_between_hosts() if len(self._hosts) > 1 else self._probe_between_gpus()
             report = own.result() + between
             told = self._assembly.exchange("gate/reports", report.as_json(), self._patience)
             self.verdict = verdict_of(
@@ -154,10 +155,10 @@ class _Passing:
         if self._reduction is not None:
             self._reduction.end()
 
-    def _of_this_host(self) -> Report:
+    def _probe_this_host(self) -> Report:
         around, host = self._around, self._host
         container, environment = around.container, around.environment
-        nvidia = _ask_beside(lambda: read_nvidia(environment))
+        nvidia = _ask_in_thread(lambda: read_nvidia(environment))
         asked = _folders_to_ask(around)
         questions = [
             *(("read", Path(path)) for path in asked.channels.values()),
@@ -166,7 +167,11 @@ class _Passing:
         ]
         report = judge_storage(host, asked, look_at(questions, around.package), read_mounts())
         found = nvidia.result()
-        if container.instance_type.startswith(("ml.p", "ml.g")) and not found.present and not around.here:
+        if (
+            container.instance_type.startswith(("ml.p", "ml.g"))
+            and not found.present
+            and not around.is_one_machine
+        ):
             report += Report(
                 (), (f"the GPUs of {host} (no driver is to be seen on this {container.instance_type})",)
             )
@@ -175,11 +180,11 @@ class _Passing:
         processes = around.task.processes_per_host if around.task.strategy == "torchrun" else 1
         return report + judge_gpus(host, found, processes, cuda)
 
-    def _between_hosts(self) -> Report:
+    def _probe_between_hosts(self) -> Report:
         around, hosts = self._around, self._hosts
-        if not around.here:
-            self._reduction = self._started()
-        self._door = Door(self._host, around.here)
+        if not around.is_one_machine:
+            self._reduction = self._start_reduction()
+        self._door = Door(self._host, around.is_one_machine)
         doors = self._assembly.exchange("gate/roll-call", self._door.port, around.patience)
         missing = self._assembly.missing(doors)
         if missing:
@@ -188,7 +193,7 @@ class _Passing:
             port = switchboard_port(around.rendezvous)
             return Report(tuple(missing_hosts(missing, hosts, around.patience, port)))
         addresses = {
-            host: (around.rendezvous.address if around.here else host, int(port))
+            host: (around.rendezvous.address if around.is_one_machine else host, int(port))
             for host, port in doors.items()
             if host != self._host
         }
@@ -201,28 +206,30 @@ class _Passing:
         if self._reduction is None:
             self.tried += "; no all-reduce, as the hosts are one machine"
             return report
-        return report + self._reduced(self._reduction)
+        return report + self._reduce(self._reduction)
 
-    def _between_gpus(self) -> Report:
+    def _probe_between_gpus(self) -> Report:
         """The all-reduce of a host alone, whose GPUs wait for each other as hosts do. One alone does not."""
-        if self._devices < 2:
+        if self._device_count < 2:
             return Report()
-        self._reduction = self._started()
-        return self._reduced(self._reduction)
+        self._reduction = self._start_reduction()
+        return self._reduce(self._reduction)
 
     @property
-    def _devices(self) -> int:
+    def _device_count(self) -> int:
         """How many of the host's GPUs the ranks will use."""
         task = self._around.task
         processes = task.processes_per_host if task.strategy == "torchrun" else 1
         return min(device_count(self._around.environment), processes)
 
-    def _started(self) -> Reduction:
+    def _start_reduction(self) -> Reduction:
         around, container = self._around, self._around.container
         logs = container.state / "gate"
-        return Reduction(container.node_rank == 0, self._devices, around.package, logs, around.environment)
+        return Reduction(
+            container.node_rank == 0, self._device_count, around.package, logs, around.environment
+        )
 
-    def _reduced(self, reduction: Reduction) -> Report:
+    def _reduce(self, reduction: Reduction) -> Report:
         around, hosts = self._around, self._hosts
         left = self._began + READY_SECONDS - time.monotonic()
         stand = reduction.wait("ready", max(left, _TELLING_SECONDS))
@@ -260,7 +267,7 @@ def _folders_to_ask(around: Surroundings) -> AskedFolders:
     return AskedFolders(channels, checkpoints, (str(container.output_data), checkpoints, "/tmp"), "/dev/shm")
 
 
-def _ask_beside(ask: Callable[[], _Answer]) -> Future[_Answer]:
+def _ask_in_thread(ask: Callable[[], _Answer]) -> Future[_Answer]:
     """What a question that is asked beside the others will answer; nobody waits for it at the end."""
     answer: Future[_Answer] = Future()
 
@@ -272,3 +279,79 @@ def _ask_beside(ask: Callable[[], _Answer]) -> Future[_Answer]:
 
     threading.Thread(target=run, daemon=True).start()
     return answer
+
+
+# One verdict for all hosts, from what all of them found, and what each says of it.
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """All findings, the worst first, and what is not known; `refused` is whether the ranks may not start."""
+
+    findings: tuple[HostFinding, ...]
+    unknown: tuple[str, ...]
+    refused: bool
+
+    @property
+    def worst(self) -> HostFinding | None:
+        """The finding that weighs most, the same on all hosts."""
+        return self.findings[0] if self.findings else None
+
+
+def verdict_of(reports: Mapping[str, Report], hosts: Sequence[str], mode: str) -> GateVerdict:
+    """The verdict that every host comes to from the same reports."""
+    together = Report()
+    for host in hosts:
+        together += reports.get(host, Report())
+    silent = tuple(f"what {host} found (it did not tell in time)" for host in hosts if host not in reports)
+    findings = tuple(worst_first(dict.fromkeys(together.findings), hosts))
+    refused = mode == "on" and bool(findings) and findings[0].ends
+    return GateVerdict(findings, tuple(dict.fromkeys((*together.unknown, *silent))), refused)
+
+
+def failure_text(verdict: GateVerdict, host: str) -> str:
+    """What the failure file of a host says of a verdict that refused the job."""
+    worst = verdict.worst
+    assert worst is not None
+    if host == worst.host:
+        return f"{worst.sentence}{_others_in_words(verdict)}"
+    return f"{worst.code} refused because of {worst.host}: {worst.text}"
+
+
+def verdict_lines(
+    verdict: GateVerdict, host: str, hosts: Sequence[str], seconds: float, passed: str
+) -> list[str]:
+    """What a host prints: the first one all of it, the others what refused the job.
+
+    `passed` says what was tried, for the line when all is well.
+    """
+    said = []
+    if host == hosts[0]:
+        for finding in verdict.findings[1 if verdict.refused else 0 :]:
+            said.append(
+                f"warning: gate: {finding.sentence}"
+                if not verdict.refused
+                else f"gate: also {finding.sentence}"
+            )
+        known = f"; not known: {'; '.join(verdict.unknown)}" if verdict.unknown else ""
+        if not verdict.findings:
+            said.append(f"gate: all well in {seconds:.1f} s ({passed}){known}")
+        elif not verdict.refused:
+            said.append(
+                f"gate: {_count_in_words(verdict)} in {seconds:.1f} s ({passed}), the job goes on{known}"
+            )
+        elif known:
+            said.append(f"gate{known}")
+    if verdict.refused:
+        said.append(failure_text(verdict, host))
+    return said
+
+
+def _count_in_words(verdict: GateVerdict) -> str:
+    number = len(verdict.findings)
+    return "1 finding" if number == 1 else f"{number} findings"
+
+
+def _others_in_words(verdict: GateVerdict) -> str:
+    others = [finding for finding in verdict.findings[1:] if finding.ends]
+    return f" (and {len(others)} more, in the log of the first host)" if others else ""

@@ -365,7 +365,7 @@ class Stand:
     said: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """What the other hosts are told."""
+        """The stand as the other hosts are told of it."""
         return {"stage": self.stage, "said": dict(self.said)}
 
 
@@ -373,7 +373,7 @@ _ORDER = ("error", "without", "started", "ready", "gloo", "nccl", "done")
 
 
 class Reduction:
-    """The processes of one host. They import torch meanwhile, which takes longest."""
+    """This host's processes of the short all-reduce. They import torch meanwhile, which takes longest."""
 
     def __init__(
         self, is_first: bool, devices: int, package: Path, logs: Path, environment: Mapping[str, str]
@@ -453,7 +453,7 @@ class Reduction:
         return Stand(last["stage"], {**more, **{k: v for k, v in last.items() if k != "stage"}})
 
     def tell(self, meeting: MeetingPoint) -> None:
-        """Let them meet."""
+        """Tell the processes where they meet, so that they begin."""
         line = json.dumps(asdict(meeting)).encode() + b"\n"
         for process in self._processes:
             with contextlib.suppress(OSError):

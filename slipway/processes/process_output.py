@@ -17,6 +17,7 @@ from pathlib import Path
 from string import Template
 from typing import IO, NamedTuple
 
+from slipway.errors import say
 from slipway.job_secrets import NOTHING_MASKED, Masking
 from slipway.ranks.printing import STREAMS, pipe_of
 
@@ -99,12 +100,6 @@ class Relay(threading.Thread):
             marked += [line] if self._within_a_line else [self._mark, line]
             self._within_a_line = not line.endswith((b"\n", b"\r"))
         return b"".join(marked)
-
-
-def say(text: str) -> None:
-    """Say something beside what is passed on; nobody may be left to read it."""
-    with contextlib.suppress(OSError, ValueError):
-        print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 # What torchrun's ranks print: through pipes of their own, masked, marked, passed on and kept by the boot.

@@ -15,7 +15,6 @@ import math
 import os
 import socket
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slipway.container import Container, Rendezvous, Task
+from slipway.errors import say
 from slipway.processes.supervise import families, process_itself, workers
 
 MODE = "DIST008"
@@ -89,7 +89,7 @@ class Meeting:
         waited = 0.0 if self._training_since is None else now - self._training_since
         if not self._told and waited >= self._patience and self._never_met():
             self._told = True
-            _say(
+            say(
                 f"warning: after {waited:.0f} s none of {self._subject} has met another one, and each would "
                 f"train for itself ({MODE}, if it stays so) → {self._remedy}"
             )
@@ -100,7 +100,7 @@ class Meeting:
             return
         self._look([])
         if self._never_met():
-            _say(
+            say(
                 f"{MODE} none of {self._subject} ever met another one: they ran as independent programs, "
                 f"each of which was paid for → {self._remedy}"
             )
@@ -208,10 +208,6 @@ def _trains(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return any(name in maps for name in _FRAMEWORKS)
-
-
-def _say(text: str) -> None:
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 # The TCP connections of this host and whose they are, as Linux shows them (proc(5), /proc/net/tcp).

@@ -10,7 +10,6 @@ import dataclasses
 import re
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipway.container import Rendezvous
+from slipway.errors import say
 from slipway.failure import Cause, RankEnd, exit_status, judge_output, root_cause
 from slipway.gate.judge_host import judge_gpus
 from slipway.gate.probe_host import read_nvidia
@@ -25,7 +25,7 @@ from slipway.host_assembly import Assembly, FirstHostSilent
 from slipway.processes.rank_connections import Meeting, meeting_of
 from slipway.processes.supervise import Ended, StopRequest, send_signal, workers
 from slipway.processes.torchrun import HostRun, call_all, run_alone, run_under_torchrun
-from slipway.ranks.heartbeat import STATE_VARIABLE, heartbeat_file, read_beat
+from slipway.ranks.attendant import STATE_VARIABLE, heartbeat_file, read_beat
 from slipway.saving.stored_checkpoints import stored_checkpoints
 from slipway.watchdog.judge_stall import StallVerdict
 from slipway.watchdog.watch_ranks import watching
@@ -57,7 +57,7 @@ def run_ranks(run: HostRun, assembly: Assembly, stop: StopRequest) -> LastStart:
     before: list[JobEnd] = []
     while True:
         number, began = len(before), time.monotonic()
-        one = start_ranks(_as_start(run, number), number, assembly, stop)
+        one = start_ranks(_run_of_start(run, number), number, assembly, stop)
         if not run.task.restarts or stop.at is not None:
             return LastStart(one)
         told = all_ends(assembly, number, _ranks_end(run, one, time.monotonic() - began), stop)
@@ -71,9 +71,9 @@ def run_ranks(run: HostRun, assembly: Assembly, stop: StopRequest) -> LastStart:
         why = told.silent or decision.why
         if told.silent or not decision.again:
             take_leave(assembly, number)
-            return LastStart(one, _failure(end, why, number, assembly.current))
+            return LastStart(one, _agreed_failure(end, why, number, assembly.current))
         before.append(end)
-        _say(_line(end, decision.why, number + 1, run.task.restarts))
+        say(_restart_line(end, decision.why, number + 1, run.task.restarts))
         run = _with_rendezvous_on(run, told.ends[assembly.hosts[0]].port)
 
 
@@ -118,19 +118,19 @@ def _ranks_end(run: HostRun, one: StartEnd, lasted: float) -> RanksEnd:
     return end
 
 
-def _failure(end: JobEnd, why: str, restarts: int, host: str) -> JobFailure:
+def _agreed_failure(end: JobEnd, why: str, restarts: int, host: str) -> JobFailure:
     """What all hosts write; the last line of the log says it too, on the host of the cause in full."""
     cause = end.cause
     text = cause.text or f"NCCL008 the ranks on {end.host} ended, and nobody says why"
     headline, _, rest = text.partition("\n")
     counted = "1 restart" if restarts == 1 else f"{restarts or 'no'} restarts"
     note = f"(after {counted}, and not started again: {why})"
-    _say(f"{headline} {note}" if host == end.host else f"this host's ranks are not started again: {why}")
+    say(f"{headline} {note}" if host == end.host else f"this host's ranks are not started again: {why}")
     whole = "\n".join(part for part in (headline, note, rest) if part)
     return JobFailure(whole, exit_status(cause.exit_code), cause.time)
 
 
-def _line(end: JobEnd, why: str, number: int, allowed: int) -> str:
+def _restart_line(end: JobEnd, why: str, number: int, allowed: int) -> str:
     headline = end.cause.text.partition("\n")[0] or f"the ranks on {end.host} ended"
     point = f"step {end.checkpoint}" if end.checkpoint >= 0 else "none"
     return (
@@ -139,7 +139,7 @@ def _line(end: JobEnd, why: str, number: int, allowed: int) -> str:
     )
 
 
-def _as_start(run: HostRun, number: int) -> HostRun:
+def _run_of_start(run: HostRun, number: int) -> HostRun:
     """The run as start `number` has it: what its ranks print lies beside that of the first."""
     if number == 0:
         return replace(run, environment={**run.environment, ATTEMPT_VARIABLE: "0"})
@@ -166,10 +166,6 @@ def _free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _say(text: str) -> None:
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 # One start of this host's ranks, from their first process to what their end says.
@@ -209,9 +205,9 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
         ended, failed = start(run, stop, beside=call_all(*beside))
         neighbours.close()
         if watchdog is not None:
-            standing = watchdog.standing()
+            standing = watchdog.standing_verdict()
             verdict = watchdog.verdict if watchdog.ends else None
-        steps = _steps(run)
+        steps = _steps_made(run)
     cause = None
     if ended.exit_code != 0:
         cause = root_cause(failed, str(run.container.code))
@@ -236,15 +232,15 @@ def _all_live(run: HostRun, command: int) -> bool:
     return run.task.strategy == "none" or len(workers(command)) >= run.task.processes_per_host
 
 
-def _ranks(run: HostRun) -> range:
+def _ranks_here(run: HostRun) -> range:
     each = 1 if run.task.strategy == "none" else run.task.processes_per_host
     first = run.container.node_rank * each
     return range(first, first + each)
 
 
-def _steps(run: HostRun) -> int:
+def _steps_made(run: HostRun) -> int:
     state = Path(run.environment[STATE_VARIABLE])
-    beats = [read_beat(heartbeat_file(state, rank)) for rank in _ranks(run)]
+    beats = [read_beat(heartbeat_file(state, rank)) for rank in _ranks_here(run)]
     return max((beat.steps for beat in beats if beat is not None), default=0)
 
 
@@ -271,7 +267,7 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Ends:
+class StartEnds:
     """How a start ended on all hosts that answered; `silent` says who did not, empty where all did.
 
     No `ends` at all where every host succeeded.
@@ -288,13 +284,13 @@ def failed_topic(number: int) -> str:
 
 def all_ends(
     assembly: Assembly, number: int, own: RanksEnd, stop: StopRequest, *, seconds: float = ANSWER_SECONDS
-) -> Ends | None:
+) -> StartEnds | None:
     """Tell how this host's ranks ended in start `number`, and hear it of the others.
 
     The same on all hosts. A host that succeeded waits for as long as the others work. None where a stop of
     the job came meanwhile.
     """
-    found: list[Ends] = []
+    found: list[StartEnds] = []
     thread = threading.Thread(
         target=lambda: found.append(_all_ends(assembly, number, own, seconds)), daemon=True
     )
@@ -303,7 +299,7 @@ def all_ends(
         thread.join(_POLL_SECONDS / 2)
         if stop.at is not None:
             return None
-    return found[0] if found else Ends({}, "this host could not ask the others")
+    return found[0] if found else StartEnds({}, "this host could not ask the others")
 
 
 def take_leave(assembly: Assembly, number: int) -> None:
@@ -320,20 +316,20 @@ def take_leave(assembly: Assembly, number: int) -> None:
             time.sleep(_POLL_SECONDS / 4)
 
 
-def _all_ends(assembly: Assembly, number: int, own: RanksEnd, seconds: float) -> Ends:
+def _all_ends(assembly: Assembly, number: int, own: RanksEnd, seconds: float) -> StartEnds:
     try:
         if own.exit_code == 0 and _all_succeed(assembly, number):
-            return Ends({})
+            return StartEnds({})
         assembly.post(failed_topic(number), True)
         said = assembly.exchange(f"restarts-{number}:ends", dataclasses.asdict(own), seconds)
     except FirstHostSilent as error:
         if own.exit_code == 0:
             # What it did is done; whether the others succeeded is theirs to say.
-            return Ends({})
-        return Ends({assembly.current: own}, f"the first host is silent: {error}")
+            return StartEnds({})
+        return StartEnds({assembly.current: own}, f"the first host is silent: {error}")
     missing = ", ".join(assembly.missing(said))
     silent = f"{missing} did not answer within {seconds:.0f} s" if missing else ""
-    return Ends({host: RanksEnd(**end) for host, end in said.items()}, silent)
+    return StartEnds({host: RanksEnd(**end) for host, end in said.items()}, silent)
 
 
 def _all_succeed(assembly: Assembly, number: int) -> bool:
@@ -395,9 +391,9 @@ class RanksEnd:
 
     `code` is the failure mode, None where they did not fail by themselves; `text` what the failure file is to
     say of it, `message` the exception or what else was said, `place` where. `weight` and `time` tell a cause
-    from its consequences (`slipway.failure.SYMPTOMS`). `stalled` is a verdict of the watchdog. `lasted` is
-    in seconds. `steps` are those of the rank that made most, 0 where nobody counts them; `checkpoint` is the
-    step of the newest complete one here, -1 without one. `port` is free on this host.
+    from its consequences (`slipway.output_signatures.SYMPTOM`). `stalled` is a verdict of the watchdog.
+    `lasted` is in seconds. `steps` are those of the rank that made most, 0 where nobody counts them;
+    `checkpoint` is the step of the newest complete one here, -1 without one. `port` is free on this host.
     """
 
     exit_code: int
@@ -467,7 +463,7 @@ def decide_restart(end: JobEnd, before: Sequence[JobEnd], allowed: int) -> Resta
     if never is not None:
         return RestartDecision(False, never)
     if len(before) >= allowed:
-        return RestartDecision(False, f"{_times(allowed)} allowed")
+        return RestartDecision(False, f"{_times_in_words(allowed)} allowed")
     if code not in RESTART_AFTER and any(cause.same_as == earlier.cause.same_as for earlier in before):
         where = f" at {cause.place}" if cause.place else ""
         return RestartDecision(False, f"the same failed{where} before")
@@ -482,7 +478,7 @@ def _came_further(end: JobEnd, before: Sequence[JobEnd]) -> bool:
     return end.checkpoint > max(each.checkpoint for each in before) or end.steps > before[-1].steps
 
 
-def _times(count: int) -> str:
+def _times_in_words(count: int) -> str:
     return "1 restart was" if count == 1 else f"{count} restarts were"
 
 

@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.errors import say
 from slipway.job_secrets import NOTHING_MASKED, Masking
-from slipway.processes.process_output import KeptLog, Relay, say
+from slipway.processes.process_output import KeptLog, Relay
 
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 3.0

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slipway.container import Container, Rendezvous, Task
+from slipway.errors import say
 from slipway.failure import RankEnd, has_traceback
 from slipway.job_secrets import Masking
-from slipway.processes.process_output import RankOutput, RankTail, say
+from slipway.processes.process_output import RankOutput, RankTail
 from slipway.processes.supervise import Ended, StopRequest, process_itself, running_below, supervise, workers
 from slipway.ranks import printing
 from slipway.ranks.printing import PIPES_VARIABLE
@@ -209,14 +210,14 @@ def failed_ranks(
     stderr, `first_rank` the global rank of local rank 0. Ranks that torchrun ended after the first failure
     are left out, unless there are no others.
     """
-    exits = _exits(report)
+    exits = _exits_by_rank(report)
     closed = {int(pid) for pid in _CLOSED.findall(report)}
     ends: list[RankEnd] = []
     ended_by_torchrun: list[RankEnd] = []
     files = error_files(folder)
     for local_rank, told in sorted(printed.items()):
         exit = exits.get(local_rank)
-        account = _account(told, files.get(local_rank), masking)
+        account = _account_of_rank(told, files.get(local_rank), masking)
         # Where torchrun reported, but not this rank, the script survived what it printed.
         if exit is None and (exits or account.time is None):
             continue
@@ -233,7 +234,7 @@ def failed_ranks(
     return ends or ended_by_torchrun
 
 
-class _Exit(NamedTuple):
+class _RankExit(NamedTuple):
     """How a rank ended, in torchrun's words."""
 
     code: int
@@ -241,7 +242,7 @@ class _Exit(NamedTuple):
     time: float | None
 
 
-class _Account(NamedTuple):
+class _RankAccount(NamedTuple):
     """What a rank left behind; `time` is None where that shows no exception."""
 
     output: str
@@ -249,12 +250,12 @@ class _Account(NamedTuple):
     recorded: bool = False
 
 
-def _exits(report: str) -> dict[int, _Exit]:
-    """By local rank."""
-    exits: dict[int, _Exit] = {}
+def _exits_by_rank(report: str) -> dict[int, _RankExit]:
+    """How torchrun says that each rank ended, by local rank."""
+    exits: dict[int, _RankExit] = {}
     for match in [*_FIRST_FAILED.finditer(report), *_FAILED_RANK.finditer(report)]:
         when = match.groupdict().get("time")
-        exits[int(match["local_rank"])] = _Exit(
+        exits[int(match["local_rank"])] = _RankExit(
             int(match["exit_code"]), int(match["pid"]), _local_time(when) if when else None
         )
     return exits
@@ -286,19 +287,19 @@ def keep_error_files(folder: Path, logs: Path, first_rank: int, masking: Masking
             say(f"{copy} cannot be written: {error.strerror}")
 
 
-def _account(told: RankTail, error_file: Path | None, masking: Masking) -> _Account:
+def _account_of_rank(told: RankTail, error_file: Path | None, masking: Masking) -> _RankAccount:
     """A rank's error file, else the end of its stderr.
 
     The time is that of the error file itself: the timestamp in it has whole seconds only, too coarse to
     order ranks by.
     """
-    recorded = _recorded(error_file) if error_file is not None else None
+    recorded = _recorded_traceback(error_file) if error_file is not None else None
     if error_file is not None and recorded:
-        return _Account(masking.text(recorded), error_file.stat().st_mtime, recorded=True)
-    return _Account(told.stderr, told.time if has_traceback(told.stderr) else None)
+        return _RankAccount(masking.text(recorded), error_file.stat().st_mtime, recorded=True)
+    return _RankAccount(told.stderr, told.time if has_traceback(told.stderr) else None)
 
 
-def _recorded(file: Path) -> str | None:
+def _recorded_traceback(file: Path) -> str | None:
     """The traceback that torch's `@record` wrote, in its form before and since torch 1.9."""
     try:
         message: Any = json.loads(file.read_text(encoding="utf-8"))["message"]

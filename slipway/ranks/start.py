@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from slipway.ranks.attendant import attend
-from slipway.ranks.heartbeat import ENDED
+from slipway.ranks.attendant import ENDED, attend
 
 ANOMALY_VARIABLE = "SLIPWAY_DETECT_ANOMALY"
 """1 in the job's environment asks for anomaly detection."""

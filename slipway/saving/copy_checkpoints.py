@@ -43,7 +43,7 @@ class WholeCheckpoints:
 
     def __init__(self, folder: Path, place: CheckpointPlace, hosts: Hosts) -> None:
         self._folder, self._place = folder, place
-        self.talk, self._leads = Talk(hosts), hosts.is_first
+        self.messages, self._leads = HostMessages(hosts), hosts.is_first
         self._host = manifest_name(hosts.current)
         self._there: dict[str, int] = {}
         self._own: set[str] = set()
@@ -79,37 +79,38 @@ class WholeCheckpoints:
 
         Returns what failed, by name.
         """
-        here = self._here()
+        here = self._whole_here()
         self._own = {name for name in self._own if name in here}
         due = [name for name in here if name not in self._own | self._complete]
-        failed = self._copy_own(here, due, self._telling(until)) if due else {}
+        failed = self._copy_own(here, due, self._reporting_while(until)) if due else {}
         self._failures = self._failures + 1 if failed else 0
         # A host that has nothing to tell may outlive the first one without waiting for it.
         if due or self._own != self._heard:
-            self._say(left=False)
+            self._post_state(left=False)
         if self._leads:
-            failed.update(self._lead(here, until))
+            failed.update(self._complete_checkpoints(here, until))
         return failed
 
-    def leave(self) -> None:
+    def post_farewell(self) -> None:
         """Say that this host copies no more, where the first one may wait for it."""
         if checkpoint_folders(self._folder):
-            self._say(left=True)
+            self._post_state(left=True)
 
-    def all_left(self) -> bool:
+    def have_all_left(self) -> bool:
         """On the first host: whether nobody has anything to tell it any more."""
-        left = {host for host, told in self.talk.said().items() if told["left"]}
+        left = {host for host, told in self.messages.states().items() if told["left"]}
         return not checkpoint_folders(self._folder) or left >= self._hosts_names
 
     def to_do(self) -> list[str]:
         """The checkpoints here for which this host has to do something still, or the first one to wait."""
         if not self._leads:
-            return [name for name in self._here() if name not in self._own | self._complete]
-        gone = self._gone()
+            return [name for name in self._whole_here() if name not in self._own | self._complete]
+        gone = self._copied_by_gone_hosts()
         return [
             name
-            for name, manifest in self._here().items()
-            if name not in self._complete and not any(name not in own for own in self._left(manifest, gone))
+            for name, manifest in self._whole_here().items()
+            if name not in self._complete
+            and not any(name not in own for own in self._copied_by_gone_writers(manifest, gone))
         ]
 
     def missing(self) -> list[str]:
@@ -119,27 +120,29 @@ class WholeCheckpoints:
         """
         there = self._complete if self._leads else self._own | self._complete
         newest = max((_step(name) for name in there), default=-1)
-        return [name for name in self._here() if _step(name) > newest]
+        return [name for name in self._whole_here() if _step(name) > newest]
 
-    def awaited(self) -> list[str]:
+    def awaited_hosts(self) -> list[str]:
         """The hosts whose files of the newest checkpoint are missing."""
-        said = self.talk.said()
-        for name, manifest in self._here().items():
+        said = self.messages.states()
+        for name, manifest in self._whole_here().items():
             if name not in self._complete:
                 return sorted(host for host in _writers(manifest) if name not in _own_files_said(said, host))
         return []
 
-    def _gone(self) -> dict[str, list[str]]:
+    def _copied_by_gone_hosts(self) -> dict[str, list[str]]:
         """What the hosts had copied that copy no more."""
-        return {host: told["own"] for host, told in self.talk.said().items() if told["left"]}
+        return {host: told["own"] for host, told in self.messages.states().items() if told["left"]}
 
-    def _left(self, manifest: CheckpointManifest, gone: Mapping[str, list[str]]) -> list[list[str]]:
+    def _copied_by_gone_writers(
+        self, manifest: CheckpointManifest, gone: Mapping[str, list[str]]
+    ) -> list[list[str]]:
         """What those of its hosts have copied that copy no more; hosts of another job have copied nothing."""
         return [
             gone.get(host, []) for host in _writers(manifest) if host in gone or host not in self._hosts_names
         ]
 
-    def _here(self) -> dict[str, CheckpointManifest]:
+    def _whole_here(self) -> dict[str, CheckpointManifest]:
         """What is whole on this disk, the newest first. Each manifest is read once."""
         with_manifest = [
             name for name in checkpoint_folders(self._folder) if (self._folder / name / FILE_NAME).exists()
@@ -154,7 +157,7 @@ class WholeCheckpoints:
     def _copy_own(
         self, here: Mapping[str, CheckpointManifest], due: Sequence[str], until: Callable[[], bool]
     ) -> dict[str, Exception]:
-        led = {} if self._leads else self.talk.led()
+        led = {} if self._leads else self.messages.wanted()
         name = led["wanted"] if led.get("wanted") in due else due[0]
         own = [entry for entry in here[name].files if entry.host == self._host]
         failed = self._place.put(
@@ -165,7 +168,7 @@ class WholeCheckpoints:
             },
             until,
         )
-        if name in led.get("withdrawn", ()) or name not in self._here():
+        if name in led.get("withdrawn", ()) or name not in self._whole_here():
             # It was deleted while it went: nobody has to have it any more.
             with contextlib.suppress(Exception):
                 self._place.remove([_below(name, entry) for entry in own])
@@ -174,10 +177,10 @@ class WholeCheckpoints:
             self._own.add(name)
         return failed
 
-    def _lead(
+    def _complete_checkpoints(
         self, here: Mapping[str, CheckpointManifest], until: Callable[[], bool]
     ) -> dict[str, Exception]:
-        said = self.talk.said()
+        said = self.messages.states()
         failed: dict[str, Exception] = {}
         for name, manifest in here.items():
             self._files[name] = [_below(name, entry) for entry in manifest.files]
@@ -190,14 +193,14 @@ class WholeCheckpoints:
             if whole not in failed:
                 self._complete.add(name)
         try:
-            self._withdraw(here)
+            self._remove_deleted(here)
         except Exception as error:  # botocore makes its exceptions when they are raised
             self.not_removed = error
         wanted = next((name for name in here if name not in self._complete), None)
-        self.talk.lead({"wanted": wanted, "withdrawn": self._withdrawn})
+        self.messages.post_wanted({"wanted": wanted, "withdrawn": self._withdrawn})
         return failed
 
-    def _withdraw(self, here: Mapping[str, CheckpointManifest]) -> None:
+    def _remove_deleted(self, here: Mapping[str, CheckpointManifest]) -> None:
         """Remove what is deleted here, the manifest first, where something newer is whole here and there."""
         newest = max((_step(name) for name in self._complete if name in here), default=-1)
         for name in sorted(self._files):
@@ -210,21 +213,21 @@ class WholeCheckpoints:
     def _is_there(self, name: str, entry: CheckpointFile) -> bool:
         return self._there.get(_below(name, entry)) == entry.bytes
 
-    def _telling(self, until: Callable[[], bool]) -> Callable[[], bool]:
+    def _reporting_while(self, until: Callable[[], bool]) -> Callable[[], bool]:
         """`until`, telling the first host now and then that this one goes on: a file may take long."""
 
         def ask() -> bool:
             if time.monotonic() - self._said_at > _SAY_SECONDS:
-                self._say(left=False)
+                self._post_state(left=False)
             return until()
 
         return ask
 
-    def _say(self, *, left: bool) -> None:
+    def _post_state(self, *, left: bool) -> None:
         self._said_at = time.monotonic()
         # What is sent again and again is no progress.
         progress = self._place.progress if self._failures < _MOST_FAILURES else 0
-        if self.talk.say({"own": sorted(self._own), "progress": progress, "left": left}):
+        if self.messages.post_state({"own": sorted(self._own), "progress": progress, "left": left}):
             self._heard = set(self._own)
 
 
@@ -281,28 +284,31 @@ class Hosts(Protocol):
         """Raises FirstHostSilent."""
 
 
-class Talk:
-    """This host's part of it. `silent` is set where the first host did not answer."""
+class HostMessages:
+    """What this host and the first one tell each other of checkpoints.
+
+    `silent` is set where the first host did not answer.
+    """
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
         self._not_before = 0.0
         self.silent: FirstHostSilent | None = None
 
-    def say(self, value: Mapping[str, Any]) -> bool:
+    def post_state(self, value: Mapping[str, Any]) -> bool:
         """Tell how far this host is; whether it was heard."""
         return self._heard(_SAID, value)
 
-    def said(self) -> dict[str, Any]:
-        """How far each host is, by its name in manifests."""
+    def states(self) -> dict[str, Any]:
+        """How far each host has copied, by its name in manifests."""
         return {manifest_name(host): told for host, told in self._read(_SAID).items()}
 
-    def lead(self, value: Mapping[str, Any]) -> None:
+    def post_wanted(self, value: Mapping[str, Any]) -> None:
         """On the first host: tell what is wanted next, and what was withdrawn."""
         self._heard(_LED, value)
 
-    def led(self) -> dict[str, Any]:
-        """What the first host has told; empty before it did."""
+    def wanted(self) -> dict[str, Any]:
+        """What the first host wants next; empty before it said so."""
         return dict(next(iter(self._read(_LED).values()), {}))
 
     def _heard(self, topic: str, value: Mapping[str, Any]) -> bool:

@@ -17,23 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from slipway.errors import CheckpointError, failed_write_error
+from slipway.errors import CheckpointError, failed_write_error, say
 from slipway.saving.stored_checkpoints import (
     FILE_NAME,
     CheckpointFile,
     CheckpointManifest,
     Choice,
-    candidates,
     file_digest,
     files_present,
     leading_rank,
     make_folder,
     mark_damaged,
+    order_candidates,
     parse_candidate,
+    plan_transfers,
     put_file,
     put_text,
-    survey,
-    transfers,
+    survey_disk,
     verified_host,
     verifying_rank,
 )
@@ -58,7 +58,7 @@ def restore(
     rank, world_size = loader.call.rank, loader.call.world_size
     own_file = rank_file(rank if rank < manifest.world_size else 0)
     sharded = manifest.file(SHARDS_METADATA) is not None
-    loader.provide(choice, [MODEL_FILE, own_file, *([SHARDS_METADATA] if sharded else [])])
+    loader.fetch_and_verify(choice, [MODEL_FILE, own_file, *([SHARDS_METADATA] if sharded else [])])
 
     checked: dict[str, Any] = {}
 
@@ -84,7 +84,7 @@ def restore(
         sampler.restore(manifest.position)
     if world_size == manifest.world_size:
         set_generator_states(checked["rng"])
-    loader.settle(choice)
+    loader.write_missing_manifest(choice)
     return Resumed(manifest.step, checked["extra"], manifest.position)
 
 
@@ -100,7 +100,7 @@ def on_all_ranks(loader: Loader, action: Callable[[], None]) -> None:
         failure = CheckpointError(
             "CKPT009", f"the checkpoint cannot be loaded into this model: {type(error).__name__}: {error}"
         )
-    loader.agree(failure)
+    loader.raise_any_error(failure)
 
 
 def _read_sharded(
@@ -108,7 +108,7 @@ def _read_sharded(
 ) -> None:
     plans: list[ShardsLoad] = []
     on_all_ranks(loader, lambda: plans.append(ShardsLoad(folder, model, optimizer)))
-    loader.provide(choice, plans[0].files())
+    loader.fetch_and_verify(choice, plans[0].files())
     on_all_ranks(loader, lambda: plans[0].load(checked["rest"], read_saved))
 
 
@@ -178,7 +178,7 @@ class Loader:
         Raises CheckpointError (CKPT009) where there are some and none can be used: to train from the start
         in silence would throw them away.
         """
-        found = survey(self._shelf) if self._leads else None
+        found = survey_disk(self._shelf) if self._leads else None
         told = self.call.meet(_WHERE, found, self._candidates)
         refused: list[str] = []
         for one in told:
@@ -189,7 +189,7 @@ class Loader:
             refused.append(f"{choice.name}: {reason}")
             if self.call.rank == 0:
                 text = f"{CheckpointError('CKPT009', refused[-1])}: not loaded, the one before is tried"
-                print(f"slipway: {text}", file=sys.stderr, flush=True)
+                say(text)
         if refused:
             raise CheckpointError(
                 "CKPT009",
@@ -198,7 +198,7 @@ class Loader:
             )
         return None
 
-    def provide(self, choice: Choice, names: Sequence[str]) -> None:
+    def fetch_and_verify(self, choice: Choice, names: Sequence[str]) -> None:
         """Have these files of the checkpoint, verified, on this host's disk. A collective.
 
         Raises CheckpointError where a file cannot be had.
@@ -215,7 +215,7 @@ class Loader:
 
         def decide(values: list[dict[str, Any]]) -> Any:
             _raise_first_reason([value["wrong"] for value in values])
-            return transfers([value["lacks"] for value in values], choice, self._hosts)
+            return plan_transfers([value["lacks"] for value in values], choice, self._hosts)
 
         plan = self.call.meet(_WHERE, {"lacks": lacks, "wrong": wrong}, decide)
         if not plan:
@@ -223,9 +223,9 @@ class Loader:
 
         went_wrong = [send_file(folder, entries[name], source, receivers) for name, source, receivers in plan]
         first = next((wrong for wrong in went_wrong if wrong), None)
-        self.agree(CheckpointError("CKPT009", f"{choice.name}: {first}") if first else None)
+        self.raise_any_error(CheckpointError("CKPT009", f"{choice.name}: {first}") if first else None)
 
-    def settle(self, choice: Choice) -> None:
+    def write_missing_manifest(self, choice: Choice) -> None:
         """Once a host has its files it has the manifest too, so that the checkpoint counts there."""
         file = self._shelf / choice.name / FILE_NAME
         if self._leads and choice.manifest is not None and not file.exists():
@@ -235,7 +235,7 @@ class Loader:
             except OSError as error:
                 raise failed_write_error(error, choice.manifest.step) from None
 
-    def agree(self, error: CheckpointError | None) -> None:
+    def raise_any_error(self, error: CheckpointError | None) -> None:
         """Go on together: an error of one rank is raised by all."""
         value = {"code": error.code, "message": error.message} if error else None
 
@@ -256,7 +256,7 @@ class Loader:
                 raise CheckpointError(
                     "CKPT009", f"the mirror of the checkpoints cannot be read: {error}"
                 ) from None
-        return candidates(by_host, mirrored)
+        return order_candidates(by_host, mirrored)
 
     def _damage(self, choice: Choice, *, mirrored: bool) -> str | None:
         """Why a checkpoint is not what its manifest says, None where it is; what is missing is fetched."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from slipway.errors import CheckpointError
+from slipway.errors import CheckpointError, say
 from slipway.saving.load_checkpoint import Loader, Mirror, Resumed, generator_states, restore, unwrap_model
 from slipway.saving.stored_checkpoints import MAX_STEP
 from slipway.saving.upload_places import mirror_from
@@ -27,8 +25,9 @@ from slipway.saving.write_checkpoint import (
 from slipway.training.agreement import (
     ROLL_CALL_PATIENCE,
     RollCall,
-    default_rank_and_world_size,
+    host_name,
     own_connection,
+    rank_and_world_size,
 )
 from slipway.training.data_order import GlobalSampler
 
@@ -194,7 +193,7 @@ class CheckpointManager:
             return self._call
         global _connected
         _connected += 1
-        rank, world_size = default_rank_and_world_size()
+        rank, world_size = rank_and_world_size()
         store = own_connection() if world_size > 1 else None
         call = RollCall(store, rank, world_size, f"slipway/checkpoints/{_connected}", self._patience)
         own = {"host": _host(), "token": os.urandom(4).hex()}
@@ -222,7 +221,7 @@ class CheckpointManager:
                     "script's end, and does not count. Call wait() on every rank before the end",
                 )
         if failure is not None:
-            print(f"slipway: {failure}", file=sys.stderr, flush=True)
+            say(failure)
         elif self._thread is not None:
             self._call.part(min(_PART_SECONDS, deadline - time.monotonic()))
 
@@ -242,6 +241,6 @@ def _plain_state(model: Any, optimizer: Any) -> dict[str, Any]:
 
 
 def _host() -> str:
-    """This host's name, as SageMaker calls it, else the system, in characters that a manifest takes."""
-    name = os.environ.get("SM_CURRENT_HOST") or socket.gethostname()
+    """This host's name in characters that a manifest takes."""
+    name = host_name()
     return "".join(one if one.isascii() and (one.isalnum() or one in ".-") else "-" for one in name)[:253]

@@ -42,8 +42,8 @@ class Choice:
         return [entry for entry in files if not self.holders.get(entry.name)]
 
 
-def survey(shelf: Path) -> list[dict[str, Any]]:
-    """What lies on this host's disk, as JSON takes it: for `candidates`.
+def survey_disk(shelf: Path) -> list[dict[str, Any]]:
+    """What lies on this host's disk, as JSON takes it: for `order_candidates`.
 
     Folders without a manifest too: a host that was killed may have its files and not yet the manifest.
     """
@@ -57,7 +57,7 @@ def survey(shelf: Path) -> list[dict[str, Any]]:
     return found
 
 
-def candidates(
+def order_candidates(
     surveys: Mapping[str, Sequence[Mapping[str, Any]]], mirrored: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """The checkpoints in the order in which they are tried, the newest first, as JSON takes them.
@@ -147,7 +147,7 @@ def leading_rank(hosts: Sequence[str], host: str) -> int:
     return list(hosts).index(host)
 
 
-def transfers(
+def plan_transfers(
     lacks: Iterable[Sequence[str]], one: Choice, hosts: Sequence[str]
 ) -> list[tuple[str, int, list[int]]]:
     """What hosts send each other: file, the rank that sends it, the ranks that write it.

@@ -5,13 +5,13 @@ A thread of the boot, so that it outlives a rank which is killed, and has the ti
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from slipway.container import Task
+from slipway.errors import say
 from slipway.failure import BootError, write_failure
 from slipway.host_assembly import Assembly
 from slipway.processes.supervise import StopRequest
@@ -75,7 +75,7 @@ class Uploads:
                 "nothing",
             ) from None
         if brought:
-            self._say(f"{brought} {'file was' if brought == 1 else 'files were'} fetched from {self._uri}")
+            say(f"{brought} {'file was' if brought == 1 else 'files were'} fetched from {self._uri}")
         self._thread.start()
 
     def end(self, patience: float = PATIENCE_SECONDS) -> None:
@@ -90,10 +90,10 @@ class Uploads:
             elif now - quiet_since > patience or (self._last and not self._last.passes):
                 break
             time.sleep(min(self._look, 1.0))
-        self._whole.leave()
+        self._whole.post_farewell()
         self._tell_of_losses()
         until = time.monotonic() + min(patience, FAREWELL_SECONDS)
-        while self._first and not self._whole.all_left() and time.monotonic() < until:
+        while self._first and not self._whole.have_all_left() and time.monotonic() < until:
             time.sleep(self._look / 10)
 
     def verdict(self, failure_file: Path) -> int:
@@ -120,7 +120,7 @@ class Uploads:
 
     def _state(self) -> object:
         """What changes while something goes on, here or on another host."""
-        others = self._whole.talk.said() if self._first else {}
+        others = self._whole.messages.states() if self._first else {}
         return (
             [*self._whole.to_do(), *self._plain.missing()],
             [(told["own"], told["progress"]) for told in others.values()],
@@ -142,13 +142,15 @@ class Uploads:
         if self._whole.not_removed is not None:
             why = transfer_failure(self._whole.not_removed)
             self._warn(f"remove {why.kind}", f"a deleted checkpoint stays in {self._uri}: {why.sentence}")
-        if self._whole.talk.silent is not None:
-            self._warn("silent", f"no checkpoint can be completed in {self._uri}: {self._whole.talk.silent}")
+        if self._whole.messages.silent is not None:
+            self._warn(
+                "silent", f"no checkpoint can be completed in {self._uri}: {self._whole.messages.silent}"
+            )
 
     def _warn(self, kind: str, text: str) -> None:
         if kind not in self._told:
             self._told.add(kind)
-            self._say(f"warning: {text}")
+            say(f"warning: {text}")
 
     def _tell_of_losses(self) -> None:
         lost = [*self._whole.missing(), *self._plain.missing()]
@@ -156,22 +158,18 @@ class Uploads:
             return
         more = f" and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
         named = ", ".join(lost[:_MOST_NAMED]) + more
-        why = self._last.sentence if self._last else self._why_not()
+        why = self._last.sentence if self._last else self._reason_not_copied()
         text = f"{MODE} {self._host}: not copied to {self._uri} and lost with the host: {named}: {why}"
         self.lost.append(text)
-        self._say(text)
+        say(text)
 
-    def _why_not(self) -> str:
+    def _reason_not_copied(self) -> str:
         if self._out_of_time():
             return f"the {self._stop.grace:g} s that a stop leaves were over"
-        awaited = self._whole.awaited() if self._first else []
+        awaited = self._whole.awaited_hosts() if self._first else []
         if awaited:
             return f"the files of {', '.join(awaited)} did not come"
-        return str(self._whole.talk.silent or "they changed, or were written, to the very end")
-
-    @staticmethod
-    def _say(text: str) -> None:
-        print(f"slipway: {text}", file=sys.stderr, flush=True)
+        return str(self._whole.messages.silent or "they changed, or were written, to the very end")
 
 
 class NoUploads:

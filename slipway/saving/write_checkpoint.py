@@ -162,9 +162,9 @@ def writing_versions() -> dict[str, str]:
     """What wrote a checkpoint, for people who wonder why another version does not read it."""
     import torch
 
-    from slipway import __version__
-
-    return {"torch": str(torch.__version__), "slipway": __version__, "python": platform.python_version()}
+    # Not imported: the package's front imports this module.
+    own = sys.modules[__name__.partition(".")[0]].__version__
+    return {"torch": str(torch.__version__), "slipway": own, "python": platform.python_version()}
 
 
 def check_same_step(reports: Sequence[Mapping[str, Any]]) -> None:

@@ -172,8 +172,8 @@ class RollCall:
             return decision[0] if each else decision
         self._store.set(self._key(self._meetings, f"value/{self.rank}"), json.dumps(value))
         if self.rank == 0:
-            self._lead(where, decide, each)
-        answer = self._answer(where, each)
+            self._decide_as_leader(where, decide, each)
+        answer = self._read_decision(where, each)
         if "code" in answer:
             raise CheckpointError(answer["code"], answer["message"])
         return answer["decision"]
@@ -184,10 +184,10 @@ class RollCall:
             heard = self._key(self._meetings, "heard")
             self._wait(lambda: self._store.add(heard, 0) >= self.world_size, seconds)
 
-    def _lead(self, where: str, decide: Decide, each: bool) -> None:
+    def _decide_as_leader(self, where: str, decide: Decide, each: bool) -> None:
         here = [self._key(self._meetings, f"value/{rank}") for rank in range(self.world_size)]
         if not self._wait(lambda: self._store.check(here), self.patience):
-            self._tell(self._refusal(self._absence(where)))
+            self._publish(self._refusal(self._absence(where)))
             return
         values = [json.loads(self._store.get(key)) for key in here]
         # All have come, so all have heard what was decided the last time.
@@ -197,18 +197,18 @@ class RollCall:
         try:
             decision = decide(values)
         except CheckpointError as error:
-            self._tell(self._refusal(error))
+            self._publish(self._refusal(error))
             return
         except Exception as error:
-            self._tell(self._refusal(CheckpointError("CKPT004", f"{where} failed on rank 0: {error!r}")))
+            self._publish(self._refusal(CheckpointError("CKPT004", f"{where} failed on rank 0: {error!r}")))
             return
         if each:
             for rank, own in enumerate(decision):
-                self._tell({"decision": own}, rank)
+                self._publish({"decision": own}, rank)
         else:
-            self._tell({"decision": decision})
+            self._publish({"decision": decision})
 
-    def _answer(self, where: str, each: bool) -> dict[str, Any]:
+    def _read_decision(self, where: str, each: bool) -> dict[str, Any]:
         keys = [self._key(self._meetings, "answer")]
         keys += [self._key(self._meetings, f"answer/{self.rank}")] if each else []
         found: list[str] = []
@@ -231,13 +231,14 @@ class RollCall:
             (came if there else absent).append(rank)
         if not absent:
             return CheckpointError("CKPT003", f"rank 0 did not decide over {where} in {self.patience:g} s")
+        missing, waiting = ranks_in_words(absent), ranks_in_words(came)
         return CheckpointError(
             "CKPT003",
-            f"{_named(absent)} did not come to {where} in {self.patience:g} s, {_named(came)} did, and would "
+            f"{missing} did not come to {where} in {self.patience:g} s, {waiting} did, and would "
             "have waited for ever. Call it on every rank, not under `if rank == 0`",
         )
 
-    def _tell(self, answer: dict[str, Any], rank: int | None = None) -> None:
+    def _publish(self, answer: dict[str, Any], rank: int | None = None) -> None:
         name = "answer" if rank is None else f"answer/{rank}"
         self._store.set(self._key(self._meetings, name), json.dumps(answer))
 
@@ -266,25 +267,11 @@ class RollCall:
         return True
 
 
-def _named(ranks: list[int]) -> str:
-    shown = ", ".join(str(rank) for rank in ranks[:16]) + (", …" if len(ranks) > 16 else "")
-    return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"
-
-
 # A connection of one's own to the store in which the ranks of a job leave each other messages.
 #
 # A client that waits in `get` holds a lock, so that on torch's own one the training thread would wait with
 # it, and two ranks could wait for each other for ever. `store.clone()` makes a second client; where a
 # version of torch has none, one is made for the same server.
-
-
-def default_rank_and_world_size() -> tuple[int, int]:
-    """This process' rank and the world size; 0 and 1 without a process group."""
-    import torch.distributed as dist
-
-    if not (dist.is_available() and dist.is_initialized()):
-        return 0, 1
-    return dist.get_rank(), dist.get_world_size()
 
 
 def own_connection() -> Any:

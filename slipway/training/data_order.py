@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slipway.errors import CheckpointError, SlipwayError
-from slipway.training.agreement import SideGroup, default_rank_and_world_size, host_name, ranks_in_words
+from slipway.training.agreement import SideGroup, host_name, rank_and_world_size, ranks_in_words
 
 # The files of a channel, in one order on all ranks.
 
@@ -351,7 +351,7 @@ class GlobalSampler:
         return torch.randperm(self.length, generator=generator)
 
     def _share(self) -> tuple[int, int]:
-        rank, world_size = default_rank_and_world_size()
+        rank, world_size = rank_and_world_size()
         if self.global_batch % world_size:
             raise ValueError(
                 f"a global batch of {self.global_batch} is not a multiple of {world_size} ranks: some would "

@@ -5,12 +5,11 @@ Loaders that know their number are cut or gone on with; of the others one batch 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from slipway.errors import SlipwayError
+from slipway.errors import SlipwayError, say
 from slipway.training.agreement import (
     BATCH_ACTIVITY,
     PendingAnswer,
@@ -77,11 +76,11 @@ class EvenBatches:
         if rank_and_world_size()[1] == 1:
             return timed_fetches(iter(self.loader))
         if self._mode == "join":
-            return self._joined()
+            return self._iterate_joined()
         counts = self._agree()
         if counts is None:
-            return self._looking_ahead()
-        return self._counted(counts)
+            return self._iterate_looking_ahead()
+        return self._iterate_counted(counts)
 
     def _agree(self) -> list[int] | None:
         """Each rank's number of batches, by one all-reduce; None where a rank does not know its own."""
@@ -96,7 +95,7 @@ class EvenBatches:
         self._say(uneven_counts_text(self._mode, counts))
         return counts
 
-    def _counted(self, counts: list[int]) -> Iterator[Any]:
+    def _iterate_counted(self, counts: list[int]) -> Iterator[Any]:
         given = 0
         while given < self._length:
             before = given
@@ -114,13 +113,13 @@ class EvenBatches:
                     "sampler or dataset",
                 )
 
-    def _looking_ahead(self) -> Iterator[Any]:
+    def _iterate_looking_ahead(self) -> Iterator[Any]:
         assert self._agreement is not None
         ahead = LookAhead(self._agreement, lambda: timed_fetches(iter(self.loader)), self._mode)
         yield from ahead
         self._say(uneven_counts_text(self._mode, ahead.counts, at_least=self._mode == "drop"))
 
-    def _joined(self) -> Iterator[Any]:
+    def _iterate_joined(self) -> Iterator[Any]:
         from torch.distributed.algorithms.join import Join
 
         BATCH_ACTIVITY.joining = True
@@ -132,12 +131,12 @@ class EvenBatches:
 
     def _say(self, line: str | None) -> None:
         if line is not None and not self._said and rank_and_world_size()[0] == 0:
-            print(f"slipway: {line}", file=sys.stderr, flush=True)
+            say(line)
         self._said = self._said or line is not None
 
 
 def timed_fetches(iterator: Iterator[Any]) -> Iterator[Any]:
-    """The same, with the time that it takes counted."""
+    """The batches of an iterator, with the time that fetching them takes counted."""
     while True:
         begun = time.perf_counter()
         try:

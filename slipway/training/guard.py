@@ -1,22 +1,23 @@
 """`slipway.guard`: what a training loop calls once a step, so that trouble on one rank is known on all.
 
-It also tells of ranks that are slower than the others, and of memory that is close to its limit.
+It also tells of ranks that are slower than the others, and of memory that is close to its limit. Where a
+forward and backward may run out of memory on some ranks, all compute their batch in parts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
+import re
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipway.errors import SlipwayError
+from slipway.errors import SlipwayError, say
 from slipway.training.agreement import BATCH_ACTIVITY, SideGroup, host_name, rank_and_world_size
-from slipway.training.split_batches import Splitting, exhaustion_of
 from slipway.training.step_measures import (
     MOST_STEPS_IN_BLOCK,
     STEPS_PER_PACE_LOOK,
@@ -24,8 +25,8 @@ from slipway.training.step_measures import (
     Fetching,
     ForwardTimes,
     Loss,
-    Measured,
     StepBlock,
+    StepMeasures,
     not_finite_text,
     slow_ranks,
 )
@@ -96,7 +97,7 @@ class TrainingGuard:
         if self._splitting is not None:
             loss = self._splitting.run(batch, loss_of, self._step + 1, self.optimizer.zero_grad)
         else:
-            loss = self._whole(batch, loss_of)
+            loss = self._compute_whole_batch(batch, loss_of)
         if self.check(loss):
             self.optimizer.step()
         return loss
@@ -112,15 +113,15 @@ class TrainingGuard:
         self._see_all_ranks()
         self._step += 1
         if self._action == "skip":
-            return self._judge(self._steps.now(Loss(loss)))
-        return self._judge_all(self._steps.later(Loss(loss)))
+            return self._judge(self._steps.check_now(Loss(loss)))
+        return self._judge_all(self._steps.check_later(Loss(loss)))
 
     def settle(self) -> bool:
         """Wait for what all ranks found so far, as before a save; whether every loss was finite.
 
         Raises as `check`.
         """
-        return self._judge_all(self._steps.rest())
+        return self._judge_all(self._steps.wait_for_rest())
 
     def __enter__(self) -> TrainingGuard:
         return self
@@ -129,7 +130,7 @@ class TrainingGuard:
         if kind is None:
             self.settle()
 
-    def _whole(self, batch: Any, loss_of: Callable[[Any], Any]) -> Any:
+    def _compute_whole_batch(self, batch: Any, loss_of: Callable[[Any], Any]) -> Any:
         self.optimizer.zero_grad()
         try:
             loss = loss_of(batch)
@@ -173,10 +174,10 @@ class TrainingGuard:
                 "NUM001", f"{found}, after {MOST_IN_A_ROW} times in a row in which {done} did not help"
             )
         if self._agreement.rank == 0:
-            print(f"slipway: NUM001 {found}: {done} on all ranks", file=sys.stderr, flush=True)
+            say(f"NUM001 {found}: {done} on all ranks")
         if self._restore is not None:
             # Steps that were computed with the broken weights count no more, and all ranks forget the same.
-            self._steps.rest()
+            self._steps.wait_for_rest()
             self._restore()
         return False
 
@@ -213,15 +214,15 @@ class Watch:
         self._slow: set[int] = set()
         self._full: set[str] = set()
 
-    def measured(self) -> Measured:
+    def measured(self) -> StepMeasures:
         """What was measured since the last time."""
         now = time.perf_counter()
         whole, self._since = now - self._since, now
         seconds, events = self._forwards.take()
-        return Measured(self._fetching.take(), seconds, events, whole)
+        return StepMeasures(self._fetching.take(), seconds, events, whole)
 
     def look(self, block: StepBlock) -> None:
-        """Count steps that all ranks have told of; where these are STEPS steps or more by now, judge."""
+        """Count steps that all ranks have told of; once these are STEPS_PER_PACE_LOOK steps, judge."""
         times = block.times()
         sums = self._sums or [[0.0] * len(row) for row in times]
         self._sums = [[a + b for a, b in zip(one, other)] for one, other in zip(sums, times)]
@@ -237,7 +238,7 @@ class Watch:
         fetching, forward, whole = zip(*means)
         for slow in slow_ranks(fetching, forward, max(whole)):
             if slow.rank not in self._slow and self._rank == 0:
-                _say(slow.text(self._hosts[slow.rank]))
+                say(slow.text(self._hosts[slow.rank]))
             self._slow.add(slow.rank)
 
     def _judge_memory(self) -> None:
@@ -245,11 +246,7 @@ class Watch:
             found = near_limit_text(memory)
             if found is not None and memory.what not in self._full:
                 self._full.add(memory.what)
-                _say(f"{NEAR_LIMIT_MODE} rank {self._rank} on {self._hosts[self._rank]}: {found}")
-
-
-def _say(line: str) -> None:
-    print(f"slipway: {line}", file=sys.stderr, flush=True)
+                say(f"{NEAR_LIMIT_MODE} rank {self._rank} on {self._hosts[self._rank]}: {found}")
 
 
 # How close a host and its devices come to their memory's limit (MEM003).
@@ -278,7 +275,7 @@ def near_limit_text(memory: Memory) -> str | None:
     if memory.limit <= 0 or memory.used < MEMORY_LIMIT * memory.limit:
         return None
     return (
-        f"{memory.what} is close to its limit: {_size(memory.used)} of {_size(memory.limit)} "
+        f"{memory.what} is close to its limit: {_gibibytes(memory.used)} of {_gibibytes(memory.limit)} "
         f"({100 * memory.used / memory.limit:.1f} %). The same job may run out of memory on other hosts, "
         "or with longer samples"
     )
@@ -310,10 +307,10 @@ def host_memory(read: Read) -> Memory | None:
             "total_inactive_file",
         ),
     ):
-        limit, used = (_number(read(f"/sys/fs/cgroup/{file}")) for file in (limit_file, used_file))
+        limit, used = (_parse_number(read(f"/sys/fs/cgroup/{file}")) for file in (limit_file, used_file))
         # Version 1 without a limit has the largest number of pages; the host's memory bounds it as well.
         if limit is not None and used is not None and (not total or limit < total):
-            spare = _field(read(f"/sys/fs/cgroup/{stat_file}") or "", cached)
+            spare = _meminfo_field(read(f"/sys/fs/cgroup/{stat_file}") or "", cached)
             return Memory("the container's memory", max(0, used - spare), limit)
     return Memory("the host's memory", total - available, total) if total else None
 
@@ -344,16 +341,16 @@ def _text_of(file: str) -> Any:
         return None
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     stripped = (text or "").strip()
     return int(stripped) if stripped.isdigit() else None
 
 
 def _meminfo(text: str) -> tuple[int, int]:
-    return 1024 * _field(text, "MemTotal:"), 1024 * _field(text, "MemAvailable:")
+    return 1024 * _meminfo_field(text, "MemTotal:"), 1024 * _meminfo_field(text, "MemAvailable:")
 
 
-def _field(text: str, name: str) -> int:
+def _meminfo_field(text: str, name: str) -> int:
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 2 and words[0] == name and words[1].isdigit():
@@ -361,5 +358,260 @@ def _field(text: str, name: str) -> int:
     return 0
 
 
-def _size(size: int) -> str:
+def _gibibytes(size: int) -> str:
     return f"{size / 2**30:.1f} GiB"
+
+
+# A forward and backward that may run out of memory on some ranks: then all compute their batch in parts.
+#
+# What a rank alone must not do is try again: the others wait in the backward's all-reduce for it. So the
+# backward runs without any, the ranks agree on how it went, and only then the gradients are averaged.
+
+
+_FINE, _OUT_OF_MEMORY, _CANNOT = 0, 1, 2
+
+
+class Splitting:
+    """Steps of one model; `parts` is in how many parts a batch is computed, the same on all ranks."""
+
+    def __init__(self, model: Any, agreement: SideGroup, hosts: list[str]) -> None:
+        """Raises TypeError for a model whose forward or backward needs the others: all but DDP."""
+        from torch.nn.parallel import DistributedDataParallel
+
+        if rank_and_world_size()[1] > 1 and not isinstance(model, DistributedDataParallel):
+            raise TypeError(
+                f'out_of_memory="split" works with DistributedDataParallel, not with {type(model).__name__}: '
+                "a rank that runs out of memory within FSDP's collectives cannot come back. Use "
+                'out_of_memory="stop", or wrap the model in DistributedDataParallel'
+            )
+        self.parts = 1
+        self._model, self._agreement, self._hosts = model, agreement, hosts
+
+    def run(self, batch: Any, loss_of: Callable[[Any], Any], step: int, clear: Callable[[], object]) -> Any:
+        """Forward and backward of a batch, the gradients averaged over ranks; returns the loss, detached.
+
+        `clear` forgets gradients. Raises SlipwayError (MEM001, MEM002) on all ranks where one sample alone
+        does not fit, and what `loss_of` raises.
+        """
+        while True:
+            clear()
+            loss, out = self._attempt(batch, loss_of)
+            state = _FINE
+            if out is not None:
+                clear()
+                _free_cached_memory()
+                state = _CANNOT if self.parts >= batch_size(batch) else _OUT_OF_MEMORY
+            rows = self._agreement.ask([state])
+            states = [int(row[0]) for row in rows]
+            if max(states) == _FINE:
+                if self._agreement.world_size > 1:
+                    average_gradients(self._model, self._agreement)
+                return loss
+            self._report_outcome(states, out, step)
+            self.parts *= 2
+
+    def _attempt(self, batch: Any, loss_of: Callable[[Any], Any]) -> tuple[Any, Exhaustion | None]:
+        alone = self._model.no_sync() if self._agreement.world_size > 1 else contextlib.nullcontext()
+        try:
+            with alone:
+                return self._in_parts(batch, loss_of), None
+        except (RuntimeError, MemoryError) as error:
+            out = exhaustion_of(error)
+            if out is None:
+                raise
+            # What the exception's frames hold is let go with it, at the end of this block.
+            return None, out
+
+    def _in_parts(self, batch: Any, loss_of: Callable[[Any], Any]) -> Any:
+        if self.parts == 1:
+            loss = loss_of(batch)
+            loss.backward()
+            return loss.detach()
+        whole, total = batch_size(batch), None
+        for part in parts_of(batch, self.parts):
+            loss = loss_of(part) * (batch_size(part) / whole)
+            loss.backward()
+            total = loss.detach() if total is None else total + loss.detach()
+        return total
+
+    def _report_outcome(self, states: list[int], out: Exhaustion | None, step: int) -> None:
+        told = self._agreement.gather([out.code, out.text()] if out is not None else None)
+        first = next(rank for rank, one in enumerate(told) if one is not None)
+        code, text = told[first]
+        who = f"rank {first} on {self._hosts[first]} {text} in step {step}"
+        cannot = [rank for rank, state in enumerate(states) if state == _CANNOT]
+        if cannot:
+            raise SlipwayError(
+                code,
+                f"{who}, and rank {cannot[0]} does with each sample by itself, so there is nothing left to "
+                "split. Make the model or the samples smaller, or take an instance type with more memory",
+            )
+        if self._agreement.rank == 0:
+            others = sum(one is not None for one in told) - 1
+            more = f" ({others} more ranks too)" if others else ""
+            say(
+                f"{code} {who}{more}: from this step on all ranks compute each batch in "
+                f"{2 * self.parts} parts, which takes longer; the gradients are the same where the loss is a "
+                "mean over samples"
+            )
+
+
+def _free_cached_memory() -> None:
+    """Let the device have what the failed attempt held."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+# The average of all ranks' gradients, outside of a backward.
+
+
+BUCKET = 25 * 2**20
+"""Bytes that are sent at once, as DistributedDataParallel's `bucket_cap_mb` has it."""
+
+
+def average_gradients(model: Any, agreement: SideGroup) -> None:
+    """Average the gradients of a DistributedDataParallel model over its ranks, in its own group.
+
+    A parameter that no rank used keeps none; where only some did, the others count as zeros, as there.
+    """
+    import torch
+    import torch.distributed as dist
+
+    parameters = [one for one in model.module.parameters() if one.requires_grad]
+    used = agreement.any_of([one.grad is not None for one in parameters])
+    gradients = []
+    for parameter, is_used in zip(parameters, used):
+        if is_used and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        if is_used:
+            gradients.append(parameter.grad)
+    group = model.process_group
+    for bucket in _buckets(gradients):
+        together = torch.cat([gradient.reshape(-1) for gradient in bucket])
+        together.div_(agreement.world_size)
+        dist.all_reduce(together, group=group)
+        for gradient, averaged in zip(bucket, together.split([one.numel() for one in bucket])):
+            gradient.copy_(averaged.view_as(gradient))
+
+
+def _buckets(gradients: list[Any]) -> list[list[Any]]:
+    """Neighbours of one type and device, up to BUCKET bytes together; a larger one is alone."""
+    buckets: list[list[Any]] = []
+    size = 0
+    for gradient in gradients:
+        own = gradient.numel() * gradient.element_size()
+        last = buckets[-1][-1] if buckets else None
+        alike = last is not None and (last.dtype, last.device) == (gradient.dtype, gradient.device)
+        if alike and size + own <= BUCKET:
+            buckets[-1].append(gradient)
+            size += own
+        else:
+            buckets.append([gradient])
+            size = own
+    return buckets
+
+
+# A batch in parts of nearly one size, whatever it is made of: tensors, dicts, lists, tuples.
+
+
+def batch_size(batch: Any) -> int:
+    """The number of samples: the length of the tensors' first dimension.
+
+    Raises TypeError where there is none, or where tensors have different ones: which of them counts samples
+    (a list of images may have their channels there) is not to be guessed.
+    """
+    sizes = list(dict.fromkeys(_sizes(batch)))
+    if len(sizes) != 1:
+        why = f"tensors with {sizes} entries" if sizes else "no tensor with a dimension of samples"
+        raise TypeError(
+            f"a batch of {type(batch).__name__} with {why} cannot be split into parts. Hand over tensors "
+            "whose first dimension is the samples, alone or in dicts, lists and tuples"
+        )
+    return sizes[0]
+
+
+def parts_of(batch: Any, parts: int) -> list[Any]:
+    """The batch in so many parts, or in as many as it has samples; in order, none empty.
+
+    Tensors are cut, and lists of anything else that are as long; the rest is in each part as it is.
+    Raises TypeError as `batch_size`.
+    """
+    size = batch_size(batch)
+    parts = max(1, min(parts, size))
+    bounds = [size * part // parts for part in range(parts + 1)]
+    return [_cut(batch, begin, end, size) for begin, end in zip(bounds, bounds[1:])]
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "size") and hasattr(value, "dim")
+
+
+def _sizes(batch: Any) -> Iterator[int]:
+    if _is_tensor(batch):
+        if batch.dim() > 0:
+            yield int(batch.size(0))
+    elif isinstance(batch, (dict, list, tuple)):
+        for part in batch.values() if isinstance(batch, dict) else batch:
+            yield from _sizes(part)
+
+
+def _cut(batch: Any, begin: int, end: int, size: int) -> Any:
+    if _is_tensor(batch):
+        return batch[begin:end] if batch.dim() > 0 else batch
+    if isinstance(batch, dict):
+        cut = {key: _cut(value, begin, end, size) for key, value in batch.items()}
+        try:
+            return type(batch)(cut)
+        except TypeError:
+            return cut
+    if isinstance(batch, (list, tuple)):
+        if len(batch) == size and not any(_sizes(batch)):
+            return batch[begin:end]
+        cuts = [_cut(value, begin, end, size) for value in batch]
+        if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+            return type(batch)(*cuts)
+        return tuple(cuts) if isinstance(batch, tuple) else cuts
+    return batch
+
+
+# What an exception says of memory that ran out: whether it does, how much was asked for and was free.
+#
+# Texts: c10/cuda/CUDACachingAllocator.cpp of PyTorch 1.11 to 2.13, c10/core/impl/alloc_cpu.cpp, numpy.
+
+
+_DEVICE = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_HOST = ("DefaultCPUAllocator: can't allocate", "DefaultCPUAllocator: not enough memory")
+_SIZE = r"\d[\d.]{0,20} ?[KMGT]?i?(?:B|bytes)"
+_ASKED = re.compile(rf"(?:Tried to allocate|tried to allocate|Unable to allocate) ({_SIZE})")
+_FREE = re.compile(rf"({_SIZE})(?: is)? free")
+
+
+@dataclass(frozen=True)
+class Exhaustion:
+    """Memory ran out: `code` is MEM001 on a device, MEM002 on the host; sizes as the text has them."""
+
+    code: str
+    asked: str | None
+    free: str | None
+
+    def text(self) -> str:
+        """In words: "ran out of GPU memory (asked for 2.00 GiB with 1.00 GiB free)"."""
+        what = "GPU" if self.code == "MEM001" else "host"
+        asked = f"asked for {self.asked}" if self.asked else "how much was asked for is not said"
+        free = f" with {self.free} free" if self.free else ""
+        return f"ran out of {what} memory ({asked}{free})"
+
+
+def exhaustion_of(error: BaseException) -> Exhaustion | None:
+    """What an exception says of memory; None where it is about something else."""
+    text = str(error)[:2000]
+    if isinstance(error, MemoryError) or any(sign in text for sign in _HOST):
+        code = "MEM002"
+    elif isinstance(error, RuntimeError) and any(sign in text for sign in _DEVICE):
+        code = "MEM001"
+    else:
+        return None
+    asked, free = _ASKED.search(text), _FREE.search(text)
+    return Exhaustion(code, asked.group(1) if asked else None, free.group(1) if free else None)

@@ -22,7 +22,7 @@ BLOCK_SECONDS = 0.1
 """Seconds that steps which are told of at once may take: where one alone takes longer, each is told of."""
 
 
-class Measured:
+class StepMeasures:
     """What a rank measured of steps; `events` are pairs of CUDA's that have yet to pass."""
 
     def __init__(
@@ -41,10 +41,10 @@ class StepBlock:
     """Steps that follow each other and are told of at once; `rows` are all ranks', once they are here.
 
     A row is the number of the first step, from 1, whose loss is not finite, 0 where all are; what that loss
-    is; and the seconds of all steps as `Measured.row` has them.
+    is; and the seconds of all steps as `StepMeasures.row` has them.
     """
 
-    def __init__(self, losses: Sequence[Loss], first: int, measured: Measured) -> None:
+    def __init__(self, losses: Sequence[Loss], first: int, measured: StepMeasures) -> None:
         self.first, self.losses, self.measured = first, losses, measured
         self.rows: Rows = []
 
@@ -66,7 +66,7 @@ class StepBlock:
         return [0, FINITE, *self.measured.row()]
 
     def times(self) -> Rows:
-        """By rank, the seconds of all steps as `Measured.row` has them."""
+        """By rank, the seconds of all steps as `StepMeasures.row` has them."""
         return [row[2:] for row in self.rows]
 
     def not_finite(self) -> tuple[int, list[int]] | None:
@@ -84,7 +84,7 @@ class AgreedSteps:
     long been computed. It is known in the step after that one. Nothing waits.
     """
 
-    def __init__(self, agreement: SideGroup, measured: Callable[[], Measured], most: int) -> None:
+    def __init__(self, agreement: SideGroup, measured: Callable[[], StepMeasures], most: int) -> None:
         """`measured` is asked what was measured since it was asked last; `most` steps make a block."""
         self._agreement, self._measured, self._most = agreement, measured, most
         self._losses: list[Loss] = []
@@ -95,12 +95,12 @@ class AgreedSteps:
         # one is: where only some ranks compute on a device, these have closed that one when they hear it.
         self._lengths = [1, 1]
 
-    def now(self, loss: Loss) -> StepBlock:
+    def check_now(self, loss: Loss) -> StepBlock:
         """This very step, told by all ranks: it waits for the device and for them."""
         self._losses.append(loss)
         return self._ask(self._closed())
 
-    def later(self, loss: Loss) -> list[StepBlock]:
+    def check_later(self, loss: Loss) -> list[StepBlock]:
         """Add a step; gives the block that is known by now, if any."""
         known = self._known()
         self._losses.append(loss)
@@ -116,7 +116,7 @@ class AgreedSteps:
                 self._send(block)
         return known
 
-    def rest(self) -> list[StepBlock]:
+    def wait_for_rest(self) -> list[StepBlock]:
         """All that was told of and not given yet, in its order; waits for it."""
         known = self._known()
         late, self._late = self._late, None
@@ -154,7 +154,7 @@ class AgreedSteps:
 
 
 def block_length(seconds: float, most: int) -> int:
-    """How many steps of so many seconds make a block: as many as fit into DELAY, from 1 to `most`.
+    """How many steps of so many seconds make a block: as many as fit into BLOCK_SECONDS, from 1 to `most`.
 
     >>> block_length(0.010, 10), block_length(0.040, 10), block_length(3.0, 10), block_length(0.0, 10)
     (10, 2, 1, 10)
@@ -192,7 +192,7 @@ class Slow:
     median: float
 
     def text(self, host: str) -> str:
-        """What is said of it."""
+        """The warning about this rank, in words."""
         own = self.fetching + self.forward
         where = "loader" if self.fetching > self.forward else "forward"
         look = (
@@ -209,7 +209,7 @@ class Slow:
 
 
 def slow_ranks(fetching: Sequence[float], forward: Sequence[float], step: float) -> list[Slow]:
-    """Those whose own time is more than FACTOR times the median's; `step` is what a step takes, in seconds.
+    """Those whose own time is more than SLOW_FACTOR times the median's; `step` is a step's seconds.
 
     Of an even number of ranks the lower one of the two in the middle counts, so that of two one can be slow.
     """
@@ -272,7 +272,7 @@ class Fetching:
         self._last = BATCH_ACTIVITY.fetching
 
     def take(self) -> float:
-        """Seconds."""
+        """Seconds in loaders since this was asked last."""
         taken, self._last = BATCH_ACTIVITY.fetching - self._last, BATCH_ACTIVITY.fetching
         return taken
 
@@ -363,7 +363,7 @@ class Loss:
 
 
 def kind_of_loss(number: float) -> int:
-    """Which of the four a number is."""
+    """FINITE, NAN, INFINITE or NEGATIVE, by a loss' number."""
     if math.isfinite(number):
         return FINITE
     if math.isnan(number):

@@ -17,8 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from slipway.processes.supervise import send_signal
-from slipway.ranks.attendant import answer_file, question_file, recorder_file, stacks_file
-from slipway.ranks.heartbeat import ENDED, Beat, heartbeat_file, read_beat
+from slipway.ranks.attendant import (
+    ENDED,
+    Beat,
+    answer_file,
+    heartbeat_file,
+    question_file,
+    read_beat,
+    recorder_file,
+    stacks_file,
+)
 from slipway.watchdog.rank_views import (
     GONE,
     LARGEST_DUMP,

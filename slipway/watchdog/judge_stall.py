@@ -1,18 +1,21 @@
-"""Who stalls a job: judged by what was equal in two looks at all of its ranks. Pure.
+"""Whether a job stalls, and who stalls it: judged by what all hosts saw of their ranks. Reads nothing.
 
-First what ranks of one group called under the same number: where that differs, who differs from the others.
-Then who has not entered a collective in which others wait, and waits nowhere itself: whoever waits too is
-only a link of the chain. Without a recorder, who stands elsewhere than those that wait.
+A job stalls where no rank makes a step for too long, by the ranks' heartbeats. Who stalls it is judged by
+what was equal in two snapshots of all ranks. First what ranks of one group called under the same number:
+where that differs, who differs from the others. Then who has not entered a collective in which others wait,
+and waits nowhere itself: whoever waits too is only a link of the chain. Without a recorder, who stands
+elsewhere than those that wait.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slipway.ranks.attendant import ENDED, STARTED, Beat
 from slipway.watchdog.rank_views import GONE, STOPPED, Operation, RankView, UserLine
 
 STALLED, LEFT_THE_LOOP, SAVED_ALONE = "NCCL004", "DATA001", "CKPT003"
@@ -48,7 +51,7 @@ class StallVerdict:
 
 
 @dataclass(frozen=True)
-class _Awaited:
+class WaitedCollective:
     """A collective in which `inside` wait, and who of its group has not entered it."""
 
     operation: Operation
@@ -67,7 +70,7 @@ def judge_stall(
     mismatch = first_mismatch(views)
     if mismatch is not None:
         return _verdict_of_mismatch(mismatch, text_of)
-    awaited = _awaited(ranks)
+    awaited = waited_collectives(ranks)
     if awaited:
         return _verdict_of_absent(awaited, ranks, text_of)
     if any(view.recorded and view.waiting for view in views):
@@ -95,7 +98,7 @@ def _verdict_of_mismatch(found: Mismatch, text_of: Callable[[str], str | None]) 
     return StallVerdict(code, _numbers(views), text, True, expected.timeout, called.lines)
 
 
-def _awaited(ranks: Mapping[int, RankView]) -> list[_Awaited]:
+def waited_collectives(ranks: Mapping[int, RankView]) -> list[WaitedCollective]:
     """All collectives in which ranks wait for some that have not entered them."""
     waiting: dict[tuple[str, tuple[int, ...], int], list[tuple[RankView, Operation]]] = {}
     for view in ranks.values():
@@ -111,7 +114,9 @@ def _awaited(ranks: Mapping[int, RankView]) -> list[_Awaited]:
         else:
             absent = [rank for rank in members if _is_absent(ranks.get(rank), group, number)]
         if absent:
-            found.append(_Awaited(operation, tuple(view for view, _ in inside), tuple(sorted(set(absent)))))
+            found.append(
+                WaitedCollective(operation, tuple(view for view, _ in inside), tuple(sorted(set(absent))))
+            )
     return found
 
 
@@ -137,7 +142,7 @@ def _is_absent(view: RankView | None, group: str, number: int) -> bool:
 
 
 def _verdict_of_absent(
-    awaited: Sequence[_Awaited], ranks: Mapping[int, RankView], text_of: Callable[[str], str | None]
+    awaited: Sequence[WaitedCollective], ranks: Mapping[int, RankView], text_of: Callable[[str], str | None]
 ) -> StallVerdict:
     waits = {view.rank for each in awaited for view in each.inside}
     idle = {rank for each in awaited for rank in each.absent if rank not in waits}
@@ -225,7 +230,7 @@ class Mismatch:
 
 
 def first_mismatch(views: Sequence[RankView]) -> Mismatch | None:
-    """The earliest one in a group in which somebody waits; None where all called the same."""
+    """The earliest mismatch in a group in which a rank waits; None where all called the same."""
     groups = {
         (each.group, view.groups.get(each.group))
         for view in views
@@ -418,8 +423,98 @@ def verdict_to_json(verdict: StallVerdict | None) -> dict[str, Any] | None:
 
 
 def verdict_from_json(value: dict[str, Any] | None) -> StallVerdict | None:
-    """The verdict again."""
+    """The verdict that `verdict_to_json` wrote."""
     if value is None:
         return None
     lines = tuple(UserLine(*each) for each in value["lines"])
     return StallVerdict(**{**value, "ranks": tuple(value["ranks"]), "lines": lines})
+
+
+# Whether a job stands still, by the heartbeats of all hosts' ranks.
+
+
+SHORTEST_STALL = 60.0
+"""Seconds without a step that are no stall by themselves: a checkpoint or a slow file may take as long."""
+
+PAUSES = 5.0
+"""So many times the longest pause between two steps so far is one, where that is longer."""
+
+
+@dataclass(frozen=True)
+class StallLimits:
+    """Seconds. `stall` replaces what is derived from the pauses; None leaves it."""
+
+    stall: float | None
+    first_step: float
+
+    def without_step(self, longest_pause: float) -> float:
+        """How long no rank of the job may make a step, once one did."""
+        return self.stall if self.stall is not None else max(SHORTEST_STALL, PAUSES * longest_pause)
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """What a host says of its ranks, in seconds: since the last step of any (None before the first), since
+    they began, and the longest pause. `watched` ranks have loaded PyTorch, and have not ended."""
+
+    since: float | None
+    begun: float
+    longest: float
+    watched: int
+
+
+def pulse_of(beats: Iterable[Beat], now: float) -> Pulse:
+    """The pulse of a host by its ranks' heartbeats; `now` is the monotonic clock's."""
+    listed = list(beats)
+    stepped = [now - beat.last for beat in listed if beat.steps]
+    return Pulse(
+        since=min(stepped, default=None),
+        begun=min((now - beat.started for beat in listed), default=0.0),
+        longest=max((beat.longest for beat in listed), default=0.0),
+        watched=sum(beat.phase not in (STARTED, ENDED) for beat in listed),
+    )
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """For how many seconds no rank of the job made a step, the limit, and whether any made one before."""
+
+    seconds: float
+    limit: float
+    stepped: bool
+
+    @property
+    def over(self) -> bool:
+        """Whether it is a stall."""
+        return self.seconds > self.limit
+
+    def __str__(self) -> str:
+        done = "has made a step" if self.stepped else "has made its first step"
+        return f"no rank {done} for {self.seconds:.0f} s (limit {self.limit:.0f} s)"
+
+
+class Pulses:
+    """The pulses of all hosts, aged by how long ago each was heard: a host that says nothing gets older."""
+
+    def __init__(self, limits: StallLimits) -> None:
+        self._limits = limits
+        self._heard: dict[str, tuple[Any, float]] = {}
+
+    def hear(self, said: Mapping[str, Any], now: float) -> None:
+        """Take what was read of the hosts at this moment: of each a pulse as a list of its fields, and a
+        number that changes with each."""
+        for host, value in said.items():
+            if host not in self._heard or self._heard[host][0] != value:
+                self._heard[host] = (value, now)
+
+    def standstill(self, now: float) -> Standstill | None:
+        """How the job stands; None as long as no rank can be watched."""
+        known = [(Pulse(*value[1:]), now - heard) for value, heard in self._heard.values()]
+        if not any(pulse.watched for pulse, _ in known):
+            return None
+        stepped = [pulse.since + age for pulse, age in known if pulse.since is not None]
+        if not stepped:
+            begun = min(pulse.begun + age for pulse, age in known)
+            return Standstill(begun, self._limits.first_step, False)
+        longest = max(pulse.longest for pulse, _ in known)
+        return Standstill(min(stepped), self._limits.without_step(longest), True)

@@ -11,11 +11,12 @@ import dataclasses
 import io
 import pickle
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
+
+from slipway.errors import say
 
 STOPPED, GONE = "T", "gone"
 """Of a process' states (proc(5)) the one of a stopped process; and what stands for a process that is not
@@ -124,7 +125,7 @@ def view_to_json(view: RankView) -> dict[str, Any]:
 
 
 def view_from_json(value: dict[str, Any]) -> RankView:
-    """The view again. Raises KeyError, TypeError or ValueError for anything else."""
+    """The view that `view_to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
     fields = dict(value)
     fields["groups"] = {name: tuple(ranks) for name, ranks in fields["groups"].items()}
     fields["lines"] = _lines(fields["lines"])
@@ -335,7 +336,7 @@ def keep_dumps(
             (folder / f"rank_{rank}").write_bytes(with_groups(content, groups.get(rank, {})))
     except OSError as error:
         text = f"the flight recorder's dumps cannot be kept in {folder}: {error.strerror}"
-        print(f"slipway: {text}", file=sys.stderr, flush=True)
+        say(text)
 
 
 def with_groups(content: bytes, groups: Mapping[str, Sequence[int]]) -> bytes:

@@ -12,7 +12,6 @@ import contextlib
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,15 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from slipway.container import Container, Task
+from slipway.errors import say
 from slipway.host_assembly import Assembly, FirstHostSilent
 from slipway.processes.supervise import StopRequest, send_signal
-from slipway.ranks.heartbeat import STATE_VARIABLE
+from slipway.ranks.attendant import STATE_VARIABLE
 from slipway.watchdog.ask_ranks import NcclPipes, Ranks
 from slipway.watchdog.judge_stall import (
+    Pulse,
+    Pulses,
+    StallLimits,
     StallVerdict,
+    Standstill,
     ends_job,
     judge_stall,
     operation_text,
+    pulse_of,
     ranks_text,
     verdict_from_json,
     verdict_to_json,
@@ -43,7 +48,6 @@ from slipway.watchdog.rank_views import (
     view_from_json,
     view_to_json,
 )
-from slipway.watchdog.standstill import Pulse, Pulses, StallLimits, Standstill, pulse_of
 
 # Made where the job asks for a watchdog, and nothing where nobody is watched.
 
@@ -100,7 +104,7 @@ def watching(
     )
     watched = Watched(ranks, assembly, container.code, container.logs / DUMPS_FOLDER)
     watchdog = Watchdog(watched, task.watchdog, say, topic=f"watchdog-{number}")
-    stop.held_by = watchdog.holds
+    stop.held_by = watchdog.delays_stop
     watchdog.start()
     try:
         yield watchdog
@@ -185,7 +189,7 @@ class Watchdog:
         self._closed.set()
         self._woken.set()
 
-    def standing(self) -> StallVerdict | None:
+    def standing_verdict(self) -> StallVerdict | None:
         """The verdict as long as no rank of this host has made a step since: why the ranks ended, where all
         that they say is that they waited in vain."""
         now = self._clock()
@@ -198,7 +202,7 @@ class Watchdog:
         if self.ends:
             send_signal(command, signal.SIGKILL)
 
-    def holds(self, seconds: float) -> bool:
+    def delays_stop(self, seconds: float) -> bool:
         """Whether a stop of the job waits for a look at its ranks, which the signal would wake.
 
         Called again until it is false, which it is after half of `seconds`, the ranks' grace, at most.
@@ -218,7 +222,7 @@ class Watchdog:
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                self._turn()
+                self._watch_once()
             except FirstHostSilent as error:
                 if not self._silent and not self._closed.is_set():
                     self._silent = True
@@ -226,24 +230,24 @@ class Watchdog:
             self._woken.wait(self._poll)
             self._woken.clear()
 
-    def _turn(self) -> None:
+    def _watch_once(self) -> None:
         """One look at the beats, and all that follows from it."""
         now, assembly = self._clock(), self._watched.assembly
         pulse = pulse_of(self._watched.ranks.beats().values(), now)
         self._counted += 1
         assembly.post(
-            self._named("beats"), [self._counted, pulse.since, pulse.begun, pulse.longest, pulse.watched]
+            self._topic_of("beats"), [self._counted, pulse.since, pulse.begun, pulse.longest, pulse.watched]
         )
         if assembly.is_first:
-            self._pulses.hear(assembly.read(self._named("beats")), now)
+            self._pulses.hear(assembly.read(self._topic_of("beats")), now)
             stands = self._pulses.standstill(now)
             if stands is not None and self._wants_look(stands, now):
                 self._looks += 1
-                assembly.post(self._named("look"), [self._looks, str(stands)])
-        asked = assembly.read(self._named("look")).get(assembly.hosts[0])
+                assembly.post(self._topic_of("look"), [self._looks, str(stands)])
+        asked = assembly.read(self._topic_of("look")).get(assembly.hosts[0])
         if asked is not None and asked[0] > self._answered:
             self._answered = asked[0]
-            self._look(*asked)
+            self._look_at_ranks(*asked)
         self._waits.look(pulse, self._clock())
 
     def _wants_look(self, stands: Standstill, now: float) -> bool:
@@ -258,7 +262,7 @@ class Watchdog:
             return False
         return now >= self._next_look
 
-    def _look(self, number: int, why: str) -> None:
+    def _look_at_ranks(self, number: int, why: str) -> None:
         """This host's part of a look: two at its own ranks, and what all of it comes to."""
         ranks, assembly = self._watched.ranks, self._watched.assembly
         before = {view.rank: view for view in ranks.look()}
@@ -268,21 +272,21 @@ class Watchdog:
         equal = [steady_view(before[view.rank], view) for view in after if view.rank in before]
         views = ranks.with_stacks([view for view in equal if view is not None])
         moves = len(views) < len(before)
-        assembly.post(self._named(f"views-{number}"), [moves, [view_to_json(view) for view in views]])
+        assembly.post(self._topic_of(f"views-{number}"), [moves, [view_to_json(view) for view in views]])
         if assembly.is_first:
-            verdict, ends = self._judged(number)
-            assembly.post(self._named(f"verdict-{number}"), [verdict_to_json(verdict), ends])
-        verdict, ends = self._verdict(number)
+            verdict, ends = self._judge_all_views(number)
+            assembly.post(self._topic_of(f"verdict-{number}"), [verdict_to_json(verdict), ends])
+        verdict, ends = self._read_verdict(number)
         if self._closed.is_set():
             return
         if verdict is not None:
             keep_dumps(dumps, {view.rank: view.groups for view in after}, self._watched.kept)
-        self._conclude(number, verdict, ends, why)
+        self._apply_verdict(number, verdict, ends, why)
 
-    def _judged(self, number: int) -> tuple[StallVerdict | None, bool]:
+    def _judge_all_views(self, number: int) -> tuple[StallVerdict | None, bool]:
         """The first host's judgement of what all hosts saw."""
         said = self._wait_for(
-            self._named(f"views-{number}"), len(self._watched.assembly.hosts), VIEWS_SECONDS
+            self._topic_of(f"views-{number}"), len(self._watched.assembly.hosts), VIEWS_SECONDS
         )
         views: list[RankView] = []
         for _, seen in said.values():
@@ -299,13 +303,13 @@ class Watchdog:
             self._next_look = now + (30.0 if verdict else 60.0)
         return verdict, ends
 
-    def _verdict(self, number: int) -> tuple[StallVerdict | None, bool]:
-        said = self._wait_for(self._named(f"verdict-{number}"), 1, VERDICT_SECONDS)
+    def _read_verdict(self, number: int) -> tuple[StallVerdict | None, bool]:
+        said = self._wait_for(self._topic_of(f"verdict-{number}"), 1, VERDICT_SECONDS)
         for told, ends in said.values():
             return verdict_from_json(told), ends
         return None, False
 
-    def _conclude(self, number: int, verdict: StallVerdict | None, ends: bool, why: str) -> None:
+    def _apply_verdict(self, number: int, verdict: StallVerdict | None, ends: bool, why: str) -> None:
         told, self.verdict, self._concluded_at = self.verdict, verdict, self._clock()
         self._stops_standing = False
         first = self._watched.assembly.is_first
@@ -314,7 +318,7 @@ class Watchdog:
             self._say(f"{warning}{verdict.text}; {why}")
         if ends:
             # All hosts know before the first of them ends its ranks, by which the others' would fail.
-            self._watched.assembly.exchange(self._named(f"end-{number}"), True, 3.0)
+            self._watched.assembly.exchange(self._topic_of(f"end-{number}"), True, 3.0)
             self.ends = True
 
     def _wait_for(self, topic: str, many: int, seconds: float) -> Any:
@@ -324,7 +328,7 @@ class Watchdog:
             if len(said) >= many or self._clock() > until or self._closed.wait(0.2):
                 return said
 
-    def _named(self, what: str) -> str:
+    def _topic_of(self, what: str) -> str:
         return f"{self._topic}:{what}"
 
     def _text_of(self, name: str) -> str | None:
@@ -332,11 +336,6 @@ class Watchdog:
             return (self._watched.code / name).read_text("utf-8")
         except (OSError, ValueError):
             return None
-
-
-def say(text: str) -> None:
-    """Print it as the boot does."""
-    print(f"slipway: {text}", file=sys.stderr, flush=True)
 
 
 # DDP005: a rank that waits in a collective for half of what its process group allows, or longer.

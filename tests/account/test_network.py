@@ -345,12 +345,6 @@ def test_range_of_addresses_passes_where_a_range_holds_it(cidr: str, within: boo
     assert (passage([group(permission)], "egress", (443, 443), peer_ranges=[cidr]) is Passage.OPEN) is within
 
 
-@pytest.fixture
-def ec2() -> Iterator[Any]:
-    with mock_aws():
-        yield boto3.client("ec2", region_name="us-west-2")
-
-
 def create(ec2: Any, name: str) -> str:
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
     return str(ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)["GroupId"])

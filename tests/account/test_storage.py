@@ -136,12 +136,6 @@ FILTERS = [{"Name": "file-system-id", "Values": [ID]}]
 
 
 @pytest.fixture
-def ec2() -> Iterator[Any]:
-    with mock_aws():
-        yield boto3.client("ec2", region_name="us-west-2")
-
-
-@pytest.fixture
 def fsx(ec2: Any) -> Any:
     return boto3.client("fsx", region_name="us-west-2")
 

@@ -135,6 +135,7 @@ def test_a_local_run_ends_with_its_process(local_job: Callable[[str], Path], tmp
     assert '"Stopped"' in status
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("torch", ["2.8.0", None])
 def test_a_local_run_has_the_python_of_the_notebook_where_that_has_torch(
     local_job: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str | None

@@ -61,6 +61,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
         yield Clients()
 
 
+@pytest.mark.few_cases(every=5)
 @pytest.mark.parametrize("fault", ODD, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("protocol", CALLS)
 def test_an_odd_answer_is_no_answer_of_aws(clients: Clients, protocol: str, fault: Fault) -> None:
@@ -135,6 +136,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.few_cases(every=5)
 @pytest.mark.parametrize("page", [*PAGES, REDIRECT], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("protocol", CALLS)
 def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, page: Fault) -> None:

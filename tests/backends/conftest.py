@@ -1,4 +1,4 @@
-"""A workplace for local jobs, which must be empty of processes afterwards."""
+"""A workplace for local jobs, which must be empty of processes afterwards; and emulated SageMaker."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from moto import mock_aws
 
 from launcher.backends.local.backend import LocalBackend
 from tests.backends.workplace import SHORT, Workplace
+from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 
 @pytest.fixture
@@ -25,3 +27,11 @@ def workplace(tmp_path: Path) -> Iterator[Workplace]:
 def local(workplace: Workplace) -> Iterator[LocalBackend]:
     with LocalBackend(workplace.home, grace=SHORT) as local:
         yield local
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with mock_aws(), emulated_training(TrainingScript()) as script:
+        yield script

@@ -86,14 +86,6 @@ def test_a_finding_that_is_accepted_refuses_nothing(place: Place) -> None:
     assert place.created() == [name]
 
 
-def test_a_job_goes_to_a_final_state_and_stays_there(place: Place) -> None:
-    name = start(place)
-    ended = finish(place, name)
-    again = place.backend.describe(name)
-    assert (ended.state, ended.failure_reason) == (JobState.COMPLETED, None)
-    assert (again.state, again.phase, again.seconds) == (ended.state, ended.phase, ended.seconds)
-
-
 def test_every_line_comes_once_and_in_the_order_of_its_host(place: Place) -> None:
     name = start(place, lines=LINES)
     batches = read(place, name)
@@ -104,46 +96,52 @@ def test_every_line_comes_once_and_in_the_order_of_its_host(place: Place) -> Non
     assert place.backend.read_logs(name, batches[-1].cursor) == LogBatch([], batches[-1].cursor)
 
 
-def test_the_lines_of_a_batch_are_in_the_order_of_their_times(place: Place) -> None:
+def test_a_job_that_has_ended_stays_so_and_its_lines_are_read_as_often_as_asked_for(place: Place) -> None:
     name = start(place, lines=LINES)
-    finish(place, name)
-    for batch in read(place, name):
-        times = [line.time for line in batch.lines]
-        assert times == sorted(times)
-
-
-def test_an_old_cursor_gives_the_same_lines_again(place: Place) -> None:
-    name = start(place, lines=LINES)
-    finish(place, name)
+    ended = finish(place, name)
+    again = place.backend.describe(name)
+    assert (ended.state, ended.failure_reason) == (JobState.COMPLETED, None)
+    assert (again.state, again.phase, again.seconds) == (ended.state, ended.phase, ended.seconds)
 
     def lines(cursor: Cursor) -> list[LogLine]:
         return [line for batch in read(place, name, cursor) for line in batch.lines]
 
     batches = read(place, name)
+    for batch in batches:
+        times = [line.time for line in batch.lines]
+        assert times == sorted(times)
     assert lines({}) == [line for batch in batches for line in batch.lines]
     assert lines(batches[0].cursor) == [line for batch in batches[1:] for line in batch.lines]
+    place.backend.renew()
+    assert place.backend.describe(name).state is JobState.COMPLETED
+    renewed = [batches[0], *read(place, name, batches[0].cursor)]
+    assert {host: told(renewed, host) for host in LINES} == LINES
+    assert [job.name for job in place.backend.jobs(JobQuery())] == [name]
 
 
-def test_a_running_job_that_is_stopped_ends_stopped(place: Place) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.few_cases("sagemaker-1", "sagemaker-2", "queue-1", "queue-2", "local-2")
+def test_a_running_job_that_is_asked_to_stop_once_or_twice_ends_stopped(place: Place, times: int) -> None:
     name = start(place, end="waits")
     place.backend.describe(name)
-    place.backend.stop(name)
+    for _ in range(times):
+        place.backend.stop(name)
     ended = finish(place, name)
     assert (ended.state, ended.failure_reason) == (JobState.STOPPED, None)
 
 
-def test_a_job_may_be_asked_to_stop_twice(place: Place) -> None:
-    name = start(place, end="waits")
-    place.backend.stop(name)
-    place.backend.stop(name)
-    assert finish(place, name).state is JobState.STOPPED
+FORM = r"AlgorithmError: CODE001 rank 0 on algo-1: ValueError: planted .*, exit code: 1"
+"""Of a failure reason, as the service has it."""
 
 
-@pytest.mark.few_cases("local-ends", "sagemaker-fails", "queue-ends")
+@pytest.mark.few_cases("local-fails", "sagemaker-fails", "queue-fails")
 @pytest.mark.parametrize("end", ["ends", "fails"])
-def test_a_job_that_has_ended_is_not_stopped(place: Place, end: str) -> None:
+def test_a_job_that_has_ended_is_not_stopped_and_a_failure_keeps_its_reason(place: Place, end: str) -> None:
     name = start(place, end=end)
     ended = finish(place, name)
+    if end == "fails":
+        assert ended.state is JobState.FAILED
+        assert re.fullmatch(FORM, ended.failure_reason or "", re.DOTALL)
     place.backend.stop(name)
     after = finish(place, name)
     assert (after.state, after.phase, after.failure_reason) == (
@@ -151,16 +149,15 @@ def test_a_job_that_has_ended_is_not_stopped(place: Place, end: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [ABSENT, "no_name", "../digits-0unique"])
-def test_a_name_that_no_job_has_is_unknown(place: Place, name: str) -> None:
+def test_a_name_that_no_job_has_is_unknown(place: Place) -> None:
     start(place)
-    for ask in (
-        lambda: place.backend.describe(name),
-        lambda: place.backend.read_logs(name, {}),
-        lambda: place.backend.stop(name),
-    ):
+    for name in (ABSENT, "no_name", "../digits-0unique"):
         with pytest.raises(UnknownJob, match=re.escape(name)):
-            ask()
+            place.backend.describe(name)
+        with pytest.raises(UnknownJob, match=re.escape(name)):
+            place.backend.read_logs(name, {})
+        with pytest.raises(UnknownJob, match=re.escape(name)):
+            place.backend.stop(name)
 
 
 def test_jobs_are_listed_newest_first_as_far_as_they_are_asked_for(place: Place) -> None:
@@ -179,20 +176,3 @@ def test_jobs_are_listed_newest_first_as_far_as_they_are_asked_for(place: Place)
     assert listed(since=middle.created) == ["six-0unique"]
     assert listed(name="one", state=JobState.FAILED) == []
     assert middle.created.utcoffset() is not None
-
-
-def test_with_renewed_credentials_everything_stays_readable(place: Place) -> None:
-    name = start(place, lines=LINES)
-    finish(place, name)
-    [first, *_] = read(place, name)
-    place.backend.renew()
-    assert place.backend.describe(name).state is JobState.COMPLETED
-    assert {host: told([first, *read(place, name, first.cursor)], host) for host in LINES} == LINES
-    assert [job.name for job in place.backend.jobs(JobQuery())] == [name]
-
-
-def test_a_failure_reason_has_the_form_of_the_service(place: Place) -> None:
-    ended = finish(place, start(place, end="fails"))
-    assert ended.state is JobState.FAILED
-    form = r"AlgorithmError: CODE001 rank 0 on algo-1: ValueError: planted .*, exit code: 1"
-    assert re.fullmatch(form, ended.failure_reason or "", re.DOTALL)

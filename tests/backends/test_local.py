@@ -14,7 +14,6 @@ from launcher.backends.local.backend import LocalBackend
 from tests.backends.workplace import (
     SHORT,
     Workplace,
-    all_lines,
     channel,
     finish,
     texts,
@@ -73,14 +72,6 @@ def test_what_may_hold_secrets_is_for_the_user_alone(workplace: Workplace, local
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for name in ("request.json", "status.json"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
-
-
-def test_lines_of_torchrun_carry_the_global_rank(workplace: Workplace, local: LocalBackend) -> None:
-    script = "import os; print('hello from', os.environ['RANK'])"
-    local.submit(workplace.plan(script, hosts=2, strategy="torchrun", processes=2))
-    assert finish(local).state is JobState.COMPLETED
-    printed = [line.text for line in all_lines(local) if "hello" in line.text]
-    assert sorted(printed) == [f"[rank{rank}]:hello from {rank}" for rank in range(4)]
 
 
 def test_a_job_resumes_from_the_checkpoints_of_another(workplace: Workplace, local: LocalBackend) -> None:

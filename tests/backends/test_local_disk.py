@@ -46,6 +46,7 @@ def running_on_a_full_disk(workplace: Workplace, local: LocalBackend, fill: Call
     fill()
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(("code", "state"), [("0", JobState.COMPLETED), ("3", JobState.FAILED)])
 def test_the_job_ends_as_it_would_have(
     workplace: Workplace, local: LocalBackend, fill: Callable[[], None], code: str, state: JobState

@@ -67,6 +67,7 @@ def test_a_host_that_only_lost_its_peer_is_not_the_cause(workplace: Workplace) -
     assert reason.startswith("AlgorithmError: CODE001 rank 1 on algo-2: KeyError: 'label'")
 
 
+@pytest.mark.exhaustive
 def test_a_failure_is_not_lost_though_its_host_comes_down_last(
     workplace: Workplace, local: LocalBackend
 ) -> None:
@@ -93,14 +94,14 @@ def test_a_failure_is_not_lost_though_its_host_comes_down_last(
 def test_a_killed_rank_is_named_and_nothing_is_left(workplace: Workplace, local: LocalBackend) -> None:
     script = """
         import os, signal, time
-        if os.environ["RANK"] == "3":
+        if os.environ["RANK"] == "1":
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
     """
-    local.submit(workplace.plan(script, hosts=2, strategy="torchrun", processes=2))
+    local.submit(workplace.plan(script, strategy="torchrun", processes=2))
     status = finish(local)
     assert status.failure_reason == (
-        "AlgorithmError: MEM002 rank 3 on algo-2: killed by SIGKILL (exit -9): the usual reason is host "
+        "AlgorithmError: MEM002 rank 1 on algo-1: killed by SIGKILL (exit -9): the usual reason is host "
         "memory, exit code: 137"
     )
     assert workplace.processes() == []
@@ -125,11 +126,12 @@ def test_a_stop_lets_the_script_save_its_work(workplace: Workplace, local: Local
     assert workplace.processes() == []
 
 
-def test_torchruns_workers_are_asked_themselves_and_end_well(
+def test_torchruns_workers_are_known_by_their_ranks_asked_themselves_and_end_well(
     workplace: Workplace, local: LocalBackend
 ) -> None:
     script = f"""{WAIT}
     rank = os.environ["RANK"]
+    print("hello from", rank, flush=True)
 
     def save(number, frame):
         (shared / f"saved-{{rank}}").touch()
@@ -146,6 +148,9 @@ def test_torchruns_workers_are_asked_themselves_and_end_well(
     assert all(workplace.shared(f"saved-{rank}").exists() for rank in range(4))
     # Not torchrun's own: whose store is gone before the other host's last question, prints one of its own.
     printed = [line.text for line in all_lines(local)]
+    assert sorted(text for text in printed if "hello" in text) == [
+        f"[rank{rank}]:hello from {rank}" for rank in range(4)
+    ]
     ranks = [text for text in printed if text.startswith("[rank") or "ChildFailedError" in text]
     assert not any("Traceback" in text or "ChildFailedError" in text for text in ranks), "\n".join(printed)
     assert workplace.processes() == []
@@ -153,18 +158,17 @@ def test_torchruns_workers_are_asked_themselves_and_end_well(
     assert diagnose_job(local, "job-1").verdict is Verdict.STOPPED
 
 
-def test_a_script_that_ignores_the_stop_is_killed_after_the_grace(
-    workplace: Workplace, local: LocalBackend
-) -> None:
+def test_a_script_that_ignores_the_stop_is_killed_after_the_grace(workplace: Workplace) -> None:
     script = f"""{WAIT}
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (shared / "running").touch()
     time.sleep(600)
     """
-    local.submit(workplace.plan(script))
-    eventually(workplace.shared("running").exists)
-    local.stop("job-1")
-    status = finish(local)
+    with LocalBackend(workplace.home, grace=replace(SHORT, stop=0.5)) as local:
+        local.submit(workplace.plan(script))
+        eventually(workplace.shared("running").exists)
+        local.stop("job-1")
+        status = finish(local)
     assert (status.state, status.failure_reason) == (JobState.STOPPED, None)
     assert workplace.processes() == []
     diagnosis = diagnose_job(local, "job-1")
@@ -217,12 +221,16 @@ def test_what_a_script_leaves_in_the_background_is_ended(workplace: Workplace, l
     assert workplace.processes() == []
 
 
-def test_a_killed_boot_leaves_nothing_behind(workplace: Workplace, local: LocalBackend) -> None:
+@pytest.mark.few_cases("none")
+@pytest.mark.parametrize("strategy", ["torchrun", "none"])
+def test_a_killed_boot_leaves_nothing_behind(
+    workplace: Workplace, local: LocalBackend, strategy: str
+) -> None:
     script = f"""{WAIT}
     (shared / "running").touch()
     time.sleep(600)
     """
-    local.submit(workplace.plan(script, hosts=2, strategy="torchrun"))
+    local.submit(workplace.plan(script, hosts=2, strategy=strategy))
     eventually(workplace.shared("running").exists)
     boots = [process for process in workplace.processes() if "--entry-point" in process.cmdline()]
     next(boot for boot in boots if "algo-2" in boot.environ()["SLIPWAY_ROOT"]).kill()
@@ -250,15 +258,20 @@ def launch_elsewhere(workplace: Workplace, plan: TrainingPlan) -> subprocess.Pop
     return subprocess.Popen([sys.executable, "-c", textwrap.dedent(LAUNCHER), *words])
 
 
-def test_a_killed_launcher_takes_its_job_with_it(workplace: Workplace) -> None:
+@pytest.mark.few_cases("none-1")
+@pytest.mark.parametrize(("strategy", "processes"), [("torchrun", 2), ("none", 1)])
+def test_a_killed_launcher_takes_its_job_with_it(workplace: Workplace, strategy: str, processes: int) -> None:
     script = f"""{WAIT}
-    (shared / f"running-{{os.environ['RANK']}}").touch()
+    (shared / f"running-{{os.environ['SM_CURRENT_HOST']}}-{{os.environ.get('LOCAL_RANK', 0)}}").touch()
     time.sleep(600)
     """
-    launcher = launch_elsewhere(workplace, workplace.plan(script, hosts=2, strategy="torchrun", processes=2))
+    plan = workplace.plan(script, hosts=2, strategy=strategy, processes=processes)
+    launcher = launch_elsewhere(workplace, plan)
+    ranks = [f"algo-{host}-{rank}" for host in (1, 2) for rank in range(processes)]
     try:
-        eventually(lambda: all(workplace.shared(f"running-{rank}").exists() for rank in range(4)))
-        assert len(workplace.processes()) == 2 + 2 + 4
+        eventually(lambda: all(workplace.shared(f"running-{rank}").exists() for rank in ranks))
+        # Boots, and where there is torchrun its agents, beside the ranks.
+        assert len(workplace.processes()) == (4 if strategy == "torchrun" else 2) + len(ranks)
     finally:
         killed_at = time.time() - 0.1
         launcher.kill()

@@ -164,6 +164,7 @@ def test_what_lies_in_the_source_is_installed_from_a_copy(shop: Shop) -> None:
     assert sorted((shop.folder / "src").rglob("*")) == before
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("text", ["tinyone\n", "./libs/own-1.0-py3-none-any.whl\n"])
 def test_a_source_that_is_packed_already_is_as_good(shop: Shop, text: str) -> None:
     make_wheel(shop.folder / "src" / "libs", "own", "1.0")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from launcher.backends.interface import BackendError, JobQuery, JobState, NameTakenError, OnProgress
 from launcher.backends.queue import QueueBackend
@@ -21,18 +20,10 @@ from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare_for
 from tests.emulator.batch import EmulatedQueue
-from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.sagemaker import TrainingScript
 
 REGION = "us-west-2"
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with mock_aws(), emulated_training(TrainingScript()) as script:
-        yield script
 
 
 @pytest.fixture

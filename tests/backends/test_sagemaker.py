@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from launcher.backends.interface import JobState
 from launcher.backends.sagemaker.backend import SageMakerBackend
@@ -16,17 +15,9 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare_for
-from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.sagemaker import TrainingScript
 
 REGION = "us-west-2"
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with mock_aws(), emulated_training(TrainingScript()) as script:
-        yield script
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from launcher.cli.job_view import (
 )
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
-from launcher.diagnosis.model import AccountCheck, CheckOutcome
-from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
+from launcher.diagnosis.model import AccountCheck, CheckOutcome, CollectiveCall, RankState
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Severity, Stage
 from launcher.session.runs.diagnose_job import Outcome

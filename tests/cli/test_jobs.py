@@ -115,6 +115,7 @@ def test_a_half_surrogate_in_a_line_is_an_escape_and_no_end(
     assert "the line after it" in out
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     ("options", "texts"),
     [

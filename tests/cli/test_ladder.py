@@ -16,6 +16,7 @@ from launcher.backends.interface import Backend, Polling
 from launcher.backends.local.python import Interpreter, Machine
 from launcher.cli import ladder
 from launcher.cluster.manifest import Cluster
+from tests.backends.workplace import SHORT
 from tests.cli.test_launch_local import processes_of, start
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -133,8 +134,9 @@ def test_without_torch_here_the_way_to_begin_on_aws_is_said(
 
 
 def test_a_port_that_two_processes_take_holds_with_one(
-    run_launch: RunLaunch, job: Callable[..., Path], tmp_path: Path
+    run_launch: RunLaunch, job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("launcher.backends.local.backend.Grace", lambda: SHORT)
     file = job(FIXED_PORT)
     with socket.create_server(("127.0.0.1", 0)) as free:
         (tmp_path / "src" / "port.txt").write_text(str(free.getsockname()[1]))
@@ -249,6 +251,7 @@ def test_with_nobody_to_ask_nothing_is_bought(
     assert "nobody can be asked: --yes" in out
 
 
+@pytest.mark.few_cases("answers1-started1")
 @pytest.mark.parametrize(("answers", "started"), [([False], []), ([True, False], [1])])
 def test_each_rung_that_costs_money_is_asked_about(
     run_launch: RunLaunch,

@@ -16,6 +16,7 @@ import pytest
 
 from tests.backends.environments import environment
 
+RunLaunch = Callable[..., tuple[int, str, str]]
 WriteJob = Callable[..., Path]
 
 KILLED = """
@@ -129,18 +130,17 @@ def test_ctrl_c_stops_the_run_in_order_and_it_can_be_resumed(
 
 
 def test_a_run_that_has_ended_is_listed_read_and_resumed_by_its_name(
-    job_file: Callable[..., Path], tmp_path: Path
+    run_launch: RunLaunch, job_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = job_file(SAVES_AND_ENDS, "none", 1)
-    printed, _ = start(tmp_path, str(file), "--local").communicate(timeout=120)
-    assert "Completed" in printed, printed
+    monkeypatch.chdir(tmp_path)
+    code, printed, _ = run_launch(job_file(SAVES_AND_ENDS, "none", 1), "--local")
+    assert code == 0 and "Completed" in printed, printed
     # What the earlier run ran is run again, whatever has become of the file.
     (tmp_path / "src" / "train.py").write_text("raise SystemExit(3)")
 
-    listed, _ = start(tmp_path, "list", "--local", "--output", "json").communicate(timeout=60)
+    _, listed, _ = run_launch("list", "--local", "--output", "json")
     [job] = json.loads(listed)["jobs"]
-    options = ("--host", "algo-2", "--output", "json")
-    read, _ = start(tmp_path, "logs", job["name"], *options).communicate(timeout=60)
+    _, read, _ = run_launch("logs", job["name"], "--host", "algo-2", "--output", "json")
     assert "training" in [json.loads(line)["text"] for line in read.splitlines()]
     again = start(tmp_path, "resume", job["name"])
     printed, _ = again.communicate(timeout=120)
@@ -148,7 +148,6 @@ def test_a_run_that_has_ended_is_listed_read_and_resumed_by_its_name(
     assert f"resumed from {job['name']}" in printed
 
 
-RunLaunch = Callable[..., tuple[int, str, str]]
 WriteJob_local_run = Callable[..., Path]
 
 PRINTS = """

@@ -64,6 +64,7 @@ def in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.few_cases(every=5)
 @pytest.mark.parametrize("output", ["text", "json", "sarif", "github"])
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_what_is_no_python_is_one_finding_and_the_others_are_judged(

@@ -127,6 +127,7 @@ def test_a_side_that_fails_is_diagnosed_and_the_other_kept(
     assert "cannot be told: no loss was found in what B printed" in out
 
 
+@pytest.mark.exhaustive
 def test_a_side_that_misses_a_file_is_told_what_left_it_out(
     run_launch: RunLaunch, job_file: Path, tmp_path: Path
 ) -> None:

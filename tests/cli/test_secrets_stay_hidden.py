@@ -282,7 +282,7 @@ def traceback_of_script() -> list[str]:
     ]
 
 
-@pytest.mark.few_cases("diagnose-text", "status-json", "list-text")
+@pytest.mark.few_cases("diagnose-text")
 @pytest.mark.parametrize(
     ("command", "output"),
     [

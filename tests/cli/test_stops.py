@@ -65,7 +65,7 @@ def told(run_launch: RunLaunch, name: str) -> tuple[int, dict[str, Any], int, di
     return status, json.loads(seen), diagnose, json.loads(why)
 
 
-@pytest.mark.few_cases(every=3)
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize("late", [False, True], ids=["ranks end in time", "ranks do not"])
 @pytest.mark.parametrize(
     ("phase", "phases", "cause", "says"),

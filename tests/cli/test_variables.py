@@ -76,6 +76,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.few_cases(every=5)
 @pytest.mark.parametrize("field", WRONG)
 @pytest.mark.parametrize("command", [["check"], ["plan"]], ids=" ".join)
 @pytest.mark.parametrize("output", ["text", "json"])

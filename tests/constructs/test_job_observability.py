@@ -1,13 +1,20 @@
-"""What is watched, and that those who are told can be reached."""
+"""What is watched while jobs run, how long their logs stay, and the queue in front of them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import boto3
 import pytest
+from cdk_nag import AwsSolutionsChecks
+from constructs.job_logs import keep_job_logs
 from constructs.job_observability import JobObservability
+from constructs.job_queue import JobQueue
+from moto import mock_aws
 
+from launcher.cluster.specification import LOG_DAYS
+from tests.emulator import cloudformation
 from tests.stacks.synthesis import Synthesized, cluster, new_stack, resources_of, template_of
 
 ROLE = "arn:aws:iam::111122223333:role/training"
@@ -127,3 +134,75 @@ def test_file_system_that_fills_up_raises_an_alarm(watched: Synthesized) -> None
     assert full["Threshold"] == 57600 * 2**30 * 15 // 100
     assert full["ComparisonOperator"] == "LessThanThreshold"
     assert full["AlarmActions"]
+
+
+@pytest.mark.parametrize("days", LOG_DAYS)
+def test_the_group_of_all_jobs_gets_its_retention(days: int) -> None:
+    stack = new_stack()
+    keep_job_logs(stack, "JobLogs", days=days)
+    (retention,) = resources_of(template_of(stack), "Custom::LogRetention").values()
+
+    assert retention["Properties"]["LogGroupName"] == "/aws/sagemaker/TrainingJobs"
+    assert retention["Properties"]["RetentionInDays"] == days
+    assert "RemovalPolicy" not in retention["Properties"]  # the group stays when the stack goes
+
+
+def test_what_its_function_may_do_has_a_reason() -> None:
+    stack = new_stack()
+    keep_job_logs(stack, "JobLogs", days=30)
+
+    assert AwsSolutionsChecks(stack.node.root).validate_scope(stack.node.root).success
+
+
+@mock_aws
+def test_a_deployment_sets_it_where_the_group_is_there_already() -> None:
+    cloudformation.install()
+    logs, stacks = (boto3.client(name, region_name="us-west-2") for name in ("logs", "cloudformation"))
+    logs.create_log_group(logGroupName="/aws/sagemaker/TrainingJobs")
+    stack = new_stack()
+    keep_job_logs(stack, "JobLogs", days=30)
+    (retention,) = resources_of(template_of(stack), "Custom::LogRetention").values()
+    retention["Properties"]["ServiceToken"] = "arn:aws:lambda:us-west-2:123456789012:function:retention"
+
+    stacks.create_stack(StackName="Jobs", TemplateBody=json.dumps({"Resources": {"JobLogs": retention}}))
+
+    (group,) = logs.describe_log_groups()["logGroups"]
+    assert (group["logGroupName"], group["retentionInDays"]) == ("/aws/sagemaker/TrainingJobs", 30)
+
+
+def synthesized(**properties: Any) -> dict[str, Any]:
+    stack = new_stack()
+    JobQueue(stack, "Queue", **properties)
+    return template_of(stack)
+
+
+def test_queue_is_one_for_training_jobs() -> None:
+    template = synthesized(max_instances=64)
+    (queue,) = resources_of(template, "AWS::Batch::JobQueue").values()
+    (environment,) = resources_of(template, "AWS::Batch::ServiceEnvironment").values()
+
+    assert queue["Properties"]["JobQueueType"] == "SAGEMAKER_TRAINING"
+    assert environment["Properties"]["ServiceEnvironmentType"] == "SAGEMAKER_TRAINING"
+    assert environment["Properties"]["CapacityLimits"] == [
+        {"CapacityUnit": "NUM_INSTANCES", "MaxCapacity": 64}
+    ]
+
+
+def test_shares_decide_who_comes_first() -> None:
+    template = synthesized(max_instances=8, shares={"research": 1.0, "production": 0.5})
+    (policy,) = resources_of(template, "AWS::Batch::SchedulingPolicy").values()
+    (queue,) = resources_of(template, "AWS::Batch::JobQueue").values()
+
+    assert policy["Properties"]["FairsharePolicy"]["ShareDistribution"] == [
+        {"ShareIdentifier": "research", "WeightFactor": 1},
+        {"ShareIdentifier": "production", "WeightFactor": 0.5},
+    ]
+    assert "SchedulingPolicyArn" in queue["Properties"]
+
+
+def test_without_shares_first_in_is_first_out() -> None:
+    template = synthesized(max_instances=8)
+    (queue,) = resources_of(template, "AWS::Batch::JobQueue").values()
+
+    assert not resources_of(template, "AWS::Batch::SchedulingPolicy")
+    assert "SchedulingPolicyArn" not in queue["Properties"]

@@ -272,7 +272,9 @@ def test_rule_imports_neither_the_cdk_nor_more_than_the_ground_floor(path: Path)
 
 def test_rules_are_found_below_the_merged_folder_by_a_plain_program(tmp_path: Path) -> None:
     """As `python app.py` has it: the script's own folder is the first of the path."""
-    program = "import constructs, constructs.checks.way_out as w; print(constructs.__file__, w.__file__)"
+    program = (
+        "import constructs, constructs.checks.training_subnets as w; print(constructs.__file__, w.__file__)"
+    )
     path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
     environment = {"PATH": path, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
@@ -281,4 +283,4 @@ def test_rules_are_found_below_the_merged_folder_by_a_plain_program(tmp_path: Pa
     library, ours = run.stdout.split()
 
     assert "site-packages" in library
-    assert Path(ours) == ROOT / "constructs" / "checks" / "way_out.py"
+    assert Path(ours) == ROOT / "constructs" / "checks" / "training_subnets.py"

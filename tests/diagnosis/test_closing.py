@@ -7,8 +7,7 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.evidence.dumps import FileEvidence
 from launcher.diagnosis.logs.lines import Record
-from launcher.diagnosis.model import Diagnosis, End, Ending, Verdict
-from launcher.diagnosis.signs.ranks import RankState
+from launcher.diagnosis.model import Diagnosis, End, Ending, RankState, Verdict
 from launcher.diagnosis.verdict.stream_ends import describe_first_silent
 from tests.diagnosis.cases import records
 from tests.logs.cases import log_cases

@@ -17,8 +17,7 @@ from launcher.diagnosis.match.prefilter import PatternFinder
 from launcher.diagnosis.signatures.signature import SHORTLY
 from launcher.diagnosis.signs import reader
 from launcher.diagnosis.signs.reader import LogReader
-from launcher.diagnosis.storms import kinds as known_kinds
-from launcher.diagnosis.storms.kinds import KnownKinds
+from launcher.diagnosis.storms import KnownLines
 from tests.exhaustive import share_and_all
 from tests.logs.cases import log_cases
 
@@ -101,7 +100,7 @@ def have_little_room(patch: pytest.MonkeyPatch) -> None:
     """Forget what is known again and again, and follow few tracebacks at a time."""
     patch.setattr(storms, "_MOST_BYTES", 6_000)
     patch.setattr(storms, "_MOST_UNDER_WAY", 2)
-    patch.setattr(known_kinds, "_LONGEST_TRACEBACK", 6)
+    patch.setattr(storms, "_LONGEST_TRACEBACK", 6)
 
 
 def be_busy(patch: pytest.MonkeyPatch) -> None:
@@ -112,8 +111,8 @@ def be_busy(patch: pytest.MonkeyPatch) -> None:
 
 def without_memory(text: str) -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownKinds, "learn", lambda *_: None)
-        patch.setattr(KnownKinds, "step", lambda *_: None)
+        patch.setattr(KnownLines, "learn", lambda *_: None)
+        patch.setattr(KnownLines, "learn_step", lambda *_: None)
         return answer(text)
 
 
@@ -141,7 +140,7 @@ def storm(seed: int, kinds: list[int], length: int = 250, *, mixed: bool = False
 CIRCUMSTANCES = st.sets(st.sampled_from([be_busy, hide_hyperscan, have_little_room]))
 
 
-@pytest.mark.few_cases("15")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("examples", [15, 60])
 def test_a_storm_has_the_same_answer_without_memory(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)

@@ -15,14 +15,9 @@ from tests.stacks.synthesis import ROOT
 
 PAGES = ROOT / "docs" / "reference" / "constructs"
 HELPERS = {
-    "endpoint_policies",
     "job_logs",
-    "launcher_jobs",
-    "launcher_objects",
     "mounted_file_system",
     "permissions",
-    "policy_sizes",
-    "secret_permissions",
     "weak_references",
 }
 """Modules without a construct of their own."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from tools.generate import rooms_diagram as diagram
 from tools.generate.generated import ROOT
+
+imports = cache(diagram.imports)
 
 
 def test_every_room_of_the_launcher_is_in_it() -> None:
@@ -15,7 +19,7 @@ def test_every_room_of_the_launcher_is_in_it() -> None:
 
 
 def test_every_room_has_a_sentence_that_says_what_it_is_for() -> None:
-    graph = diagram.graph_of(diagram.floors(), diagram.imports())
+    graph = diagram.graph_of(diagram.floors(), imports())
     for floor in diagram.floors():
         for room in floor:
             (line,) = [line for line in graph.splitlines() if line.strip().startswith(f'"{room}" [')]
@@ -26,14 +30,14 @@ def test_every_arrow_within_the_launcher_runs_down() -> None:
     height = {room: -number for number, floor in enumerate(diagram.floors()) for room in floor}
     upwards = [
         (source, target)
-        for source, target in diagram.imports()
+        for source, target in imports()
         if source in height and target in height and height[source] < height[target]
     ]
     assert upwards == []
 
 
 def test_the_container_stands_alone() -> None:
-    assert diagram.CONTAINER not in {room for arrow in diagram.imports() for room in arrow}
+    assert diagram.CONTAINER not in {room for arrow in imports() for room in arrow}
 
 
 @pytest.mark.parametrize(

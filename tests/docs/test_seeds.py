@@ -87,11 +87,16 @@ def test_open_rows_name_stages() -> None:
 
 @pytest.mark.parametrize("test", sorted(set(_tests())))
 def test_a_test_that_the_page_names_is_there(test: str) -> None:
+    """A function of a test file, or a rule that a file of cases has cases for."""
     path, name = test.split("::")
+    if path.endswith(".test"):
+        assert f"[rule {name}]" in (ROOT / path).read_text("utf-8").splitlines()
+        return
     tree = ast.parse((ROOT / path).read_text("utf-8"))
     assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: f"row-{command.row}")
 def test_a_command_of_the_page_prints_what_it_says(
     command: Command,

@@ -5,7 +5,8 @@ one without other threads, so tests run this as a program (`forking.py`): each l
 run in JSON, and each line of its output, in JSON too, what that run's ranks printed. A run has a `script`,
 a `world_size`, a `folder`, `arguments`, and where it is interrupted an `interruption`: so many `seconds`
 after a line with the `text` the `signal` goes to the `ranks`, and where `others` is given, so many seconds
-later SIGKILL to all others, as torchrun ends them.
+later SIGKILL to all others, as torchrun ends them. A line that has `names` instead runs those cases of a test
+file (tests/slipway/worlds.py), and its answer is whether all ranks came to their end.
 """
 
 from __future__ import annotations
@@ -18,17 +19,23 @@ import runpy
 import signal
 import sys
 import time
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.distributed import TCPStore
 
+ROOT = Path(__file__).parents[2]
 EXPENSIVE = (
-    "sklearn.datasets", "sklearn.model_selection", "torch._dynamo", "torch.nn.parallel",
-    "torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict",
+    "torch._dynamo", "torch.nn.parallel", "torch.distributed.fsdp",
+    "torch.distributed.checkpoint.state_dict",
 )  # fmt: skip
-"""What examples/ddp imports, what torch's optimizers import when the first of them is made, and what saves
-and loads a model that is spread."""
+"""What torch's optimizers import when the first of them is made, and what saves and loads a model that is
+spread."""
+
+OF_EXAMPLES = ("sklearn.datasets", "sklearn.model_selection")
+"""What the scripts of examples/ import besides, for data."""
 
 PATIENCE_SECONDS = 120
 """After which a rank ends that nobody waits for any more, because a test was broken off."""
@@ -44,6 +51,9 @@ def run(
     interruption: dict[str, Any] | None = None,
 ) -> str:
     """What all ranks print. The folder gets the checkpoints, and the model of a run that ends."""
+    if Path(script).is_relative_to(ROOT / "examples"):
+        for name in OF_EXAMPLES:
+            importlib.import_module(name)
     reader, writer = os.pipe()
     ports = FORKING.SimpleQueue()
     ranks = [
@@ -97,8 +107,20 @@ def _rank(
     runpy.run_path(script, run_name="__main__")
 
 
+def _know_our_tests() -> None:
+    """Some package brings a `tests` of its own."""
+    tests = ModuleType("tests")
+    tests.__path__ = [str(ROOT / "tests")]
+    sys.modules["tests"] = tests
+
+
 if __name__ == "__main__":
     for module in EXPENSIVE:
         importlib.import_module(module)
+    _know_our_tests()
+    from tests.slipway.worlds import fork_world
+
     for line in sys.stdin:
-        print(json.dumps(run(**json.loads(line))), flush=True)
+        wanted = json.loads(line)
+        answer: Any = fork_world(**wanted) if "names" in wanted else run(**wanted)
+        print(json.dumps(answer), flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +21,12 @@ class ForkedRanks:
 
     def train(self, script: Path, ranks: int, *runs: dict[str, Any]) -> list[str]:
         """What all ranks of each run printed; forked_ranks.py says what a run is."""
-        try:
-            return [self._run({"script": str(script), "world_size": ranks, **run}) for run in runs]
-        except BaseException:
-            self.close()  # Else the next test would read what this one did not wait for.
-            raise
+        return [str(self._ask({"script": str(script), "world_size": ranks, **run})) for run in runs]
+
+    def run_cases(self, file: str, ranks: int, folder: Path, names: list[str]) -> bool:
+        """Run these functions of a test file on so many ranks (tests/slipway/worlds.py)."""
+        wanted = {"file": file, "world_size": ranks, "folder": str(folder), "names": names}
+        return bool(self._ask({**wanted, "environment": dict(os.environ)}))
 
     def close(self) -> None:
         """End the program; the next run starts another one."""
@@ -33,13 +35,19 @@ class ForkedRanks:
             self._program.communicate()
             self._program = None
 
-    def _run(self, run: dict[str, Any]) -> str:
-        if self._program is None:
-            pipe = subprocess.PIPE
-            self._program = subprocess.Popen(PROGRAM, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
-        assert self._program.stdin is not None and self._program.stdout is not None
-        self._program.stdin.write(json.dumps(run) + "\n")
-        self._program.stdin.flush()
-        line = self._program.stdout.readline()
-        assert line, "the program has ended"
-        return str(json.loads(line))
+    def _ask(self, wanted: dict[str, Any]) -> Any:
+        try:
+            if self._program is None:
+                pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT)}
+                self._program = subprocess.Popen(
+                    PROGRAM, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True
+                )
+            assert self._program.stdin is not None and self._program.stdout is not None
+            self._program.stdin.write(json.dumps(wanted) + "\n")
+            self._program.stdin.flush()
+            line = self._program.stdout.readline()
+            assert line, "the program has ended"
+            return json.loads(line)
+        except BaseException:
+            self.close()  # Else the next test would read what this one did not wait for.
+            raise

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 KERNEL = """
@@ -27,6 +29,7 @@ json.dump(shown, sys.stdout)
 """What a notebook's kernel does with cells of plain Python: run each, and show the value of its last line."""
 
 
+@pytest.mark.exhaustive
 def test_the_notebook_runs_and_shows_a_job_that_succeeds_and_one_that_fails(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", KERNEL],

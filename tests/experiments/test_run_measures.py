@@ -107,6 +107,7 @@ def test_students_t_is_that_of_the_tables(freedom: int, value: float) -> None:
     assert student_t(freedom) == pytest.approx(value, abs=0.002)
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("count", [16, 60, 200])
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
 def test_an_interval_leaves_out_the_truth_in_at_most_5_of_100_cases(count: int, correlation: float) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.jobs.job_sections import PAUSES, STALL_SECONDS, WatchdogLimits
 from launcher.jobs.load_job import load_job
-from slipway.watchdog import standstill
+from slipway.watchdog import judge_stall
 
 WriteJob = Callable[..., Path]
 
@@ -185,7 +185,7 @@ def test_off_and_limits_are_taken(write_job: WriteJob, watchdog: Any, read: obje
 
 
 def test_the_defaults_are_those_of_the_boot() -> None:
-    assert (STALL_SECONDS, PAUSES) == (standstill.SHORTEST_STALL, standstill.PAUSES)
+    assert (STALL_SECONDS, PAUSES) == (judge_stall.SHORTEST_STALL, judge_stall.PAUSES)
 
 
 def test_what_is_told_keeps_the_text_of_the_file(write_job: WriteJob) -> None:

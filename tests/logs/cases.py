@@ -17,21 +17,19 @@ only set it apart from the next one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
+from tests.case_files import BadCase, Part, read_parts
+
 FOLDER = Path(__file__).with_name("cases")
 HEALTHY, UNKNOWN = "HEALTHY", "UNKNOWN"
 
-_HEADING = re.compile(r"\[case (\S+)\]")
+_HEADING = re.compile(r"\[(case) (\S+)\]")
 _FIELD = re.compile(r"# (?P<name>[a-z ]+): (?P<value>.+)")
 _ESCAPED = re.compile(r"(?=\[case |#|\\)")
-
-
-class BadCase(Exception):
-    """A file of cases that cannot be read; the message names the file and the line."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +97,7 @@ def read_cases(file: Path) -> list[LogCase]:
     Raises:
         BadCase: The file is not written as it should be.
     """
-    found: list[LogCase] = []
-    # Not `splitlines`: logs hold other characters that it takes for line breaks.
-    lines = file.read_text("utf-8").split("\n")
-    starts = [number for number, line in enumerate(lines) if _HEADING.fullmatch(line)]
-    if any(line.strip() for line in lines[: starts[0] if starts else None]):
-        raise BadCase(f"{file}:1: a file begins with `[case NAME]`")
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        found.append(_case(file, start, lines[start:end]))
-    return found
+    return [_case(part) for part in read_parts(file, _HEADING)]
 
 
 def written(cases: Iterable[LogCase]) -> str:
@@ -119,31 +109,28 @@ _NAMES = [each.name for each in fields(LogCase) if each.name not in ("name", "te
 _LISTS, _SWITCHES = ("codes", "also"), ("failure_reason", "modelled")
 
 
-def _case(file: Path, start: int, lines: Sequence[str]) -> LogCase:
-    """The case whose heading is the first of these lines, the line of that number in the file."""
-    heading = _HEADING.fullmatch(lines[0])
-    assert heading is not None
+def _case(part: Part) -> LogCase:
     label: dict[str, object] = {}
-    first = 1
-    for first in range(1, len(lines) + 1):
-        if first == len(lines) or not lines[first].startswith("#"):
+    first = 0
+    for first, line in enumerate([*part.lines, ""]):
+        if not line.startswith("#"):
             break
-        match = _FIELD.fullmatch(lines[first])
+        match = _FIELD.fullmatch(line)
         name = match["name"].replace(" ", "_") if match else ""
         if match is None or name not in _NAMES or name in label:
             wanted = ", ".join(each.replace("_", " ") for each in _NAMES)
-            raise BadCase(f"{file}:{start + first + 1}: not a field `# NAME: VALUE` of {wanted}, each once")
+            raise part.bad(f"not a field `# NAME: VALUE` of {wanted}, each once", first + 1)
         value = match["value"]
         if name in _SWITCHES and value != "yes":
-            raise BadCase(f"{file}:{start + first + 1}: {match['name']} is `yes` or left out")
+            raise part.bad(f"{match['name']} is `yes` or left out", first + 1)
         label[name] = tuple(value.split(", ")) if name in _LISTS else name in _SWITCHES or value
     if "source" not in label:
-        raise BadCase(f"{file}:{start + 1}: case {heading[1]} has no `# source: ADDRESS`")
-    log = [line[1:] if line.startswith("\\") else line for line in lines[first:]]
+        raise part.bad(f"case {part.name} has no `# source: ADDRESS`")
+    log = [line[1:] if line.startswith("\\") else line for line in part.lines[first:]]
     text = "\n".join(log).rstrip("\n")
     if not text:
-        raise BadCase(f"{file}:{start + 1}: case {heading[1]} has no lines")
-    return LogCase(heading[1], f"{text}\n", **label)  # type: ignore[arg-type]
+        raise part.bad(f"case {part.name} has no lines")
+    return LogCase(part.name, f"{text}\n", **label)  # type: ignore[arg-type]
 
 
 def _written(case: LogCase) -> str:

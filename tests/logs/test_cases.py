@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.cases import BadCase, LogCase, log_cases, read_cases, written
+from tests.case_files import BadCase
+from tests.logs.cases import LogCase, log_cases, read_cases, written
 
 CASE = LogCase(
     "one",

@@ -88,6 +88,7 @@ def on_amazon_linux(framework: str, version: str) -> bool:
     return bool(release["repository"] == "pytorch")
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_image_is_the_one_that_the_sdk_names(framework: str, theirs: Theirs) -> None:
     compared = 0

@@ -200,7 +200,7 @@ def _networking(network: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.few_cases("torchrun", "smp")
+@pytest.mark.few_cases("torchrun")
 @pytest.mark.parametrize("name", JOBS)
 def test_the_request_differs_from_model_trainers_only_where_it_is_better(
     name: str, sent_by_the_sdk: Callable[..., Any]

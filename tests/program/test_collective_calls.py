@@ -9,13 +9,12 @@ import pytest
 
 from launcher.program import divergence
 from launcher.program.collective_calls import (
-    CHECKPOINTING,
     COLLECTIVES,
-    COMMUNICATION,
-    ON_REQUEST,
     CollectiveCalls,
     collective_last_names,
 )
+from launcher.program.divergence import FunctionSummaries
+from launcher.program.index import file_of
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 from launcher.rules.script.check import check_program
@@ -50,14 +49,8 @@ def test_no_library_is_left_out_of_the_count() -> None:
     assert {each.partition(".")[0] for each in COLLECTIVES} == set(LIBRARIES)
 
 
-def test_a_collective_stands_in_one_table_only() -> None:
-    assert len(COLLECTIVES) == sum(
-        len(names) for table in (COMMUNICATION, CHECKPOINTING, ON_REQUEST) for names in table.values()
-    )
-
-
 def test_point_to_point_is_no_collective() -> None:
-    assert not POINT_TO_POINT & {each.does for each in COLLECTIVES.values()}
+    assert not POINT_TO_POINT & {each.short_name for each in COLLECTIVES.values()}
 
 
 GROUPS = {
@@ -235,7 +228,7 @@ FILES = {"meeting.py": MEETING, "layers.py": LAYERS}
 
 def leading(program: Program) -> set[str]:
     """The functions that may lead to a collective, by their names; a module by that of its file."""
-    running = program.summaries.running
+    running = program.analysis(FunctionSummaries).collective_calls
     found = {each.name for file in program.files for each in file.functions if running.matters(each)}
     return found | {file.path.name for file in program.files if running.matters(file.tree)}
 
@@ -291,7 +284,7 @@ def test_a_function_that_leads_to_no_collective_is_never_followed(
     read = program(TRAINING, **FILES)
     found = [each.code for each in check_program(read)]
     assert "DDP004" in found
-    assert {read.file(each).path.name for each in followed} == {"train.py", "meeting.py"}
+    assert {file_of(each).path.name for each in followed} == {"train.py", "meeting.py"}
 
 
 def test_of_many_files_only_those_that_mention_a_name_are_looked_into(program: ReadProgram) -> None:
@@ -330,5 +323,5 @@ def test_what_neither_leads_to_a_collective_nor_leaves_says_nothing(program: Rea
     """
     read = program(text)
     (train,) = (each for each in read.entry.functions if each.name == "train")
-    said = [read.summaries.running.says_something(each) for each in train.body]
+    said = [read.analysis(FunctionSummaries).collective_calls.matters_here(each) for each in train.body]
     assert said == [False, True, True, True, False, True]

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from launcher.program.guards import Guard, Truth
+from launcher.program.guards import Guard, Guards, Truth
 from tests.program.conftest import ReadProgram
 
 START = """
@@ -21,7 +21,7 @@ world_size = dist.get_world_size()
 def truth(program: ReadProgram, text: str) -> Truth:
     read = program(START + text)
     (test,) = [node for node in ast.walk(read.entry.tree) if isinstance(node, ast.If) and marked(node)]
-    return read.guards.truth(test.test)
+    return read.analysis(Guards).truth(test.test)
 
 
 def marked(node: ast.If) -> bool:
@@ -63,7 +63,7 @@ def marked(node: ast.If) -> bool:
 def test_a_test_of_the_rank_is_a_guard(program: ReadProgram, test: str, ranks: str) -> None:
     found = truth(program, f"if {test}:\n    look\n")
     assert isinstance(found, Guard)
-    assert found.ranks == ranks
+    assert found.described == ranks
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ GUARDS = [
 def test_a_guard_is_followed_to_the_rank(program: ReadProgram, text: str) -> None:
     found = truth(program, text)
     assert isinstance(found, Guard)
-    assert found.ranks == "rank 0"
+    assert found.described == "rank 0"
 
 
 @pytest.mark.parametrize(

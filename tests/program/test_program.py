@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from launcher.program import program as reading
-from launcher.program.index import FileIndex
+from launcher.program.index import FileIndex, Unread
 from launcher.program.program import (
     FileCache,
     Program,
-    Unread,
     has_main_guard,
     python_files_below,
     read_program,

@@ -124,7 +124,7 @@ def test_a_subscription_is_replaced_by_the_new_address() -> None:
     assert types(stacks, Fate.DELETED) == types(stacks, Fate.ADDED) == {"AWS::SNS::Subscription"}
 
 
-@pytest.mark.few_cases("dev", "p5-large")
+@pytest.mark.few_cases("p5-large")
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_every_type_of_the_templates_is_in_the_table_of_fixed_properties(name: str) -> None:
     synthesized = cluster(name)

@@ -8,8 +8,16 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
-from launcher.diagnosis.model import Confidence, End, Ending, Stop, StopCause, Sureness
-from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
+from launcher.diagnosis.model import (
+    CollectiveCall,
+    Confidence,
+    End,
+    Ending,
+    RankState,
+    Stop,
+    StopCause,
+    Sureness,
+)
 from launcher.report import sentences
 from launcher.report.page import all_ranks, differing_ranks
 from launcher.report.run_report import RunJob

@@ -11,8 +11,8 @@ import pytest
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.refusal import Refusal
 from launcher.program import program as reading
-from launcher.program.index import FileIndex
-from launcher.program.program import Program, Unread
+from launcher.program.index import FileIndex, Unread
+from launcher.program.program import Program
 from launcher.rules.script import check
 from launcher.session.lint_scripts import FEW, Lint, Selection, lint, project_root
 from tests.program import trial_rules

@@ -28,7 +28,7 @@ from slipway.container import (
     with_cuda_compatibility,
 )
 from slipway.failure import BootError
-from slipway.watchdog.standstill import StallLimits
+from slipway.watchdog.judge_stall import StallLimits
 
 
 def write_config(root: Path, **files: object) -> None:

@@ -95,7 +95,7 @@ def test_a_host_that_came_before_the_first_one_waits_for_it() -> None:
 
 
 def test_another_job_on_the_same_port_is_told_so(four: list[Assembly]) -> None:
-    line = four[1]._line
+    line = four[1]._switchboard
     assert isinstance(line, DistantSwitchboard)
     other = DistantSwitchboard(Rendezvous(line._address, line._port - 1), "job-2")
     with pytest.raises(ValueError, match="another job"):
@@ -111,7 +111,7 @@ def test_a_name_that_is_no_host_of_the_job_is_refused() -> None:
     "sent", [b"", b"\n", b"{}\n", b"[]\n", b"\xff\xfe\n", b'{"job": 1}\n', b"GET / HTTP/1.1\r\n", b"null\n"]
 )
 def test_a_foreign_question_gets_no_answer_and_the_others_still_do(four: list[Assembly], sent: bytes) -> None:
-    line = four[1]._line
+    line = four[1]._switchboard
     assert isinstance(line, DistantSwitchboard)
     with socket.create_connection((line._address, line._port), timeout=10) as connection:
         connection.sendall(sent)

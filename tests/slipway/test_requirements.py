@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from launcher.source.packaging import build_boot, build_source
+from launcher.source.packaging import build_source
 from launcher.source.tree import read_source
 from slipway.container import Rendezvous, read_container
 from slipway.failure import BootError
 from slipway.processes.supervise import StopRequest
 from slipway.processes.torchrun import torchrun_command
 from slipway.requirements import held_versions, index_settings, install, why_pip_failed
+from tests.compiled_boot import build_boot
 from tests.wheels import make_python, make_wheel, only_from, run, unpack_wheel
 
 ROOT = Path(__file__).parents[2]

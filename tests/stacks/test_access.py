@@ -1,13 +1,17 @@
-"""What a job and its launcher may do: every call that they make, and calls that they must not make."""
+"""Who may do what with a cluster: its role and policies, new or adopted, secrets, and shells into jobs."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from constructs.permissions import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
 from launcher.cluster.files import load_cluster_file
-from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.names import SHELL_ACTIONS
+from launcher.cluster.specification import MOST_SECRETS, ClusterSpec
+from launcher.cluster.updates import deployed_cluster_file
 from tests.emulator.iam_policy import Context, allows, flat
 from tests.stacks.synthesis import ROOT, Synthesized, dev_spec, synthesize
 
@@ -341,3 +345,256 @@ def shortened(value: Any) -> Any:
         if part in value:
             return text
     return value
+
+
+EXISTING_ROLE = "arn:aws:iam::111122223333:role/ml/training"
+BOUNDARY = "arn:aws:iam::111122223333:policy/Boundary"
+EXISTING_KEY = "arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+NAMES = {"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"}
+IN_QUEUE = JOB.replace("llama-1", "AWSBatchresearch-llama-1a2b")
+
+
+def actions_with(template: dict[str, Any], kind: str, key: str) -> set[str]:
+    """The actions that policies of a kind allow on a key."""
+    found: set[str] = set()
+    for resource in template["Resources"].values():
+        properties = resource["Properties"]
+        documents = [
+            properties.get("PolicyDocument"),
+            *(each["PolicyDocument"] for each in properties.get("Policies", ())),
+        ]
+        for document in documents if resource["Type"] == kind else ():
+            for statement in document["Statement"] if document else ():
+                if key in statement["Resource"]:
+                    actions = statement["Action"]
+                    found |= {actions} if isinstance(actions, str) else set(actions)
+    return found
+
+
+@pytest.fixture(scope="module")
+def on_a_role() -> Synthesized:
+    return synthesize(dev_spec(role={"existing": EXISTING_ROLE}, observability={}))
+
+
+def test_no_role_is_created_where_there_is_one(on_a_role: Synthesized) -> None:
+    assert on_a_role.resources("access", "AWS::IAM::Role") == {}
+
+
+def test_the_manifest_and_the_launchers_policy_name_the_existing_role(on_a_role: Synthesized) -> None:
+    assert EXISTING_ROLE in str(on_a_role.template("manifest"))
+    policy = of_launchers_of(on_a_role)
+
+    assert allows(policy, "iam:PassRole", EXISTING_ROLE, {"iam:PassedToService": "sagemaker.amazonaws.com"})
+
+
+def test_the_jobs_of_an_existing_role_are_watched(on_a_role: Synthesized) -> None:
+    rules = on_a_role.resources("observability", "AWS::Events::Rule").values()
+
+    assert [rule for rule in rules if EXISTING_ROLE in str(rule["Properties"]["EventPattern"])]
+
+
+def test_a_boundary_is_on_every_role_also_on_those_of_the_cdk() -> None:
+    cluster = synthesize(dev_spec(role={"permissions_boundary": BOUNDARY}))
+    roles = {
+        f"{part} {name}": role["Properties"].get("PermissionsBoundary")
+        for part in cluster.parts
+        for name, role in cluster.resources(part, "AWS::IAM::Role").items()
+    }
+
+    assert set(roles.values()) == {BOUNDARY}
+    assert any("CustomVpcRestrictDefaultSG" in name for name in roles)
+
+
+def test_without_a_boundary_no_role_has_one(dev: Synthesized) -> None:
+    assert "PermissionsBoundary" not in str([dev.template(part) for part in dev.parts])
+
+
+def test_jobs_read_with_the_keys_of_data_buckets() -> None:
+    template = synthesize(dev_spec(data_buckets=["corpus"], data_keys=[EXISTING_KEY])).template("access")
+
+    assert actions_with(template, "AWS::IAM::Role", EXISTING_KEY) == {"kms:Decrypt"}
+    assert actions_with(template, "AWS::IAM::ManagedPolicy", EXISTING_KEY) == set()
+
+
+def test_jobs_and_launchers_write_with_the_keys_of_existing_buckets() -> None:
+    template = synthesize(dev_spec(buckets=NAMES, data_keys=[EXISTING_KEY])).template("access")
+
+    for kind in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy"):
+        assert actions_with(template, kind, EXISTING_KEY) == {"kms:Decrypt", "kms:GenerateDataKey"}
+
+
+@pytest.fixture(scope="module")
+def of_the_team() -> dict[str, Any]:
+    spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml").model_dump()
+    teams = {"research": {"launchers": [EXISTING_ROLE]}, "speech": {}}
+    return of_launchers(
+        synthesize(ClusterSpec.model_validate({**spec, "buckets": NAMES, "teams": teams})), "TeamResearch"
+    )
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "context"),
+    [
+        ("sagemaker:CreateTrainingJob", JOB, A_JOB_OF_OURS),
+        ("sagemaker:CreateHyperParameterTuningJob", TUNING_JOB, A_JOB_OF_OURS),
+        ("sagemaker:AddTags", JOB, WHILE_IT_IS_CREATED),
+        ("sagemaker:StopTrainingJob", JOB, OF_OURS),
+        ("sagemaker:UpdateTrainingJob", JOB, OF_OURS),
+        ("sagemaker:DescribeTrainingJob", JOB, OF_OURS),
+        ("s3:GetObject", f"{OUTPUT}/llama-1/model.tar.gz", {}),
+        ("s3:GetObject", f"{CHECKPOINTS}/llama-1/1", {}),
+        ("s3:PutObject", f"{CHECKPOINTS}/llama-1/1", {}),
+        ("logs:GetLogEvents", f"{LOGS}:log-stream:llama-1/algo-1", {}),
+    ],
+)
+def test_a_team_may_do_with_its_own_jobs_only(
+    of_the_team: dict[str, Any], action: str, resource: str, context: Context
+) -> None:
+    assert allows(of_the_team, action, resource.replace("llama-1", "research-llama-1"), context)
+    for others in ("llama-1", "speech-llama-1", "researcher-1", "a-research-1"):
+        assert not allows(of_the_team, action, resource.replace("llama-1", others), context)
+
+
+def test_a_team_may_follow_what_the_queue_makes_of_its_jobs(of_the_team: dict[str, Any]) -> None:
+    assert allows(of_the_team, "sagemaker:DescribeTrainingJob", IN_QUEUE, OF_OURS)
+    assert allows(
+        of_the_team, "logs:GetLogEvents", f"{LOGS}:log-stream:AWSBatchresearch-llama-1a2b/algo-1", {}
+    )
+    assert not allows(of_the_team, "sagemaker:StopTrainingJob", IN_QUEUE, OF_OURS)
+    assert not allows(
+        of_the_team, "sagemaker:DescribeTrainingJob", IN_QUEUE.replace("research", "speech"), OF_OURS
+    )
+
+
+def test_code_is_shared_by_the_teams_and_written_once(of_the_team: dict[str, Any]) -> None:
+    source = f"{CODE}/code/1a2b/source.tar.gz"
+
+    assert allows(of_the_team, "s3:GetObject", source, {})
+    assert allows(of_the_team, "s3:PutObject", source, WHERE_NOTHING_LIES)
+    assert not allows(of_the_team, "s3:PutObject", source, {"s3:ObjectCreationOperation": "true"})
+
+
+def test_a_team_asks_iam_about_its_own_roles(of_the_team: dict[str, Any]) -> None:
+    assert allows(of_the_team, "iam:SimulatePrincipalPolicy", EXISTING_ROLE, {})
+
+
+def test_each_team_has_an_output_with_its_policies() -> None:
+    outputs = synthesize(dev_spec(teams={"research": {}, "speech-2": {}})).template("access")["Outputs"]
+
+    assert {"LauncherPolicyArn", "TeamResearchPolicyArn", "TeamSpeech2PolicyArn"} <= set(outputs)
+
+
+def of_launchers_of(cluster: Synthesized) -> dict[str, Any]:
+    (policy,) = cluster.resources("access", "AWS::IAM::ManagedPolicy").values()
+    document: dict[str, Any] = policy["Properties"]["PolicyDocument"]
+    return {"Statement": [each for each in document["Statement"] if each["Resource"] == EXISTING_ROLE]}
+
+
+SECRETS = "arn:aws:secretsmanager:us-west-2:111122223333:secret:"
+ELSEWHERE = "arn:aws:secretsmanager:eu-west-1:444455556666:secret:team/wandb-AbCdEf"
+THROUGH_SECRETS = {"kms:ViaService": "secretsmanager.us-west-2.amazonaws.com"}
+PSEUDO_PARAMETERS = {"AWS::Partition": "aws", "AWS::AccountId": "111122223333", "AWS::Region": "us-west-2"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Synthesized:
+    isolated = load_cluster_file(ROOT / "clusters" / "isolated.yaml").model_dump()
+    secrets = {"secrets": ["team/hf", ELSEWHERE], "secret_keys": [EXISTING_KEY]}
+    return synthesize(ClusterSpec.model_validate({**isolated, **secrets}))
+
+
+def of_the_jobs(cluster: Synthesized) -> dict[str, Any]:
+    (role,) = cluster.resources("access", "AWS::IAM::Role").values()
+    statements = role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+    return {"Statement": flat(statements, PSEUDO_PARAMETERS)}
+
+
+@pytest.mark.parametrize(
+    ("secret", "may"),
+    [
+        (f"{SECRETS}team/hf-AbCdEf", True),
+        (f"{SECRETS}team/hf-other-AbCdEf", False),
+        (f"{SECRETS}team/hf-AbCdEfg", False),
+        (f"{SECRETS}other/team/hf-AbCdEf", False),
+        (f"{SECRETS.replace('1111', '9999')}team/hf-AbCdEf", False),
+        (ELSEWHERE, True),
+        (ELSEWHERE.replace("AbCdEf", "XXXXXX"), False),
+    ],
+)
+def test_the_role_reads_the_named_secrets_and_no_others(cluster: Synthesized, secret: str, may: bool) -> None:
+    jobs = of_the_jobs(cluster)
+
+    assert allows(jobs, "secretsmanager:GetSecretValue", secret, {}) is may
+    assert not allows(jobs, "secretsmanager:PutSecretValue", secret, {})
+
+
+def test_their_keys_decrypt_for_secrets_manager_alone(cluster: Synthesized) -> None:
+    jobs = of_the_jobs(cluster)
+
+    assert allows(jobs, "kms:Decrypt", EXISTING_KEY, THROUGH_SECRETS)
+    assert not allows(jobs, "kms:Decrypt", EXISTING_KEY, {"kms:ViaService": "s3.us-west-2.amazonaws.com"})
+    assert not allows(jobs, "kms:Decrypt", EXISTING_KEY, {})
+
+
+def test_an_isolated_network_leads_to_them_where_there_are_any(
+    cluster: Synthesized, isolated: Synthesized
+) -> None:
+    def leads(to: Synthesized) -> bool:
+        return "secretsmanager" in str(to.resources("network", "AWS::EC2::VPCEndpoint"))
+
+    assert leads(cluster)
+    assert not leads(isolated)
+
+
+def test_the_longest_names_fit_into_the_policies() -> None:
+    names = [f"{number:02}{'n' * 510}" for number in range(MOST_SECRETS)]
+    cluster = synthesize(dev_spec(secrets=names))
+    (role,) = cluster.resources("access", "AWS::IAM::Role").values()
+    managed = [
+        each["Properties"]["PolicyDocument"]
+        for name, each in cluster.resources("access", "AWS::IAM::ManagedPolicy").items()
+        if name.startswith("TrainingRole")
+    ]
+    sizes = [len(json.dumps(flat(each, PSEUDO_PARAMETERS), separators=(",", ":"))) for each in managed]
+    inline = json.dumps(flat(role["Properties"]["Policies"][0]["PolicyDocument"], PSEUDO_PARAMETERS))
+
+    assert len(inline.replace(" ", "")) <= INLINE_POLICIES_SIZE
+    assert max(sizes) <= MANAGED_POLICY_SIZE
+    assert 1 <= len(sizes) <= 2
+
+
+@pytest.fixture(scope="module")
+def debuggable() -> Synthesized:
+    file = load_cluster_file(ROOT / "clusters" / "isolated.yaml").model_dump()
+    return synthesize(ClusterSpec.model_validate({**file, "remote_debug": True}))
+
+
+def job_policy_of(cluster: Synthesized) -> dict[str, Any]:
+    (role,) = cluster.resources("access", "AWS::IAM::Role").values()
+    names = {"AWS::Partition": "aws", "AWS::AccountId": "111122223333", "AWS::Region": "us-west-2"}
+    return {"Statement": flat(role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"], names)}
+
+
+@pytest.mark.parametrize("action", SHELL_ACTIONS)
+def test_the_role_may_only_where_the_cluster_file_says_so(
+    action: str, debuggable: Synthesized, isolated: Synthesized
+) -> None:
+    assert allows(job_policy_of(debuggable), action, "*", {})
+    assert not allows(job_policy_of(isolated), action, "*", {})
+
+
+def test_the_network_leads_there_only_where_the_cluster_file_says_so(
+    debuggable: Synthesized, isolated: Synthesized
+) -> None:
+    def leads(cluster: Synthesized) -> bool:
+        return "ssmmessages" in str(cluster.resources("network", "AWS::EC2::VPCEndpoint"))
+
+    assert leads(debuggable)
+    assert not leads(isolated)
+
+
+def test_it_is_kept_with_the_deployment_only_where_it_is_on(
+    debuggable: Synthesized, isolated: Synthesized
+) -> None:
+    assert (deployed_cluster_file(debuggable.template("manifest")) or {})["remote_debug"] is True
+    assert "remote_debug" not in (deployed_cluster_file(isolated.template("manifest")) or {})

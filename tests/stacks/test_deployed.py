@@ -1,4 +1,4 @@
-"""The app refuses what the cluster that is deployed does not take, before anything is synthesized."""
+"""What is deployed is asked before a synthesis, and the CDK validates where somebody deploys."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from moto.server import ThreadedMotoServer
 
 from launcher.cluster.files import load_cluster_file
 from stacks.deployed import NotCompared, deployed_clusters, refused_changes
+from stacks.validation import Purpose, purpose
 from tests.session.clusters.checkout import ACCOUNT, TEAM, hold_stack
 from tests.stacks.synthesis import ROOT, synthesize
 
@@ -166,7 +167,18 @@ def test_the_app_itself_refuses_and_says_what_to_do(
     assert "`lustre.throughput` replaces data" in done.stderr
     assert f"launch cluster plan {file}" in done.stderr and "-c replace_data=true" in done.stderr
     assert "Traceback" not in done.stderr
-    assert run_app(endpoint, file, replace_data="true").returncode == 0
+
+
+@pytest.mark.exhaustive
+def test_the_app_itself_takes_what_is_asked_for(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    deploy(write(tmp_path))
+
+    assert run_app(endpoint, write(tmp_path, **FASTER), replace_data="true").returncode == 0
 
 
 def manifest_of(name: str, **client: Any) -> None:
@@ -187,12 +199,86 @@ def test_the_clusters_of_a_region_are_known_by_their_manifests() -> None:
 def test_dev_is_not_taken_for_chosen_where_others_stand(endpoint: str) -> None:
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
     manifest_of("dev", endpoint_url=endpoint, **keys)
-    assert run_app(endpoint).returncode == 0
-
     manifest_of("prod", endpoint_url=endpoint, **keys)
     done = run_app(endpoint)
 
     assert done.returncode == 2
     assert "no cluster was chosen, so this would be dev; in us-west-2 stand prod" in done.stderr
     assert "`-c cluster=prod`" in done.stderr
-    assert run_app(endpoint, cluster="dev").returncode == 0
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("standing", "chosen"), [("dev", {}), ("prod", {"cluster": "dev"})])
+def test_dev_is_taken_where_it_is_chosen_or_stands_alone(
+    endpoint: str, standing: str, chosen: dict[str, str]
+) -> None:
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    for name in {"dev", standing}:
+        manifest_of(name, endpoint_url=endpoint, **keys)
+
+    assert run_app(endpoint, **chosen).returncode == 0
+
+
+SHELL = ["/bin/sh", "-c", "python3 app.py"]
+NODE = ".venv/bin/node"
+ITS_OWN = "CloudFormation Validate"
+
+
+@pytest.mark.parametrize("command", ["synth", "synthesize", "diff", "ls", "list"])
+def test_a_command_that_changes_nothing_only_looks(command: str) -> None:
+    above = [SHELL, [NODE, "/home/me/node_modules/.bin/cdk", command, "--quiet"]]
+
+    assert purpose(above) is Purpose.LOOKING
+
+
+def test_only_destroy_destroys() -> None:
+    cdk = [NODE, "node_modules/.bin/cdk"]
+
+    assert purpose([SHELL, [*cdk, "destroy", "--all"]]) is Purpose.DESTROYING
+    assert purpose([SHELL, [*cdk, "deploy", "destroy"]]) is Purpose.DEPLOYING
+    assert purpose([["bash", "destroy"]]) is Purpose.DEPLOYING
+
+
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        [NODE, "node_modules/.bin/cdk", "deploy", "--all"],
+        [NODE, "node_modules/.bin/cdk", "deploy", "synth"],
+        [NODE, "node_modules/.bin/cdk", "watch"],
+        [NODE, "node_modules/.bin/cdk", "--app", "synth", "deploy"],
+        [NODE, "node_modules/.bin/cdk"],
+        ["synth"],
+        ["bash", "synth", "cdk"],
+        [],
+    ],
+)
+def test_what_is_not_known_to_look_may_deploy(command_line: list[str]) -> None:
+    assert purpose([SHELL, command_line, ["bash"]]) is Purpose.DEPLOYING
+
+
+def test_the_nearest_command_line_of_the_cdk_decides() -> None:
+    assert purpose([[NODE, "cdk", "deploy"], [NODE, "cdk", "synth"]]) is Purpose.DEPLOYING
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("command", "switch", "validated"),
+    [("synth", None, False), ("synth", "true", True), ("deploy", None, True)],
+)
+def test_the_app_is_validated_before_it_is_deployed(
+    command: str, switch: str | None, validated: bool, tmp_path: Path
+) -> None:
+    # Stands for the CDK's command line: a program of its name and its words that starts the app.
+    program = tmp_path / "cdk"
+    program.write_text("import subprocess, sys\nsys.exit(subprocess.call([sys.executable, 'app.py']))\n")
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
+        "CDK_CONTEXT_JSON": json.dumps({"cluster": "dev"}),
+        "CDK_OUTDIR": str(tmp_path / "out"),
+        **({"CDK_VALIDATION": switch} if switch else {}),
+    }
+
+    subprocess.run([sys.executable, program, command], cwd=ROOT, env=environment, check=True, timeout=120)
+
+    report = json.loads((tmp_path / "out" / "validation-report.json").read_text())
+    assert (ITS_OWN in {each["pluginName"] for each in report["pluginReports"]}) is validated

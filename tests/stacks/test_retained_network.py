@@ -61,6 +61,7 @@ GROUP = ["SecurityGroup", "SecurityGroupEgress", "SecurityGroupEgress", "Securit
 LOG, DEFAULT_GROUP = "AWS::Logs::LogGroup", "Custom::VpcRestrictDefaultSG"
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     ("network", "expected"),
     [
@@ -106,12 +107,14 @@ def test_rule_to_the_endpoints_goes_with_them() -> None:
     assert not kept(cluster).keys() & set(to_endpoints)
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("network", [OWN_VPC, ISOLATED, ADDED, EXISTING])
 def test_the_same_stays_without_a_file_system(network: dict[str, Any]) -> None:
     """One that was taken out of the cluster file is retained, and still stands in it."""
     assert kept(built(**network, lustre=None)) == kept(built(**network))
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("network", [OWN_VPC, ISOLATED, ADDED, EXISTING])
 def test_where_nothing_is_retained_all_goes(network: dict[str, Any]) -> None:
     assert kept(built("destroy", **network)) == {}

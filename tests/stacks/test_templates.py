@@ -1,18 +1,24 @@
-"""What holds for every template: the checkers are content, and nothing has to be looked up."""
+"""What the templates of any cluster have in common, whatever its file says."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
 from cdk_nag import AwsSolutionsChecks
 from cfnlint.config import ConfigMixIn
 from cfnlint.decode.decode import decode_str
 from cfnlint.runner import Runner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from launcher.cluster.files import load_cluster_file
+from launcher.cluster.files import ClusterFileError, load_cluster_file
 from tests.stacks import synthesis
 from tests.stacks.synthesis import (
     CLUSTERS,
@@ -112,7 +118,7 @@ def cluster(request: pytest.FixtureRequest) -> Synthesized:
     return synthesize(OTHERS[request.param])
 
 
-@pytest.mark.few_cases("dev", "everything")
+@pytest.mark.few_cases("everything")
 def test_no_warning_on_any_stack(cluster: Synthesized) -> None:
     for part in cluster.parts:
         Annotations.from_stack(getattr(cluster.stacks, part)).has_no_warning("*", Match.any_value())
@@ -126,7 +132,7 @@ def linter() -> Runner:
     return Runner(ConfigMixIn(ignore_checks=["W3005", "W3010"], regions=["us-west-2"]))
 
 
-@pytest.mark.few_cases("dev", "everything")
+@pytest.mark.few_cases("everything")
 def test_cfn_lint_finds_nothing(cluster: Synthesized, linter: Runner) -> None:
     for part in cluster.parts:
         template, unreadable = decode_str(json.dumps(cluster.template(part)))
@@ -195,3 +201,115 @@ def test_references_between_stacks_cannot_replace_the_file_system() -> None:
     flags = json.loads((ROOT / "cdk.json").read_text())["context"]
 
     assert flags["@aws-cdk/core:defaultCrossStackReferences"] == "strong"
+
+
+PLACED = re.compile(r"^.+\.yaml:[0-9]+:[0-9]+: (SPEC00[123]|EFA004) .+", re.DOTALL)
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-10, 10**6),
+    st.floats(allow_nan=False),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=20),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.sampled_from(["cidr", "iops", "name", "x"]), st.integers(), max_size=2),
+)
+
+
+@st.composite
+def valid_files(draw: st.DrawFn) -> dict[str, Any]:
+    persistent = draw(st.booleans())
+    lustre = draw(st.sampled_from([None, persistent_lustre(draw) if persistent else SCRATCH]))
+    return {
+        "name": draw(st.from_regex(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True)),
+        "region": "eu-central-1",
+        "hosts": draw(st.lists(HOSTS, min_size=1, max_size=3)),
+        **draw(st.sampled_from([EXISTING, *NEW_NETWORKS])),
+        **({"lustre": lustre} if lustre else {}),
+        "encryption": draw(st.sampled_from(["aws-managed", *(["new-key", KEY] if persistent else [])])),
+        "buckets": draw(st.sampled_from([{}, {"code": "our-code"}, {"checkpoints": "a.b", "output": "c-d"}])),
+        "data_buckets": draw(st.lists(st.sampled_from(["data-1", "data-2"]), unique=True)),
+        "launchers": draw(st.lists(st.sampled_from(ROLES), unique=True)),
+        **draw(st.sampled_from([{}, {"queue": {}}, {"queue": {"shares": {"a": 1, "b*": 0.25}}}])),
+        **draw(st.sampled_from([{}, {"observability": {}}, {"observability": {"email": "a@b.org"}}])),
+        "removal_policy": draw(st.sampled_from(["retain", "destroy"])),
+        "tags": draw(st.dictionaries(st.sampled_from(["team", "cost centre"]), st.just("0070"))),
+    }
+
+
+SCRATCH = {"deployment": "SCRATCH_2", "capacity_gib": 2400}
+KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+ROLES = [f"arn:aws:iam::111122223333:role/{name}" for name in ("launch", "teams/research")]
+HOSTS = st.fixed_dictionaries(
+    {
+        "instance_type": st.sampled_from(["ml.p5.48xlarge", "ml.g5.12xlarge", "ml.m5.xlarge"]),
+        "count": st.integers(1, 16),
+    }
+)
+NEW_NETWORKS: list[dict[str, Any]] = [
+    {"availability_zones": ["eu-central-1a"], "vpc": {"cidr": "10.0.0.0/16"}},
+    {"availability_zones": ["euc1-az1", "euc1-az3"], "vpc": {"cidr": "10.0.0.0/16", "nat": False}},
+]
+SUBNET = {"id": "subnet-0123456789abcdef0", "availability_zone": "eu-central-1b"}
+EXISTING: dict[str, Any] = {
+    "vpc": {"existing": {"vpc_id": "vpc-01234567", "subnets": [SUBNET], "security_group_id": "sg-01234567"}}
+}
+
+
+def persistent_lustre(draw: st.DrawFn) -> dict[str, Any]:
+    throughput, step = draw(st.sampled_from([(125, 38400), (250, 19200), (500, 9600), (1000, 4800)]))
+    folders = draw(st.lists(st.sampled_from(["/a", "/b", "/c/d"]), unique=True))
+    links = [{"path": folder, "s3_uri": f"s3://data{folder}"} for folder in folders]
+    return {
+        "deployment": "PERSISTENT_2",
+        "throughput": throughput,
+        "capacity_gib": step * draw(st.integers(1, 3)),
+        "metadata": draw(st.sampled_from(["automatic", {"iops": 12000}])),
+        "efa": draw(st.booleans()),
+        **({"associations": links} if links else {"backup": {"retention_days": 7}}),
+    }
+
+
+def load(data: dict[str, Any], folder: Path) -> Any:
+    path = folder / "cluster.yaml"
+    path.write_text(yaml.safe_dump(data, allow_unicode=True), "utf-8")
+    return load_cluster_file(path)
+
+
+@pytest.mark.exhaustive
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=valid_files())
+def test_any_valid_file_becomes_stacks(
+    data: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    synthesized = synthesize(load(data, tmp_path_factory.mktemp("clusters")))
+
+    for part in synthesized.parts:
+        assert synthesized.template(part)["Resources"]
+    assert "missing" not in json.loads((synthesized.folder / "manifest.json").read_text())
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_file_with_any_value_replaced_is_refused_with_code_and_place_or_becomes_stacks(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = (ROOT / "clusters" / "p5-large.yaml").read_text()
+    file = yaml.safe_load(text)
+    holder: Any = file
+    while True:
+        place = data.draw(
+            st.sampled_from(list(holder) if isinstance(holder, dict) else [*range(len(holder))])
+        )
+        inner = holder[place]
+        if not isinstance(inner, (dict, list)) or not inner or data.draw(st.booleans()):
+            break
+        holder = inner
+    holder[place] = data.draw(JUNK)
+
+    try:
+        spec = load(file, tmp_path_factory.mktemp("clusters"))
+    except ClusterFileError as error:
+        assert error.problems
+        assert all(PLACED.match(problem) for problem in error.problems), error.problems
+    else:
+        synthesize(spec)

@@ -30,6 +30,7 @@ def large_with(**changes: Any) -> Synthesized:
     return synthesize(ClusterSpec.model_validate({**spec, **changes}))
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("part", GONE)
 def test_a_part_that_goes_takes_no_export_that_is_in_use(large: Synthesized, part: str) -> None:
     before, after = exports(large), exports(large_with(**GONE[part]))

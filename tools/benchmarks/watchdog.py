@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from slipway.ranks.heartbeat import Heartbeat
+from slipway.ranks.attendant import Heartbeat
 from slipway.watchdog.judge_stall import judge_stall
 from slipway.watchdog.rank_views import RankView, operations_in
 

@@ -23,6 +23,7 @@ import yaml
 
 from tests.peers.answers import CLUSTER, JOB
 from tests.peers.cases import all_cases, merged
+from tests.rules.script.cases import script_cases
 from tests.stacks.second_day.field_changes import BASE, CHANGES
 from tools.generate.generated import ROOT
 from tools.generate.pages.lint_examples import examples
@@ -30,14 +31,10 @@ from tools.generate.pages.lint_examples import examples
 Call = tuple[str, ...]
 """The words of a command; those that begin with @ are for `tools.checks.same` itself."""
 
-COPIED = (
-    "tests/logs",
-    "tests/diagnosis/evidence/recorded",
-    "tests/docs/seeds",
-    "tests/rules/script/programs",
-    "examples",
-    "clusters",
-)
+COPIED = ("tests/logs", "tests/diagnosis/evidence/recorded", "tests/docs/seeds", "examples", "clusters")
+PROGRAMS = "tests/rules/script/programs"
+"""Where the programs that the rules on scripts are tested with are written, each in a folder."""
+
 CORPUS = ("launcher", "slipway", "tools", "tests/emulator", "tests/slipway", "tests/examples")
 """Programs of the repository itself, which are linted as they were when they were copied."""
 
@@ -108,6 +105,12 @@ def copy_inputs(inputs: Path) -> dict[str, list[Call]]:
         shutil.copytree(ROOT / name, inputs / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in CORPUS:
         shutil.copytree(ROOT / name, inputs / "corpus" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for topic, cases in script_cases().items():
+        for case in cases:
+            for name, text in case.files.items():
+                file = inputs / PROGRAMS / topic / case.name.replace(" ", "_").replace("/", "_") / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, "utf-8")
     shutil.copy(ROOT / "tools" / "attack" / "fuzzing" / "manifest.yaml", inputs / "manifest.yaml")
     programs, logs, jobs = _texts_of_tests()
     return {
@@ -136,15 +139,16 @@ def _about_logs(inputs: Path, texts: list[str]) -> Iterator[Call]:
 
 
 def _about_programs(inputs: Path, texts: list[str]) -> Iterator[Call]:
-    for folder in (*COPIED[2:5], "corpus"):
+    for folder in (*COPIED[2:4], PROGRAMS, "corpus"):
         for file in sorted((inputs / folder).rglob("*.py")):
             yield ("lint", _name(file, inputs), "--output", "json")
-            if folder != "corpus":
+            if folder not in ("corpus", PROGRAMS):
                 yield ("lint", _name(file, inputs), "--verbose", "--diff", "--unsafe-fixes")
     for folder in ("examples", *(f"corpus/{name}" for name in CORPUS)):
         yield ("lint", folder, "--output", "json")
     for output in ("text", "sarif", "github"):
-        yield ("lint", "tests/docs/seeds/scripts", "tests/rules/script/programs", "--output", output)
+        yield ("lint", "tests/docs/seeds/scripts", PROGRAMS, "--output", output)
+    yield ("lint", PROGRAMS, "--verbose", "--diff", "--unsafe-fixes")
     for text in texts:
         yield ("lint", _write(inputs / "programs", ".py", text, inputs), "--output", "json")
     for number, example in enumerate(examples()):

@@ -23,9 +23,10 @@ DERIVED: Final = frozenset(
         "launcher/diagnosis/signatures/table.json",
         "launcher/failure_modes/catalogue.json",
         "launcher/failure_modes/coverage.json",
+        "launcher/program/libraries.json",
     }
 )
-"""Data files that are made of our own code, and of failure modes, whose sources have days of their own."""
+"""Data files made of our own code and tables, and of failure modes, whose sources have days of their own."""
 
 COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
     "launcher/account/quota_codes.json": quoted_tables.quota_codes,

@@ -28,6 +28,7 @@ GENERATORS = {
         "api_model",
         "create_only",
         "boot_signatures",
+        "library_tables",
         "architecture_diagram",
         "rooms_diagram",
     )

@@ -20,6 +20,7 @@ from launcher.diagnosis.signatures.signature import LineRole
 from launcher.failure_modes.model import Retry, Severity, Stage, Symptom
 from tools.generate.generated import ROOT, command_of
 from tools.generate.literals import literal_of
+from tools.generate.telling_digits import digits_of_row
 
 FOLDER = ROOT / "launcher" / "failure_modes"
 CATALOGUE = FOLDER / "catalogue.json"
@@ -174,11 +175,13 @@ def _read(where: str, table: Content, shape: Shape) -> Content:
 
 
 def _row(where: str, row: Content, shape: Shape) -> Content:
-    """A row with its literal, which is the hand-written one where there is one."""
+    """A row with its literal, which is the hand-written one where there is one, and the digits that count."""
     whole = _read(where, row, shape)
     pattern = _tried(f"{where}.pattern", partial(re.compile, flags=whole.get("flags", 0)), whole["pattern"])
     if "literal?" in shape and "literal" not in whole:
         whole["literal"] = _tried(f"{where}.near_miss", partial(literal_of, pattern), whole["near_miss"])
+    if shape is ROWS["log"] and (digits := digits_of_row(pattern, whole["literal"])) != []:
+        whole["digits"] = digits
     return whole
 
 

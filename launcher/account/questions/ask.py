@@ -182,7 +182,7 @@ def ask_all(
             question, answer = inbox.get(timeout=max(0.0, min(waiting.values()) - monotonic()))
         except Empty:
             for question in [each for each, deadline in waiting.items() if deadline <= monotonic()]:
-                silent[question] = _silence(question, bound)
+                silent[question] = _no_answer_in_time(question, bound)
                 found[question] = _unverified(question, silent[question])
             continue
         if question not in waiting:
@@ -213,7 +213,7 @@ def _ask(question: Question[Any], clients: Clients, inbox: SimpleQueue[tuple[Que
         inbox.put((question, error))
 
 
-def _silence(question: Question[Any], bound: float) -> Unreachable:
+def _no_answer_in_time(question: Question[Any], bound: float) -> Unreachable:
     return Unreachable(
         f"AWS did not answer within {bound:g} s when asked about {question.what}.",
         "Check the network, then try again.",

@@ -75,7 +75,8 @@ def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
             )
         if name not in inputs:
             raise BackendError(
-                f"the channel {name} comes from {_source(channels[name])}, which a local run does not read.",
+                f"the channel {name} comes from {_channel_source(channels[name])}, which a local run does "
+                "not read.",
                 f"Pass `--input {name}=DIR` with a folder of this machine that holds the data.",
             )
 
@@ -161,7 +162,7 @@ def host_environment(
         CHECKPOINT_DIR_VARIABLE: below(root, _checkpoint_path(request)),
         **devices,
         **requested,
-        **({CHECKPOINT_URI_VARIABLE: str(_shared(host))} if _copied_by_boot(request) else {}),
+        **({CHECKPOINT_URI_VARIABLE: str(_folder_for_prefix(host))} if _copied_by_boot(request) else {}),
         **machine,
         ROOT_VARIABLE: str(root),
         "SLIPWAY_RENDEZVOUS": rendezvous,
@@ -258,7 +259,7 @@ def _copied_by_boot(request: RequestView) -> bool:
     return CHECKPOINT_SYNC_OPTION in request.boot_options
 
 
-def _shared(host: Host) -> Path:
+def _folder_for_prefix(host: Host) -> Path:
     """What stands for the job's prefix on S3; absolute, as the boot works elsewhere."""
     return (host.job_folder / "checkpoints").resolve()
 
@@ -274,7 +275,7 @@ def _checkpoint_channel(request: RequestView) -> str | None:
     return CHECKPOINT_CHANNEL if _lustre_checkpoints(request) else None
 
 
-def _source(channel: RequestChannel) -> str:
+def _channel_source(channel: RequestChannel) -> str:
     if isinstance(channel, S3Channel):
         return channel.uri
     return f"the file system path {channel.directory}"

@@ -111,7 +111,7 @@ def read_record(folder: Path) -> JobRecord:
     def checked(name: str, good: Callable[[Any], bool], source: Mapping[str, Any] = content) -> Any:
         value = source.get(name)
         if not good(value):
-            raise UnreadableJob(file, f"its {name} is {_shown(value)}")
+            raise UnreadableJob(file, f"its {name} is {_value_in_words(value)}")
         return value
 
     def path(name: str) -> Path | None:
@@ -172,7 +172,7 @@ def _is_time(value: object) -> bool:
     )
 
 
-def _shown(value: object) -> str:
+def _value_in_words(value: object) -> str:
     return "missing" if value is None else f"{value!r:.40}"
 
 
@@ -236,7 +236,7 @@ class JobStore:
             raise self._unknown(job_name) from None
 
     def living_record(self, job_name: str) -> JobRecord:
-        """The same, with what has become of the job since: one whose launcher was killed was stopped.
+        """A job's record, with what has become of the job since: one whose launcher was killed was stopped.
 
         What is left of such a job is ended here.
         """
@@ -248,10 +248,10 @@ class JobStore:
         if record.state.is_final:
             return record
         if boots_among(processes_of(record.folder)):
-            stop = record.stop or _orphaned(record)
+            stop = record.stop or _end_by_keeper(record)
             return replace(record, state=JobState.STOPPING, phase=JobState.STOPPING.value, stop=stop)
         kill_all(record.folder)
-        return _buried(record)
+        return _close_orphaned_record(record)
 
     def request(self, job_name: str) -> Request:
         """The request that a job was started from.
@@ -294,14 +294,14 @@ def no_request(folder: Path) -> UnreadableJob:
     return UnreadableJob(folder / REQUEST_FILE, "it holds no request of a training job")
 
 
-def _buried(record: JobRecord) -> JobRecord:
+def _close_orphaned_record(record: JobRecord) -> JobRecord:
     """The record of a job whose launcher is gone, as stopped, and without the drafts that it left.
 
     It ended when its hosts last printed something, or when its launcher was gone. A stop that was under way
     already is what ended it.
     """
     folder = record.folder
-    stop = record.stop or _orphaned(record)
+    stop = record.stop or _end_by_keeper(record)
     ends = [*_times(host.log for host in hosts_of(folder, record.hosts)), *([stop.at] if stop.at else [])]
     record = record.changed(JobState.STOPPED, stop=stop)
     record = replace(record, ended=max(record.started, *ends) if ends else record.ended)
@@ -313,7 +313,7 @@ def _buried(record: JobRecord) -> JobRecord:
     return record
 
 
-def _orphaned(record: JobRecord) -> Stop:
+def _end_by_keeper(record: JobRecord) -> Stop:
     """The end of a job by that of its launcher, at the time that its keeper saw."""
     seen = _times([record.folder / ORPHANED_FILE])
     return Stop(StopCause.LAUNCHER, f"process {record.launcher.pid}", seen[0] if seen else None)

@@ -56,14 +56,7 @@ def start_job(
     `environments`; `variables` are what its secrets are taken from. Raises BackendError where this machine
     cannot run it.
     """
-    request, package = plan.view, plan.package
-    if plan.refused or request is None or package is None:
-        raise UnusablePlan
-    if plan.operation != "CreateTrainingJob":
-        raise BackendError(
-            "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
-            "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
-        )
+    request, package = _runnable_request(plan)
     folder = store.folder(str(request.name))
     hosts = hosts_of(folder, request.hosts or 1)
     check_can_run(python)
@@ -80,12 +73,7 @@ def start_job(
         withheld=request.secrets,
     )
     commands = {host: boot_command(request, host, equipped) for host in hosts}
-    try:
-        folder.mkdir(mode=0o700, parents=True)
-    except FileExistsError:
-        raise BackendError(f"there is a local job {request.name} already.", "Use another name.") from None
-    except OSError as error:
-        raise _no_room(folder, error) from error
+    _make_folder(folder, request)
     processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
     devices = share_devices(visible_devices(os.environ), len(hosts), processes)
     record = JobRecord(
@@ -98,11 +86,7 @@ def start_job(
     )
     job = LocalJob(record, hosts, max_seconds=request.max_runtime_seconds, grace=grace)
     try:
-        # From here on a launcher that is killed leaves a job that failed, and is listed as one.
-        record.write()
-        write_state(folder / REQUEST_FILE, {"request": plan.request})
-        if earlier is not None:
-            shutil.copytree(earlier, folder / "checkpoints")
+        _write_files(record, plan, earlier)
         lay_out(folder, request, package, inputs)
         given = plan.job.get("environment", {})
         environments_of_hosts = _environments(request, hosts, devices, equipped, processes, given)
@@ -113,6 +97,35 @@ def start_job(
             raise _no_room(folder, error) from error
         raise
     return job
+
+
+def _runnable_request(plan: TrainingPlan) -> tuple[RequestView, SourcePackage]:
+    """The plan's request and its source, where it is one that a machine can run."""
+    if plan.refused or plan.view is None or plan.package is None:
+        raise UnusablePlan
+    if plan.operation != "CreateTrainingJob":
+        raise BackendError(
+            "a tuning job is SageMaker's own: nothing here chooses the next hyperparameters.",
+            "Run one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
+        )
+    return plan.view, plan.package
+
+
+def _make_folder(folder: Path, request: RequestView) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise BackendError(f"there is a local job {request.name} already.", "Use another name.") from None
+    except OSError as error:
+        raise _no_room(folder, error) from error
+
+
+def _write_files(record: JobRecord, plan: TrainingPlan, earlier: Path | None) -> None:
+    """From here on a launcher that is killed leaves a job that failed, and is listed as one."""
+    record.write()
+    write_state(record.folder / REQUEST_FILE, {"request": plan.request})
+    if earlier is not None:
+        shutil.copytree(earlier, record.folder / "checkpoints")
 
 
 def _environments(

@@ -80,7 +80,7 @@ class SageMakerBackend(Backend):
                 raise
             return self._describe_tuning(job_name)
         self._described.add(job_name)
-        self._reader(job_name).job_is(status)
+        self._reader(job_name).note_status(status)
         return status
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:

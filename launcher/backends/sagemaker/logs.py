@@ -75,7 +75,7 @@ class LogStreams:
         take_events_as_they_come(logs)
         self._ahead = {}
 
-    def job_is(self, status: JobStatus) -> None:
+    def note_status(self, status: JobStatus) -> None:
         """Take up how the job is: when its phase has changed, or nothing more can, new streams are looked
         for at once."""
         if status.phase != self._phase or status.state.is_final:
@@ -89,8 +89,8 @@ class LogStreams:
         CredentialsExpired where reading can go on later, AwsRefusal where it cannot.
         """
         self._look_up()
-        self._go_to(cursor)
-        while not (lines := self._go_on()) and (unsure := self._unsure()):
+        self._open_pages_at(cursor)
+        while not (lines := self._read_on()) and (unsure := self._possibly_cut_short()):
             self._done -= unsure
         more = any(not page.is_empty for page in self._pages.values()) or len(self._done) < len(self._pages)
         if not more:
@@ -106,7 +106,7 @@ class LogStreams:
         self._streams = sorted({*self._streams, *_streams(self._logs, self._job_name)})
         self._looked_at = self._clock()
 
-    def _go_to(self, cursor: Cursor) -> None:
+    def _open_pages_at(self, cursor: Cursor) -> None:
         """Have the pages at hand that the cursor is on, and no others."""
         at_hand = {s: page for s, page in self._pages.items() if cursor.get(s, _START) == _position(page)}
         elsewhere = {s: _StreamPosition.parse(text) for s, text in cursor.items() if s not in at_hand}
@@ -126,13 +126,13 @@ class LogStreams:
                 if page.taken < elsewhere[stream].taken and page.next_token != page.token
             }
 
-    def _go_on(self) -> list[LogLine]:
+    def _read_on(self) -> list[LogLine]:
         """The next lines, of pages fetched where they are needed."""
         while missing := [s for s in self._streams if s not in self._done and self._is_used_up(s)]:
             self._done |= self._fetch(missing)
-        return self._take()
+        return self._take_settled_lines()
 
-    def _unsure(self) -> set[str]:
+    def _possibly_cut_short(self) -> set[str]:
         """Streams that only seem to have ended, as their last page was not full: the service may cut a
         page anywhere."""
         return {stream for stream in self._done if len(self._pages[stream])}
@@ -192,7 +192,7 @@ class LogStreams:
             )
             return LogPage(host, token, answer["nextForwardToken"], answer["events"], limit)
 
-    def _take(self) -> list[LogLine]:
+    def _take_settled_lines(self) -> list[LogLine]:
         """The lines that no stream can still have an earlier one than, oldest first.
 
         The page that ends first is how far all can be merged, unless it was its stream's last for now.

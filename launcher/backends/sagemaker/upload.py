@@ -238,7 +238,7 @@ def is_stored(s3: Any, code: CodeObject) -> bool:
 
 
 def check_stored(s3: Any, code: CodeObject) -> None:
-    """The same for an object that is known to be there. Raises BackendError where it holds something else."""
+    """Check an object that is known to be there. Raises BackendError where it holds something else."""
     with aws_errors(f"compare s3://{code.bucket}/{code.key} with the code (s3:GetObject)"):
         found = _found(s3, code)
     _check(s3, code, found)

@@ -39,8 +39,8 @@ from launcher.diagnosis.evidence.rank_reports import (
     read_analysis,
     read_ras_report,
 )
+from launcher.diagnosis.model import CollectiveCall, RankState, table_of
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.diagnosis.signs.ranks import CollectiveCall, RankState, table_of
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import checkpoints, nccl
 from launcher.failure_modes.model import FailureMode, Stage
@@ -156,7 +156,7 @@ def _rows(recordings: Sequence[Recording], ranks: Sequence[int]) -> Iterator[Ran
             each.host,
             enqueued=None if newest is None else _collective(newest),
             completed=None if ended is None else _collective(ended),
-            state=f"waits in {_text(waiting[0])}" if waiting else "waits in no collective",
+            state=f"waits in {_operation_in_words(waiting[0])}" if waiting else "waits in no collective",
             frame=str(newest.frame) if newest is not None and newest.frame and newest.waits else None,
         )
 
@@ -175,10 +175,10 @@ def _sign_of_recorders(found: Stuck, recordings: Sequence[Recording]) -> Sightin
     certain = found.certain and found.ranks
     first = found.ranks[0] if certain else None
     host = next((each.host for each in recordings if each.rank == first), None)
-    told = _words(found, None) if found.ranks else _words(found, first)
+    told = _stuck_in_words(found, None) if found.ranks else _stuck_in_words(found, first)
     return _sighting(
         mode,
-        _words(found, first),
+        _stuck_in_words(found, first),
         f"flight recorder: {told}",
         rank=first,
         host=host,
@@ -186,8 +186,8 @@ def _sign_of_recorders(found: Stuck, recordings: Sequence[Recording]) -> Sightin
     )
 
 
-def _words(found: Stuck, first: int | None) -> str:
-    where = _text(found.operation, found.members)
+def _stuck_in_words(found: Stuck, first: int | None) -> str:
+    where = _operation_in_words(found.operation, found.members)
     verb = "waits" if len(found.waiting) == 1 else "wait"
     waits = f"{ranks_text(found.waiting)} {verb}" if found.waiting else ""
     alike = tuple(rank for rank in found.ranks if rank != first)
@@ -200,7 +200,7 @@ def _words(found: Stuck, first: int | None) -> str:
     silent = f"; {ranks_text(found.silent)} {NO_DUMP}" if found.silent else ""
     match found.because:
         case StallEvidence.MISMATCH if found.others is not None:
-            return f"{subject}called {_text(found.others)}, where {waits} in {where}{silent}"
+            return f"{subject}called {_operation_in_words(found.others)}, where {waits} in {where}{silent}"
         case StallEvidence.DEVICE:
             seen = f", while {waits} for what comes after" if waits else ""
             return (
@@ -219,7 +219,7 @@ def _words(found: Stuck, first: int | None) -> str:
     return f"{subject}{has} not entered {where}, in which {waits}{silent}"
 
 
-def _text(operation: RecordedOperation, members: Sequence[int] = ()) -> str:
+def _operation_in_words(operation: RecordedOperation, members: Sequence[int] = ()) -> str:
     """`all_reduce #36 [4160] of the group of ranks 0, 1 (train.py:16 in step)`."""
     sizes = f" {operation.sizes}" if operation.sizes else ""
     group = ""
@@ -305,7 +305,7 @@ _SAME_SIZES = frozenset(
 
 
 class StallEvidence(Enum):
-    """What tells that it is these ranks."""
+    """By which observation the ranks that a job waits for were found."""
 
     MISMATCH = "they called something else"
     ABSENT = "they have not entered it"
@@ -339,7 +339,13 @@ def find_stuck(recordings: Iterable[Recording]) -> Stuck | None:
     job = _StalledJob(by_rank)
     if not job.waits:
         return None
-    return _mismatch(job) or _absent(job) or _device(job) or _behind(job) or _between(job)
+    return (
+        _stuck_in_mismatch(job)
+        or _stuck_absent(job)
+        or _stuck_on_device(job)
+        or _stuck_behind(job)
+        or _stuck_in_send(job)
+    )
 
 
 def ranks_of_job(recordings: Iterable[Recording]) -> tuple[int, ...]:
@@ -371,7 +377,7 @@ class _StalledJob:
             return self.world
         return tuple(rank for rank, each in self.by_rank.items() if group in each.last)
 
-    def awaited(self) -> Iterator[tuple[int, RecordedOperation, tuple[int, ...], tuple[int, ...]]]:
+    def list_awaited(self) -> Iterator[tuple[int, RecordedOperation, tuple[int, ...], tuple[int, ...]]]:
         """Of each operation in which a rank waits: the rank, its group's members, and who is awaited."""
         for rank, operations in self.waits.items():
             for each in operations:
@@ -401,9 +407,9 @@ _EVERYBODY = "0"
 """The name of the group of all ranks: torch counts groups from the first that is made."""
 
 
-def _mismatch(job: _StalledJob) -> Stuck | None:
+def _stuck_in_mismatch(job: _StalledJob) -> Stuck | None:
     seen = set()
-    for rank, operation, members, _ in job.awaited():
+    for rank, operation, members, _ in job.list_awaited():
         if operation.peer is not None or (operation.group, members) in seen:
             continue
         seen.add((operation.group, members))
@@ -443,7 +449,7 @@ def _first_mismatch(
         single = {rank: each[0] for rank, each in called[number].items() if len(each) == 1}
         kinds: dict[str, dict[int, RecordedOperation]] = {}
         for rank, each in single.items():
-            kinds.setdefault(_kind(each), {})[rank] = each
+            kinds.setdefault(_kind_of_operation(each), {})[rank] = each
         if len(kinds) > 1:
             ordered = sorted(kinds.values(), key=_plausibility, reverse=True)
             odd = {rank: each for kind in ordered[1:] for rank, each in kind.items()}
@@ -451,7 +457,7 @@ def _first_mismatch(
     return None
 
 
-def _kind(operation: RecordedOperation) -> str:
+def _kind_of_operation(operation: RecordedOperation) -> str:
     if operation.name in _SAME_SIZES:
         return f"{operation.name} {operation.sizes} {operation.dtypes}"
     return operation.name
@@ -464,22 +470,22 @@ def _plausibility(called: Mapping[int, RecordedOperation]) -> tuple[int, bool, b
     return len(called), not operation.saving, operation.name != "barrier", -min(called)
 
 
-def _absent(job: _StalledJob) -> Stuck | None:
-    awaited = [(rank, each, members, absent) for rank, each, members, absent in job.awaited() if absent]
+def _stuck_absent(job: _StalledJob) -> Stuck | None:
+    awaited = [(rank, each, members, absent) for rank, each, members, absent in job.list_awaited() if absent]
     names = {rank for *_, absent in awaited for rank in absent}
     idle = {rank for rank in names if rank in job.by_rank and rank not in job.waits}
     if not idle and 2 * len(job.silent) < len(job.world):
         idle = {rank for rank in names if rank in job.silent}
     if not idle:
-        return _alone(job) if len(job.by_rank) == 1 else None
+        return _stuck_alone(job) if len(job.by_rank) == 1 else None
     found = _most_awaited(job, StallEvidence.ABSENT, idle, awaited)
     # Who waits in a receive of gloo seems to wait nowhere.
     unsure = len(idle) > 1 and any(rank in idle and not each.has_all for rank, each in job.by_rank.items())
     return replace(found, certain=not unsure)
 
 
-def _alone(job: _StalledJob) -> Stuck | None:
-    rank, operation, members, absent = next(job.awaited())
+def _stuck_alone(job: _StalledJob) -> Stuck | None:
+    rank, operation, members, absent = next(job.list_awaited())
     if not absent:
         return None
     return Stuck(StallEvidence.ALONE, (), operation, members, (rank,), None, job.silent)
@@ -505,11 +511,11 @@ def _most_awaited(
     return Stuck(because, tuple(sorted(culprits)), first[key], key[2], waiting, None, silent)
 
 
-def _device(job: _StalledJob) -> Stuck | None:
+def _stuck_on_device(job: _StalledJob) -> Stuck | None:
     stopped: dict[int, RecordedOperation] = {}
     ahead: dict[int, set[int]] = {}
     groups: dict[int, tuple[int, ...]] = {}
-    for rank, operation, members, _ in job.awaited():
+    for rank, operation, members, _ in job.list_awaited():
         if not operation.needs_all:
             continue
         done = {
@@ -537,8 +543,8 @@ def _device(job: _StalledJob) -> Stuck | None:
     )
 
 
-def _behind(job: _StalledJob) -> Stuck | None:
-    awaited = [(rank, each, members, absent) for rank, each, members, absent in job.awaited() if absent]
+def _stuck_behind(job: _StalledJob) -> Stuck | None:
+    awaited = [(rank, each, members, absent) for rank, each, members, absent in job.list_awaited() if absent]
     votes: Counter[int] = Counter()
     for _, absent in {(each.group, absent) for _, each, _, absent in awaited}:
         votes.update({rank: 1 for rank in absent if rank in job.by_rank})
@@ -555,11 +561,11 @@ def _behind(job: _StalledJob) -> Stuck | None:
     return replace(found, certain=not ring and len(culprits) == 1)
 
 
-def _between(job: _StalledJob) -> Stuck | None:
+def _stuck_in_send(job: _StalledJob) -> Stuck | None:
     if job.silent:
         return None
     rank, operation, members, _ = max(
-        job.awaited(), key=lambda each: (each[1].peer is None, len(each[2]), -each[1].number, -each[0])
+        job.list_awaited(), key=lambda each: (each[1].peer is None, len(each[2]), -each[1].number, -each[0])
     )
     waiting = tuple(one for one in members if one in job.waits)
     return Stuck(StallEvidence.NOBODY, (), operation, members, waiting or (rank,), None, ())

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, NamedTuple
 
-from launcher.diagnosis.signs.ranks import RankState
+from launcher.diagnosis.model import RankState
 from launcher.diagnosis.signs.sightings import Sighting
 
 
@@ -121,7 +121,7 @@ def read_stacks(text: str, rank: int | None, host: str | None = None) -> tuple[R
     """
     found: dict[int, tuple[CodeFrame, ...]] = {}
     for owner, threads in _processes(text, rank):
-        main = _main(threads)
+        main = _main_frames(threads)
         if owner is not None and main:
             found.setdefault(owner, main)
     return tuple(RankStack(owner, host, frames) for owner, frames in sorted(found.items()))
@@ -163,7 +163,7 @@ def _processes(text: str, rank: int | None) -> Iterator[tuple[int | None, list[_
     yield from by_owner.items()
 
 
-def _main(threads: Sequence[_Thread]) -> tuple[CodeFrame, ...]:
+def _main_frames(threads: Sequence[_Thread]) -> tuple[CodeFrame, ...]:
     """The main thread's frames: the one that py-spy calls so, else the last with code of the user's, for
     faulthandler writes the main thread last."""
     for thread in threads:
@@ -183,7 +183,7 @@ class Elsewhere:
 
 
 def find_elsewhere(stacks: Iterable[RankStack]) -> Elsewhere | None:
-    """Who stands elsewhere than the ranks that wait for others; None where that tells nothing.
+    """Who stands elsewhere than the ranks that wait for others; None where that singles out nobody.
 
     Only where more ranks wait than do not: who does not is awaited. Where all wait, the few that wait at
     another line than most.
@@ -322,14 +322,14 @@ def _recording(
         if any(each.group == f"{name} (p2p)" for each in operations):
             continue  # It counts both, one in the other.
         done = int(known.get("last_completed_collective", 0))
-        if _is(entries, "nccl:") and done > 0:
+        if _is_of_library(entries, "nccl:") and done > 0:
             ended[name] = max(done, ended.get(name, 0))
     return Recording(
-        rank, host, tuple(operations), dict(_groups(dump)), last, ended, not _is(entries, "gloo:")
+        rank, host, tuple(operations), dict(_groups(dump)), last, ended, not _is_of_library(entries, "gloo:")
     )
 
 
-def _is(entries: Sequence[Mapping[str, Any]], library: str) -> bool:
+def _is_of_library(entries: Sequence[Mapping[str, Any]], library: str) -> bool:
     return any(str(entry["profiling_name"]).startswith(library) for entry in entries[:1])
 
 
@@ -415,13 +415,6 @@ _MOST_CONTAINERS = 2_000_000
 _LONGEST_NUMBER = 16
 """Bytes of a whole number: times are nanoseconds in eight."""
 
-_INT, _SHORT, _LONG, _FLOAT = Struct("<i"), Struct("<H"), Struct("<Q"), Struct(">d")
-_UNSIGNED = Struct("<I")
-_CONSTANTS = {0x4E: None, 0x88: True, 0x89: False}
-_TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
-_TEXTS = {0x8C: 1, 0x58: 4, 0x8D: 8}
-"""Opcodes of texts, and of how many bytes their length is."""
-
 
 def read_plain_pickle(content: bytes) -> Any:
     """The value of a pickle.
@@ -431,7 +424,7 @@ def read_plain_pickle(content: bytes) -> Any:
     if len(content) > LARGEST:
         raise ValueError(f"a pickle of {len(content)} bytes, more than the {LARGEST} that are read")
     try:
-        return _run(content)
+        return _PlainPickle(content).read()
     except (IndexError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise ValueError(f"not a pickle of plain values, or a torn one ({type(error).__name__})") from None
     except Exception as error:
@@ -439,104 +432,166 @@ def read_plain_pickle(content: bytes) -> Any:
         raise ValueError(f"not a pickle of plain values, or a torn one ({error})") from None
 
 
-def _run(content: bytes) -> Any:
-    stack: list[Any] = []
-    marks: list[int] = []
-    memo: dict[int, Any] = {}
-    at, containers = 0, 0
-    for _ in range(_MOST_OPERATIONS):
-        code = content[at]
-        at += 1
-        if code == 0x68:  # BINGET
-            stack.append(memo[content[at]])
-            at += 1
-        elif code == 0x6A:  # LONG_BINGET
-            stack.append(memo[_UNSIGNED.unpack_from(content, at)[0]])
-            at += 4
-        elif code == 0x4B:  # BININT1
-            stack.append(content[at])
-            at += 1
-        elif code == 0x4D:  # BININT2
-            stack.append(_SHORT.unpack_from(content, at)[0])
-            at += 2
-        elif code == 0x28:  # MARK
-            marks.append(len(stack))
-        elif code == 0x75:  # SETITEMS
-            start = marks.pop()
-            _set_items(stack[start - 1], stack[start:])
-            del stack[start:]
-        elif code == 0x65:  # APPENDS
-            start = marks.pop()
-            _list(stack[start - 1]).extend(stack[start:])
-            del stack[start:]
-        elif code in (0x5D, 0x7D):  # EMPTY_LIST, EMPTY_DICT
-            stack.append([] if code == 0x5D else {})
-            containers += 1
-            if containers > _MOST_CONTAINERS:
-                break
-        elif code in _CONSTANTS:
-            stack.append(_CONSTANTS[code])
-        elif code in _TEXTS:
-            width = _TEXTS[code]
-            start = at + width
-            at = start + int.from_bytes(content[at:start], "little")
-            stack.append(str(_slice(content, start, at), "utf-8", "surrogatepass"))
-        elif code == 0x71:  # BINPUT
-            memo[content[at]] = stack[-1]
-            at += 1
-        elif code == 0x72:  # LONG_BINPUT
-            memo[_UNSIGNED.unpack_from(content, at)[0]] = stack[-1]
-            at += 4
-        elif code == 0x94:  # MEMOIZE
-            memo[len(memo)] = stack[-1]
-        elif code == 0x4A:  # BININT
-            stack.append(_INT.unpack_from(content, at)[0])
-            at += 4
-        elif code == 0x8A:  # LONG1
-            length = content[at]
-            if length > _LONGEST_NUMBER:
-                raise ValueError(f"a number of {length} bytes")
-            stack.append(int.from_bytes(_slice(content, at + 1, at + 1 + length), "little", signed=True))
-            at += 1 + length
-        elif code == 0x47:  # BINFLOAT
-            stack.append(_FLOAT.unpack_from(content, at)[0])
-            at += 8
-        elif code in _TUPLES or code in (0x74, 0x29):  # TUPLE, EMPTY_TUPLE
-            start = marks.pop() if code == 0x74 else _below(stack, _TUPLES.get(code, 0))
-            stack[start:] = [tuple(stack[start:])]
-            containers += 1
-            if containers > _MOST_CONTAINERS:
-                break
-        elif code == 0x61:  # APPEND
-            value = stack.pop()
-            _list(stack[-1]).append(value)
-        elif code == 0x73:  # SETITEM
-            start = _below(stack, 2)
-            _set_items(stack[start - 1], stack[start:])
-            del stack[start:]
-        elif code == 0x80:  # PROTO
-            at += 1
-        elif code == 0x95:  # FRAME
-            at += 8
-        elif code == 0x2E:  # STOP
-            if len(stack) != 1:
-                raise ValueError("more than one value")
-            return stack[0]
-        else:
-            raise ValueError(f"opcode {bytes([code])!r} is not of a plain value")
-    raise ValueError("more values in it than any recorder holds")
+class _PlainPickle:
+    """Runs the opcodes of plain values, and refuses any other."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
+        self._containers = 0
+
+    def read(self) -> Any:
+        """The one value that is left at the end."""
+        content, steps = self._content, _STEPS
+        for _ in range(_MOST_OPERATIONS):
+            code = content[self._at]
+            self._at += 1
+            if code == _STOP:
+                if len(self._stack) != 1:
+                    raise ValueError("more than one value")
+                return self._stack[0]
+            if code not in steps:
+                raise ValueError(f"opcode {bytes([code])!r} is not of a plain value")
+            step, argument = steps[code]
+            step(self, argument)
+        raise _too_many()
+
+    def _byte(self) -> int:
+        self._at += 1
+        return self._content[self._at - 1]
+
+    def _bytes(self, count: int) -> bytes:
+        start, self._at = self._at, self._at + count
+        if self._at > len(self._content):
+            raise ValueError("it ends early")
+        return self._content[start : self._at]
+
+    def _unpack(self, of: Struct) -> Any:
+        self._at += of.size
+        return of.unpack_from(self._content, self._at - of.size)[0]
+
+    def skip(self, count: int) -> None:
+        """Pass over the number of a protocol or the size of a frame."""
+        self._at += count
+
+    def mark(self, _: None) -> None:
+        """Keep the place from which an opcode takes all that lies above."""
+        self._marks.append(len(self._stack))
+
+    def recall(self, of: Struct | None) -> None:
+        """Push what lies at a place of the memo, which is a byte or as `of` has it."""
+        self._stack.append(self._memo[self._byte() if of is None else self._unpack(of)])
+
+    def keep(self, of: Struct | None) -> None:
+        """Put the uppermost value at a place of the memo."""
+        self._memo[self._byte() if of is None else self._unpack(of)] = self._stack[-1]
+
+    def memoize(self, _: None) -> None:
+        """Put the uppermost value at the next place of the memo."""
+        self._memo[len(self._memo)] = self._stack[-1]
+
+    def push(self, value: Any) -> None:
+        """Push a constant."""
+        self._stack.append(value)
+
+    def push_number(self, of: Struct | None) -> None:
+        """Push a number, of a byte or as `of` has it."""
+        self._stack.append(self._byte() if of is None else self._unpack(of))
+
+    def push_long(self, _: None) -> None:
+        """Push a whole number of so many bytes as the first one says."""
+        length = self._byte()
+        if length > _LONGEST_NUMBER:
+            raise ValueError(f"a number of {length} bytes")
+        self._stack.append(int.from_bytes(self._bytes(length), "little", signed=True))
+
+    def push_text(self, width: int) -> None:
+        """Push a text whose length stands before it in so many bytes."""
+        length = int.from_bytes(self._content[self._at : self._at + width], "little")
+        self._at += width
+        self._stack.append(str(self._bytes(length), "utf-8", "surrogatepass"))
+
+    def push_container(self, make: Callable[[], Any]) -> None:
+        """Push an empty list or dictionary."""
+        self._stack.append(make())
+        self._count_container()
+
+    def push_tuple(self, size: int | None) -> None:
+        """Make a tuple of the uppermost values, of all above the mark where there is no size."""
+        start = self._marks.pop() if size is None else self._below(size)
+        self._stack[start:] = [tuple(self._stack[start:])]
+        self._count_container()
+
+    def append(self, _: None) -> None:
+        """Add the uppermost value to the list below it."""
+        value = self._stack.pop()
+        _list(self._stack[-1]).append(value)
+
+    def append_all(self, _: None) -> None:
+        """Add all above the mark to the list below it."""
+        start = self._marks.pop()
+        _list(self._stack[start - 1]).extend(self._stack[start:])
+        del self._stack[start:]
+
+    def set_items(self, size: int | None) -> None:
+        """Put keys and values into the dictionary below them: two values, or all above the mark."""
+        start = self._marks.pop() if size is None else self._below(size)
+        _set_items(self._stack[start - 1], self._stack[start:])
+        del self._stack[start:]
+
+    def _below(self, count: int) -> int:
+        if len(self._stack) < count:
+            raise IndexError("stack")
+        return len(self._stack) - count
+
+    def _count_container(self) -> None:
+        self._containers += 1
+        if self._containers > _MOST_CONTAINERS:
+            raise _too_many()
 
 
-def _slice(content: bytes, start: int, end: int) -> bytes:
-    if end > len(content):
-        raise ValueError("it ends early")
-    return content[start:end]
+_UINT32 = Struct("<I")
+_STOP = 0x2E
+_STEPS: Mapping[int, tuple[Callable[[_PlainPickle, Any], None], Any]] = {
+    0x80: (_PlainPickle.skip, 1),  # PROTO
+    0x95: (_PlainPickle.skip, 8),  # FRAME
+    0x28: (_PlainPickle.mark, None),  # MARK
+    0x68: (_PlainPickle.recall, None),  # BINGET
+    0x6A: (_PlainPickle.recall, _UINT32),  # LONG_BINGET
+    0x71: (_PlainPickle.keep, None),  # BINPUT
+    0x72: (_PlainPickle.keep, _UINT32),  # LONG_BINPUT
+    0x94: (_PlainPickle.memoize, None),  # MEMOIZE
+    0x4E: (_PlainPickle.push, None),  # NONE
+    0x88: (_PlainPickle.push, True),  # NEWTRUE
+    0x89: (_PlainPickle.push, False),  # NEWFALSE
+    0x4B: (_PlainPickle.push_number, None),  # BININT1
+    0x4D: (_PlainPickle.push_number, Struct("<H")),  # BININT2
+    0x4A: (_PlainPickle.push_number, Struct("<i")),  # BININT
+    0x47: (_PlainPickle.push_number, Struct(">d")),  # BINFLOAT
+    0x8A: (_PlainPickle.push_long, None),  # LONG1
+    0x8C: (_PlainPickle.push_text, 1),  # SHORT_BINUNICODE
+    0x58: (_PlainPickle.push_text, 4),  # BINUNICODE
+    0x8D: (_PlainPickle.push_text, 8),  # BINUNICODE8
+    0x5D: (_PlainPickle.push_container, list),  # EMPTY_LIST
+    0x7D: (_PlainPickle.push_container, dict),  # EMPTY_DICT
+    0x29: (_PlainPickle.push_tuple, 0),  # EMPTY_TUPLE
+    0x85: (_PlainPickle.push_tuple, 1),  # TUPLE1
+    0x86: (_PlainPickle.push_tuple, 2),  # TUPLE2
+    0x87: (_PlainPickle.push_tuple, 3),  # TUPLE3
+    0x74: (_PlainPickle.push_tuple, None),  # TUPLE
+    0x61: (_PlainPickle.append, None),  # APPEND
+    0x65: (_PlainPickle.append_all, None),  # APPENDS
+    0x73: (_PlainPickle.set_items, 2),  # SETITEM
+    0x75: (_PlainPickle.set_items, None),  # SETITEMS
+}
+"""What each opcode does, and with which argument."""
 
 
-def _below(stack: list[Any], count: int) -> int:
-    if len(stack) < count:
-        raise IndexError("stack")
-    return len(stack) - count
+def _too_many() -> ValueError:
+    return ValueError("more values in it than any recorder holds")
 
 
 def _list(value: Any) -> list[Any]:

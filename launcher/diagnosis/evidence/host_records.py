@@ -178,7 +178,7 @@ _HELD_DOWN = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "
 _COUNTERS = "Clocks Event Reasons Counters"
 _COUNTED = ("HW Thermal Slowdown", "HW Power Braking", "SW Thermal Slowdown")
 _LONG_HELD = 600
-"""Seconds of it that are told, in the life of a driver."""
+"""Seconds of it in the life of a driver from which on it is reported."""
 _WAITS_FOR_RESET = (
     ("Remapped Rows", "Pending"),
     ("Retired Pages", "Pending Page Blacklist"),
@@ -235,11 +235,11 @@ def _signs_of_gpus(gpu: _GpuText, host: str | None) -> Iterator[Sighting]:
     if count:
         text = f"GPU {gpu.place} met {count} errors of its memory that could not be corrected"
         yield sign_of_gpu(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu.place, host)
-    if _is(gpu.fields, "Remapped Rows", "Remapping Failure Occurred"):
+    if _is_set(gpu.fields, "Remapped Rows", "Remapping Failure Occurred"):
         text = f"GPU {gpu.place} has no row left in place of a broken one (remapping failed)"
         yield sign_of_gpu(hardware.ECC_ERROR, LineRole.INITIATOR, text, gpu.place, host)
     for section, name in _WAITS_FOR_RESET:
-        if _is(gpu.fields, section, name):
+        if _is_set(gpu.fields, section, name):
             what = "row to be remapped" if section == "Remapped Rows" else "page to be retired"
             text = f"GPU {gpu.place} has a {what}, for which it must be reset"
             yield sign_of_gpu(hardware.ECC_ERROR, LineRole.SYMPTOM, text, gpu.place, host)
@@ -276,7 +276,7 @@ def _count(fields: Mapping[tuple[str, ...], str], life: str) -> int:
     return max(sum(parts), *total, 0) if total else sum(parts)
 
 
-def _is(fields: Mapping[tuple[str, ...], str], section: str, name: str) -> bool:
+def _is_set(fields: Mapping[tuple[str, ...], str], section: str, name: str) -> bool:
     return any(section in names and names[-1] == name and value == "Yes" for names, value in fields.items())
 
 
@@ -334,7 +334,7 @@ _GPU_COLUMN = ("index", "pci.bus_id", "gpu_bus_id", "uuid", "gpu_uuid")
 _LONGEST_SAMPLE = 4000
 _MOST_SAMPLED_GPUS = 64
 _OFTEN = 0.05
-"""The part of its samples in which a GPU is held down that is told."""
+"""The part of its samples in which a GPU is held down from which on it is reported."""
 
 
 def is_clock_samples(head: bytes) -> bool:

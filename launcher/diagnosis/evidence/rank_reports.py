@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from launcher.diagnosis.evidence.dumps import FileEvidence
+from launcher.diagnosis.model import CollectiveCall, RankState
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.diagnosis.signs.ranks import CollectiveCall, RankState
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import nccl
 from launcher.failure_modes.model import Stage
@@ -120,12 +120,12 @@ def _reports(text: str) -> Iterator[_RasReport]:
             yield report
             report = _RasReport(report.what, report.ranks, counts["name"])
         elif report is not None:
-            _add(report, line)
+            _add_line(report, line)
     if report is not None:
         yield report
 
 
-def _add(report: _RasReport, line: str) -> None:
+def _add_line(report: _RasReport, line: str) -> None:
     if report.name is not None and (several := _SEVERAL.match(line)) is not None:
         report.of_group = int(several["number"] or 0)
         report.most = report.of_group if report.most is None else report.most
@@ -167,7 +167,7 @@ _CULPRIT = re.compile(
 
 @dataclass(slots=True)
 class _Unmatched:
-    """A collective that does not match: its number in its group, and the fields that are told of it."""
+    """A collective that does not match: its number in its group, and the fields of its record."""
 
     number: int
     fields: dict[str, str] = field(default_factory=dict)
@@ -189,7 +189,7 @@ def read_analysis(text: str) -> FileEvidence:
     sizes = [each.fields.get("world size", "") for each in found]
     world = [int(size) for size in sizes if size.isdecimal() and len(size) < 7]
     return FileEvidence(
-        sightings=tuple(sign for each in _first(found) for sign in _signs(each)),
+        sightings=tuple(sign for each in _first_of_each_group(found) for sign in _signs(each)),
         world_size=max(world, default=None),
     )
 
@@ -207,7 +207,7 @@ def _mismatches(text: str) -> list[_Unmatched]:
     return found
 
 
-def _first(found: list[_Unmatched]) -> Iterator[_Unmatched]:
+def _first_of_each_group(found: list[_Unmatched]) -> Iterator[_Unmatched]:
     """The first of each group: what comes after it follows from it."""
     seen: set[str] = set()
     for each in sorted(found, key=lambda one: one.number):
@@ -220,28 +220,28 @@ def _first(found: list[_Unmatched]) -> Iterator[_Unmatched]:
 def not_joined(text: str) -> Iterator[Sighting]:
     """Who did not join the collective of which a text's first line and the fields below it tell."""
     for each in _mismatches(text)[:1]:
-        yield from _missing(each)
+        yield from _signs_of_missing(each)
 
 
 @finds(Stage.LOG, nccl.COLLECTIVE_TIMED_OUT)
 def _signs(mismatch: _Unmatched) -> Iterator[Sighting]:
     if "missing ranks" in mismatch.fields:
-        yield from _missing(mismatch)
+        yield from _signs_of_missing(mismatch)
     else:
-        yield from differing(mismatch.fields.get("error msg", ""), _called(mismatch))
+        yield from differing(mismatch.fields.get("error msg", ""), _called_in_words(mismatch))
 
 
-def _called(mismatch: _Unmatched) -> str:
+def _called_in_words(mismatch: _Unmatched) -> str:
     return f"{mismatch.fields.get('collective', 'collective')} #{mismatch.number}"
 
 
-def _missing(mismatch: _Unmatched) -> Iterator[Sighting]:
+def _signs_of_missing(mismatch: _Unmatched) -> Iterator[Sighting]:
     missing = _RANKS.match(mismatch.fields.get("missing ranks", ""))
     if missing is not None:
         ranks = [int(rank) for rank in missing["ranks"].split(", ")]
         alone = ranks[0] if len(ranks) == 1 else None
         verb = "has not joined" if alone is not None else f"{ranks_text(ranks)} have not joined"
-        yield _sign(f"{verb} {_called(mismatch)}, in which the others wait", alone)
+        yield _sign(f"{verb} {_called_in_words(mismatch)}, in which the others wait", alone)
 
 
 def differing(error: str, called: str = "a collective") -> Iterator[Sighting]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from launcher.text.log_lines import LONGEST_LINE, origin_of
 from launcher.text.values import CREDENTIAL_FORMS, HIDDEN, without_controls, without_secrets
@@ -128,6 +128,10 @@ class LogStream:
     blocks: Iterator[bytes]
 
 
+Writer: TypeAlias = "int | str | None"
+"""Which of the processes whose lines are mixed wrote a line; None where it does not tell."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line without its prefixes, and what these tell (see `Origin`).
@@ -140,7 +144,7 @@ class Line:
     rank: int | None = None
     host: str | None = None
     device: int | None = None
-    writer: int | str | None = field(default=None, compare=False)
+    writer: Writer = field(default=None, compare=False)
     local_rank: int | None = None
 
 

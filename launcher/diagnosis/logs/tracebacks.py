@@ -77,11 +77,11 @@ class Frame(NamedTuple):
 
 @dataclass(slots=True)
 class Traceback:
-    """A traceback in the making. `add` takes its lines, until one completes it."""
+    """A traceback in the making. `add_line` takes its lines, until one completes it."""
 
     column: int
     """Where the header began: what stands before it in the lines comes again in each."""
-    shape: str
+    prefix_shape: str
     box: bool = False
     ignored: bool = False
     """Whether Python says of it that it is ignored, as of one in a destructor."""
@@ -90,10 +90,10 @@ class Traceback:
     lines: list[str] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     exception: str = ""
-    taken: int = 0
+    line_count: int = 0
     alone: bool = True
     """Whether nothing stands before the header in its line."""
-    tells_where: bool = True
+    is_in_stack: bool = True
     """Whether the last line is of the stack: the header, a place or what stands there. It says nothing of
     what failed."""
     _strays: int = 0
@@ -101,7 +101,7 @@ class Traceback:
     @property
     def is_complete(self) -> bool:
         """Whether the exception was read, or is not going to be."""
-        return bool(self.exception) or self.taken > _MOST_LINES or self._strays > _STRAY_LINES
+        return bool(self.exception) or self.line_count > _MOST_LINES or self._strays > _STRAY_LINES
 
     @property
     def kind(self) -> str:
@@ -129,7 +129,7 @@ class Traceback:
         return self.frames[-1 if own is None else own].place
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def where_in_words(self) -> tuple[str, ...]:
         """Where it happened: the user's innermost line first, the library's frames below it folded.
 
         Without a frame of the user's, the last lines as they were printed.
@@ -145,11 +145,11 @@ class Traceback:
         """The number of the innermost frame in the user's own code."""
         return next((n for n in reversed(range(len(self.frames))) if self.frames[n].is_users), None)
 
-    def add(self, text: str) -> None:
+    def add_line(self, text: str) -> None:
         """Take the stream's next line, without its prefixes."""
-        self.taken += 1
-        text = self.uncovered(text)
-        self.tells_where = self.alone and not self._strays and _is_of_stack(text)
+        self.line_count += 1
+        text = self.strip_prefix(text)
+        self.is_in_stack = self.alone and not self._strays and _is_of_stack(text)
         if match := _FRAME.match(text):
             self.frames.append(Frame(match["file"], match["line"], function=match["function"] or ""))
             self._strays = 0
@@ -165,9 +165,9 @@ class Traceback:
         else:
             self._strays += 1 + (_STRAY_LINES if self.box else 0)
 
-    def uncovered(self, text: str) -> str:
+    def strip_prefix(self, text: str) -> str:
         """A line without what stands before the header as well, if it stands before this one."""
-        covered = self.column and prefix_shape(text[: self.column]) == self.shape
+        covered = self.column and prefix_shape(text[: self.column]) == self.prefix_shape
         return text[self.column :] if covered else text
 
 
@@ -176,9 +176,9 @@ def open_traceback(text: str) -> Traceback | None:
     column = text.find(HEADER)
     if column >= 0:
         alone = not text[:column].strip()
-        return Traceback(column, prefix_shape(text[:column]), alone=alone, tells_where=alone)
+        return Traceback(column, prefix_shape(text[:column]), alone=alone, is_in_stack=alone)
     if text.lstrip().startswith(BOX_END):
-        return Traceback(0, "", box=True, alone=False, tells_where=False)
+        return Traceback(0, "", box=True, alone=False, is_in_stack=False)
     return None
 
 

@@ -113,7 +113,7 @@ class _Stream:
 
 
 class Scanner:
-    """Finds candidates; `all_of` names the streams of which every line is wanted for the moment. Literals of
+    """Finds candidates; `wanted_streams` are those of which every line is wanted for the moment. Literals of
     `contexts` make candidates of lines only where others follow shortly after them."""
 
     def __init__(self, finder: Finder, contexts: Collection[str] = ()) -> None:
@@ -121,7 +121,7 @@ class Scanner:
         self._streams: dict[str, _Stream] = {}
         self._bound = KnownBounds()
         self._known: dict[str, KnownLines] = {}
-        self.all_of: set[str] = set()
+        self.wanted_streams: set[str] = set()
 
     def known_of(self, stream: str) -> KnownLines:
         """What is known of the lines of a stream, which whoever looks at them may add to."""
@@ -134,7 +134,9 @@ class Scanner:
         """The names of the streams that were searched so far, and what is known of their lines."""
         return list(self._known.items())
 
-    def feed(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Iterator[Candidate]:
+    def find_candidates(
+        self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()
+    ) -> Iterator[Candidate]:
         """The candidates among the records, whose lines are mixed, and then in the streams, one by one."""
         for record in records:
             stream = self._streams.get(record.stream)
@@ -166,7 +168,7 @@ class Scanner:
             for window in last:
                 stream.keep_last_of(window)
 
-    def earlier(self, stream: str, index: int, time: float | None, raw: bytes) -> Candidate:
+    def candidate_of_left_out(self, stream: str, index: int, time: float | None, raw: bytes) -> Candidate:
         """A line that was left out, as a candidate."""
         return self._streams[stream].candidate(index, time, raw, (), hit=True)
 
@@ -217,7 +219,7 @@ class Scanner:
             if stream.known.is_busy:
                 at = yield from self._search_busy(stream, window, at)
             else:
-                hits = self._places.within(window) if hits is None else hits
+                hits = self._places.hits_in_window(window) if hits is None else hits
                 at = yield from self._search_calm(stream, window, hits, at)
 
     def _search_calm(
@@ -247,12 +249,12 @@ class Scanner:
         lines, count, known = window.lines, window.count, stream.known
         while at < count and known.is_busy:
             end, revision = min(count, at + stream.at_once), known.revision
-            glance = known.kinds.glance(lines, at, end)
-            hits = self._places.near(lines, glance.unknown(), end)
+            glance = known.look_up(lines, at, end)
+            hits = self._places.lines_near(lines, glance.unknown(), end)
             start, at, stream.at_once = at, end, min(stream.at_once * 2, _MOST_AT_ONCE)
             position = idle = 0
-            for number in known.left(glance, stream.time_of, window.start):
-                hit = glance.found[number - start] is not None
+            for number in known.lines_to_look_at(glance, stream.time_of, window.start):
+                hit = glance.shapes_known[number - start] is not None
                 if not hit:
                     position = bisect_left(hits, number, position)
                     near = hits[position] if position < len(hits) else number + RECORD_LINES + 1
@@ -270,7 +272,7 @@ class Scanner:
 
     def _is_wanted(self, stream: _Stream) -> bool:
         """Whether each line of a stream is looked at for the moment, unless it is known."""
-        return stream.name in self.all_of or stream.known.follows
+        return stream.name in self.wanted_streams or stream.known.is_following
 
     def _candidate(self, stream: _Stream, window: Window, number: int, hit: bool) -> Candidate:
         index = window.start + number
@@ -328,7 +330,7 @@ class LiteralPlaces:
         self._sizes = [len(literal) for literal in finder.literals]
         self._alone = [literal.decode() not in contexts for literal in finder.literals]
 
-    def near(self, lines: list[bytes], left: list[int], end: int) -> list[int]:
+    def lines_near(self, lines: list[bytes], left: list[int], end: int) -> list[int]:
         """The numbers of the lines with a literal, among those that are left and the next ones after each."""
         if not left:
             return []
@@ -340,9 +342,9 @@ class LiteralPlaces:
                 at = number - first
                 kept[at : at + reach] = near[at : at + reach]
             near = kept
-        return [first + number for number in self._of_lines(near)]
+        return [first + number for number in self._lines_with_hits(near)]
 
-    def within(self, window: Window) -> Hits:
+    def hits_in_window(self, window: Window) -> Hits:
         """The lines of a window in which a literal begins that ends there or in the next one.
 
         Ordinary lines are contexts (every checkpoint that is saved), so they are left out where nothing
@@ -350,9 +352,9 @@ class LiteralPlaces:
         """
         found = self._finder.hits(window.joined)
         if len(found) * _SPARSE > window.count:
-            numbers = self._numbered(window.lines, found)
+            numbers = self._hits_by_line(window.lines, found)
         else:
-            numbers = self._of_few(window, found)
+            numbers = self._hits_in_sparse_window(window, found)
         every = sorted(numbers)
         alone = [number for number in every if numbers[number]]
         if len(alone) == len(every):
@@ -365,8 +367,8 @@ class LiteralPlaces:
                 telling.append(number)
         return Hits(every, telling)
 
-    def _of_few(self, window: Window, found: list[Hit]) -> dict[int, bool]:
-        """As `_numbered`, without cutting the lines of a window apart."""
+    def _hits_in_sparse_window(self, window: Window, found: list[Hit]) -> dict[int, bool]:
+        """As `_hits_by_line`, without cutting the lines of a window apart."""
         text = window.text
         sizes, alone = self._sizes, self._alone
         numbers: dict[int, bool] = {}
@@ -389,10 +391,10 @@ class LiteralPlaces:
                 window.note(breaks, text.rfind(b"\n", 0, at) + 1)
         return numbers
 
-    def _of_lines(self, lines: list[bytes]) -> list[int]:
-        return sorted(self._numbered(lines, self._finder.hits(b"".join(lines))))
+    def _lines_with_hits(self, lines: list[bytes]) -> list[int]:
+        return sorted(self._hits_by_line(lines, self._finder.hits(b"".join(lines))))
 
-    def _numbered(self, lines: list[bytes], found: list[Hit]) -> dict[int, bool]:
+    def _hits_by_line(self, lines: list[bytes], found: list[Hit]) -> dict[int, bool]:
         """The numbers of the lines with a literal, and whether one of theirs tells something by itself."""
         if not found:
             return {}
@@ -538,11 +540,11 @@ def alternation(literals: Iterable[str]) -> str:
         for character in literal:
             node = node.setdefault(character, {})
         node[""] = {}
-    return _of_tree(tree)
+    return _pattern_of_tree(tree)
 
 
-def _of_tree(tree: _Tree) -> str:
+def _pattern_of_tree(tree: _Tree) -> str:
     if "" in tree:
         return ""  # A literal that begins another one finds the places of both.
-    branches = [re.escape(character) + _of_tree(rest) for character, rest in tree.items()]
+    branches = [re.escape(character) + _pattern_of_tree(rest) for character, rest in tree.items()]
     return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"

@@ -44,7 +44,8 @@ class Signature:
     the message, which falls back on the line itself where a group is empty, and for `remedy`, which
     replaces the catalogue's where this line calls for another one, as `retry` does. A `vague` row says
     that something failed rather than what: it loses to the other rows of its role. `example` matches;
-    `near_miss` holds the literal, and does not.
+    `near_miss` holds the literal, and does not. `digits` are the kinds of texts in which the pattern wants
+    certain digits (`logs.digits`), None where any digit of a line may count.
 
     `in_container` is False for what no container of a job on SageMaker prints: what SLURM, Kubernetes,
     Ray's cluster and mpirun say (which starts Horovod's scripts too), what JAX and TensorFlow do, for
@@ -62,6 +63,7 @@ class Signature:
     retry: Retry | None = None
     vague: bool = False
     in_container: bool = True
+    digits: frozenset[bytes] | None = frozenset()
 
     @property
     def code(self) -> str:

@@ -26,6 +26,7 @@ _MADE_OF: Mapping[str, Any] = {
     "of": lambda codes: tuple(CATALOGUE[code] for code in codes),
     "role": LineRole,
     "retry": Retry,
+    "digits": lambda kinds: None if kinds is None else frozenset(kind.encode() for kind in kinds),
 }
 
 

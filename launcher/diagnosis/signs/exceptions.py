@@ -9,13 +9,12 @@ from itertools import groupby
 
 from launcher.diagnosis.evidence.dumps import RankStack, read_stacks
 from launcher.diagnosis.logs.attempts import is_first_line, says_started_again
-from launcher.diagnosis.logs.lines import Line, parse
+from launcher.diagnosis.logs.lines import Line, Writer, parse
 from launcher.diagnosis.logs.tracebacks import HEADER, Traceback, says_what_was_raised
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.signatures.signature import LineRole
 from launcher.diagnosis.signs.readings import LastLine
 from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row
-from launcher.diagnosis.storms.kinds import Writer
 from launcher.failure_modes import checkpoints, data, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
@@ -67,7 +66,7 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
     return replace(
         sighting,
         role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,
-        details=traceback.told,
+        details=traceback.where_in_words,
         place=traceback.place,
         fatal=traceback.is_fatal,
         plumbing=sighting.mode is training_script.SCRIPT_RAISED and ends_in_plumbing(traceback),
@@ -224,7 +223,7 @@ def _is_of_stack(text: str) -> bool:
 def _sign_of(stack: _Lines) -> Sighting:
     traceback = Traceback(0, "")
     for _, line in stack:
-        traceback.add(line.text)
+        traceback.add_line(line.text)
     return sign_of_cut(traceback, *stack[0])
 
 
@@ -265,7 +264,7 @@ class Downloads:
         self._begun: dict[tuple[str, str, str], int | None] = {}
         self._shared: set[str] = set()
 
-    def read(self, line: Line, host: str) -> None:
+    def note_line(self, line: Line, host: str) -> None:
         """Take a line into account; `host` is that of its stream."""
         begun = _BEGUN.match(line.text)
         if begun is None:
@@ -322,7 +321,7 @@ class StackLines:
     def __init__(self) -> None:
         self._newest: dict[tuple[str, int], tuple[int, RankStack]] = {}
 
-    def read(self, candidate: Candidate, line: Line, host: str) -> None:
+    def note_line(self, candidate: Candidate, line: Line, host: str) -> None:
         """Take the heading of a thread into account, with the frames below it."""
         if line.rank is None or len(self._newest) >= _MOST_RANKS:
             return
@@ -333,11 +332,11 @@ class StackLines:
             if stack.users is not None or (candidate.stream, stack.rank) not in self._newest:
                 self._newest[candidate.stream, stack.rank] = (candidate.index, stack)
 
-    def forget(self, stream: str) -> None:
+    def forget_stream(self, stream: str) -> None:
         """The ranks were started again."""
         self._newest = {key: told for key, told in self._newest.items() if key[0] != stream}
 
-    def last(
+    def latest_stacks(
         self, tails: Mapping[str, Sequence[LastLine]], ended_well: Mapping[str, int]
     ) -> tuple[RankStack, ...]:
         """The stacks after which their rank, or whoever prints without a name, made no step and came to no
@@ -346,7 +345,7 @@ class StackLines:
             return ()
         further: dict[tuple[str, int | None], int] = {}
         for name, lines in tails.items():
-            further.update({(name, each.line.rank): each.index for each in lines if each.goes_on})
+            further.update({(name, each.line.rank): each.index for each in lines if each.shows_progress})
         return tuple(
             stack
             for (stream, rank), (index, stack) in sorted(self._newest.items())

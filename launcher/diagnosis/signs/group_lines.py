@@ -21,7 +21,7 @@ from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row, t
 from launcher.failure_modes import distribution, hardware, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
-from launcher.text.values import ranks_text
+from launcher.text.values import list_some, ranks_text
 
 # How large the ranks say that their world is, against how many of them were started.
 #
@@ -77,10 +77,10 @@ class WorldSizes:
         """Those that the boot says it starts on each host."""
         self._met = False
         self.size = 0
-        """The largest world that a line tells of, 0 where none does."""
+        """The largest world size that a line said, 0 where none did."""
         self._alone: dict[tuple[int | None, str], _Speaker] = {}
 
-    def read(self, line: Line, host: str, index: int, time: float | None) -> None:
+    def note_line(self, line: Line, host: str, index: int, time: float | None) -> None:
         """Take a line into account; `host` is that of its stream."""
         text = line.text
         if started := _STARTED.match(text):
@@ -99,7 +99,7 @@ class WorldSizes:
             key = (line.rank, "" if line.rank is not None else host)
             self._alone.setdefault(key, _Speaker(line.rank, host, index, time, text))
 
-    def never_met(self) -> Sighting | None:
+    def sign_of_no_meeting(self) -> Sighting | None:
         """That several of the ranks are each alone, if that is what they say and none says otherwise."""
         ranks = sorted(speaker.rank for speaker in self._alone.values() if speaker.rank is not None)
         hosts = sorted({speaker.host for speaker in self._alone.values()})
@@ -155,9 +155,7 @@ def _is_a_statement(before: str) -> bool:
 
 
 def _speakers_in_words(what: str, names: Iterable[str], most: int = 8) -> str:
-    each = list(names)
-    more = f" and {len(each) - most} more" if len(each) > most else ""
-    return f"{what}s {', '.join(each[:most])}{more}"
+    return f"{what}s {list_some(list(names), most)}"
 
 
 # Ranks that more than one process claims, as where the rank on the host was given as the rank of the job.
@@ -172,7 +170,7 @@ CLAIM_LITERALS = ("member: ", " commid 0x", "//cpu//")
 """Lower-case parts of the lines that tell who claims a rank, or waits for one."""
 
 ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
-"""How Lightning tells a rank, and of how many ranks."""
+"""How Lightning prints a rank, and of how many ranks."""
 
 _IN_COMMUNICATOR = re.compile(
     r"\bcomm 0x[\da-f]{1,16} rank (?P<rank>\d{1,6}) nranks (?P<size>\d{1,6})"
@@ -214,7 +212,7 @@ class ClaimedRanks:
         self._complete: set[str] = set()
         self._count = 0
 
-    def read(self, candidate: Candidate, line: Line) -> Sighting | None:
+    def note_line(self, candidate: Candidate, line: Line) -> Sighting | None:
         """Take a line into account; the sign of a rank that waits for itself."""
         if waits := _WAITS_FOR.search(line.text):
             return _waits_for_itself(int(waits["rank"]), candidate, line)
@@ -227,7 +225,7 @@ class ClaimedRanks:
             self._note(_World("", int(claim["size"])), int(claim["rank"]), candidate, line)
         return None
 
-    def forget(self, stream: str) -> None:
+    def forget_stream(self, stream: str) -> None:
         """What a stream claimed is of an earlier start, after which ranks may be others'."""
         for ranks in self._claims.values():
             for rank, claims in list(ranks.items()):
@@ -236,7 +234,7 @@ class ClaimedRanks:
                     del ranks[rank]
 
     @finds(Stage.LOG, distribution.LOCAL_RANK_AS_RANK)
-    def claimed_twice(self) -> Sighting | None:
+    def sign_of_double_claim(self) -> Sighting | None:
         """That several hosts claim the same ranks, None where no line shows it.
 
         Where no line tells a host, each rank of a part of the world is claimed as often as there are parts.
@@ -248,7 +246,7 @@ class ClaimedRanks:
             on_hosts = {rank: {host for _, host in claims.by if host} for rank, claims in ranks.items()}
             twice = sorted(rank for rank, hosts in on_hosts.items() if len(hosts) > 1)
             if twice:
-                hosts = _hosts_in_words(sorted(set.union(*(on_hosts[rank] for rank in twice))))
+                hosts = list_some(sorted(set.union(*(on_hosts[rank] for rank in twice))), 4)
                 what = f"{ranks_text(twice)} of {world.size} are each claimed by more than one host: {hosts}"
                 return replace(ranks[twice[0]].first, what=what, role=LineRole.INITIATOR, vague=False)
             if times := _times_each(world, ranks):
@@ -285,11 +283,6 @@ def _waits_for_itself(rank: int, candidate: Candidate, line: Line) -> Sighting |
     what = f"waited in vain for rank {rank}, which it is itself: it joined under another rank"
     mode = distribution.LOCAL_RANK_AS_RANK
     return sighting_without_row(mode, LineRole.INITIATOR, what, candidate, line, vague=False)
-
-
-def _hosts_in_words(hosts: list[str], most: int = 4) -> str:
-    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
-    return f"{', '.join(hosts[:most])}{more}"
 
 
 # The way to the store, and the barrier there in which ranks wait for one another before their process group

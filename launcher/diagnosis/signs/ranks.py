@@ -1,78 +1,26 @@
-"""What is known of each rank: the table that every kind of evidence fills, and what lines tell of single
-ranks.
-
-Where their collectives stand, how their processes ended, what came last, and on which host each runs.
+"""What lines say of single ranks: where their collectives stand, how their processes ended, what they printed
+last, and on which host each runs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from launcher.cluster.names import HOST_NAME
 from launcher.diagnosis.logs.lines import TAIL, Line, parse
+from launcher.diagnosis.model import CollectiveCall, RankState, table_of
 
 _LARGEST_WORLD = 65_536
 """A larger world is a number that was misread."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveCall:
-    """A collective operation of a process group: its name, such as `ALLREDUCE`, the number that its group
-    counts it by (from 1), the group's name, and how many elements go in. None is what nothing tells."""
-
-    name: str
-    sequence: int | None = None
-    group: str | None = None
-    elements: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RankState:
-    """A rank as the evidence shows it last; None is what nothing tells.
-
-    `rank` is global. `last_output` is in seconds since the epoch and `step` is the script's own count.
-    `enqueued` and `completed` are the last collectives that it called and that ended; `exit` is how its
-    process ended, such as `exit code 1` or `SIGKILL`; `state` is what its process does, such as `stopped`;
-    `frame` is the innermost frame of the user's code, such as `train.py:88 in step`.
-    """
-
-    rank: int
-    host: str | None = None
-    last_output: float | None = None
-    step: int | None = None
-    enqueued: CollectiveCall | None = None
-    completed: CollectiveCall | None = None
-    exit: str | None = None
-    state: str | None = None
-    frame: str | None = None
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing was read of the rank."""
-        return self == RankState(self.rank)
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as the JSON of `launch diagnose` has it."""
-        return asdict(self)
-
-
-def table_of(rows: Iterable[RankState]) -> tuple[RankState, ...]:
-    """One row a rank, in the order of the ranks: what later rows tell goes before what earlier ones told."""
-    table: dict[int, RankState] = {}
-    for row in rows:
-        known = table.get(row.rank)
-        table[row.rank] = row if known is None else _newer_over(known, row)
-    return tuple(table[rank] for rank in sorted(table))
 
 
 NOT_LATELY = f"not in the last {TAIL} lines"
 """The state of a rank of which nothing is known, where only last lines were looked at for ranks."""
 
 
-def with_the_silent(
+def add_silent_ranks(
     table: tuple[RankState, ...], world_size: int, *, whole: bool = True
 ) -> tuple[RankState, ...]:
     """The table with a row for each rank of the world of which nothing was read; empty stays empty.
@@ -86,11 +34,6 @@ def with_the_silent(
     return table_of(
         [*(RankState(rank, state=state) for rank in range(world_size) if rank not in known), *table]
     )
-
-
-def _newer_over(known: RankState, newer: RankState) -> RankState:
-    told = {each.name: value for each in fields(newer) if (value := getattr(newer, each.name)) is not None}
-    return replace(known, **told)
 
 
 # The global rank of who is known only by a place: a host, and a local rank on it.
@@ -118,26 +61,26 @@ class HostRanks:
     """What the lines of one stream tell of the ranks of hosts."""
 
     def __init__(self) -> None:
-        self.told: dict[tuple[str, int], set[int]] = {}
+        self.ranks_by_place: dict[tuple[str, int], set[int]] = {}
         """The global ranks of a local rank of a host."""
-        self.named: set[str] = set()
+        self.named_hosts: set[str] = set()
         """The hosts among them by which lines are known: no other's are mixed with theirs."""
 
-    def read(self, line: Line, host: str) -> None:
+    def note_line(self, line: Line, host: str) -> None:
         """Take what torchrun, or the command that started it, says of a whole host."""
         text = line.text
         if ranks := _GLOBAL_RANKS.match(text):
             # The local ranks of a host count from 0.
-            self.placed(int(ranks["first"]), host, 0, named=is_named(line, host))
+            self.note_rank(int(ranks["first"]), host, 0, named=is_named(line, host))
         elif (node := _NODE.search(text)) and (each := _EACH.search(text)) and not _DYNAMIC.search(text):
-            self.placed(int(node["value"]) * int(each["value"]), host, 0, named=is_named(line, host))
+            self.note_rank(int(node["value"]) * int(each["value"]), host, 0, named=is_named(line, host))
 
-    def placed(self, rank: int, host: str, local: int, *, named: bool) -> None:
+    def note_rank(self, rank: int, host: str, local: int, *, named: bool) -> None:
         """A rank is that local rank of a host; `named` is whether all lines of that name are this host's."""
-        if len(self.told) < _MOST_PLACES:
-            self.told.setdefault((host, local), set()).add(rank)
+        if len(self.ranks_by_place) < _MOST_PLACES:
+            self.ranks_by_place.setdefault((host, local), set()).add(rank)
             if named:
-                self.named.add(host)
+                self.named_hosts.add(host)
 
 
 class RankPlaces:
@@ -155,7 +98,7 @@ class RankPlaces:
         self._exact: dict[tuple[str, int], set[int]] = {}
         self._first: dict[str, set[int]] = {}
 
-    def met(self, host: str, local: int) -> None:
+    def note_place(self, host: str, local: int) -> None:
         """A line of that local rank of a host was read."""
         self._highest = max(self._highest, local)
         if len(self._hosts) < _MOST_PLACES:
@@ -169,29 +112,29 @@ class RankPlaces:
         self._processes_per_host = self._processes_per_host or processes_per_host
         self._alone = len(self._hosts) == 1 and 0 < said == self._highest + 1 and seen <= said
         for lines in streams:
-            for (host, local), ranks in lines.told.items():
+            for (host, local), ranks in lines.ranks_by_place.items():
                 self._exact.setdefault((host, local), set()).update(ranks)
-                if host in lines.named:
+                if host in lines.named_hosts:
                     self._first.setdefault(host, set()).update(rank - local for rank in ranks)
 
-    def exact(self, host: str, local: int) -> int | None:
+    def rank_named_at(self, host: str, local: int) -> int | None:
         """The rank that lines name for this very place, where all of them agree."""
         ranks = self._exact.get((host, local), set())
         return next(iter(ranks)) if len(ranks) == 1 else None
 
     def rank_of(self, host: str, local: int) -> int | None:
-        """The rank at a place, where all that tells of it agrees."""
-        ranks = set(self._answers(host, local))
+        """The rank at a place, where all that names it agrees."""
+        ranks = set(self._possible_ranks(host, local))
         return ranks.pop() if len(ranks) == 1 and min(ranks) >= 0 else None
 
-    def placed(self, line: Line, host: str) -> Line:
+    def with_global_rank(self, line: Line, host: str) -> Line:
         """The line with its global rank, where its place tells it; `host` is that of its stream."""
         if line.rank is not None or line.local_rank is None:
             return line
         rank = self.rank_of(line.host or host, line.local_rank)
         return line if rank is None else replace(line, rank=rank)
 
-    def _answers(self, host: str, local: int) -> Iterator[int]:
+    def _possible_ranks(self, host: str, local: int) -> Iterator[int]:
         for first in self._first.get(host, ()):
             yield first + local
         each, number = self._processes_per_host, HOST_NAME.fullmatch(host)
@@ -287,39 +230,39 @@ class RankLines:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, str | None], Waiting] = {}
         self._rows: dict[int, RankState] = {}
-        self.of_hosts = HostRanks()
-        self._seen: dict[int, tuple[str | None, float | None, int | None]] = {}
+        self.host_ranks = HostRanks()
+        self._last_outputs: dict[int, tuple[str | None, float | None, int | None]] = {}
         """Of ranks of which last lines were read: where they ran, when they printed last, and their step."""
         self._groups_unnamed = False
         self.world_size = 0
-        """The ranks of the largest communicator that NCCL tells of; 0 where it tells of none."""
+        """The ranks of the largest communicator that NCCL tells of; 0 where it prints none."""
         self.tasks = 0
         """The tasks of the step, by the largest number that srun names; 0 where it names none."""
 
-    def read(self, line: Line, host: str, following: Sequence[str] = ()) -> None:
+    def note_line(self, line: Line, host: str, following: Sequence[str] = ()) -> None:
         """Take a line into account that may tell of a collective or of the end of a process."""
         text = line.text
         if entry := _ENTRY.match(text):
             named = is_named(line, host)
-            self.of_hosts.placed(int(entry["rank"]), host, int(entry["local"]), named=named)
-            self._ended(int(entry["rank"]), following)
+            self.host_ranks.note_rank(int(entry["rank"]), host, int(entry["local"]), named=named)
+            self._note_exit(int(entry["rank"]), following)
         elif any(part in text for part in COLLECTIVE_LITERALS):
-            self._at_collective(line, host)
+            self._note_collective(line, host)
         elif (size := _COMMUNICATOR.search(text)) or (size := _WORLD.match(text)):
             self.world_size = max(self.world_size, int(size["size"]))
         elif tasks := _TASKS.match(text):
             self.tasks = max(self.tasks, int(tasks["last"]) + 1)
         elif any(part in text for part in PLACE_LITERALS):
-            self.of_hosts.read(line, host)
+            self.host_ranks.note_line(line, host)
 
-    def seen(self, rank: int, host: str, time: float | None, step: int | None) -> None:
+    def note_output(self, rank: int, host: str, time: float | None, step: int | None) -> None:
         """A rank printed something, in the order of the lines; `step` where it is one of its steps."""
-        old = self._seen.get(rank)
+        old = self._last_outputs.get(rank)
         if old is None:
-            if len(self._seen) < _MOST_RANKS:
-                self._seen[rank] = (host or None, time, step)
+            if len(self._last_outputs) < _MOST_RANKS:
+                self._last_outputs[rank] = (host or None, time, step)
             return
-        self._seen[rank] = (
+        self._last_outputs[rank] = (
             host or old[0],
             old[1] if time is None else time,
             old[2] if step is None else step,
@@ -343,9 +286,9 @@ class RankLines:
 
     def rows(self) -> tuple[RankState, ...]:
         """What is known of each rank but for its collectives."""
-        for rank, (host, time, step) in self._seen.items():
-            self._put(RankState(rank, host=host, last_output=time, step=step))
-        self._seen.clear()
+        for rank, (host, time, step) in self._last_outputs.items():
+            self._add_row(RankState(rank, host=host, last_output=time, step=step))
+        self._last_outputs.clear()
         return tuple(self._rows.values())
 
     def waiting(self) -> tuple[Waiting, ...]:
@@ -361,12 +304,12 @@ class RankLines:
         """The ranks were started again."""
         self._waiting.clear()
         self._groups_unnamed = False
-        self.of_hosts = HostRanks()
+        self.host_ranks = HostRanks()
         self._rows = {
             rank: replace(row, exit=None, enqueued=None, completed=None) for rank, row in self._rows.items()
         }
 
-    def _at_collective(self, line: Line, host: str) -> None:
+    def _note_collective(self, line: Line, host: str) -> None:
         text = line.text
         found = _WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text)
         last = _LAST.search(text)
@@ -391,17 +334,17 @@ class RankLines:
         if known is not None and None not in (known.sequence, row.sequence) and _GROUP.search(text) is None:
             self._groups_unnamed |= abs((row.sequence or 0) - (known.sequence or 0)) > _MOST_PENDING
         # A rank waits in the first collective that it names; later ones fail because of it.
-        self._waiting[rank, group] = row if known is None else _merged(known, row)
+        self._waiting[rank, group] = row if known is None else _merge_waiting(known, row)
         if host:
-            self._put(RankState(rank, host=host))
+            self._add_row(RankState(rank, host=host))
 
-    def _ended(self, rank: int, following: Sequence[str]) -> None:
+    def _note_exit(self, rank: int, following: Sequence[str]) -> None:
         for text in following[:2]:
             if code := _CODE.match(parse(text).text):
-                self._put(RankState(rank, exit=exit_in_words(int(code["code"]))))
+                self._add_row(RankState(rank, exit=exit_in_words(int(code["code"]))))
                 return
 
-    def _put(self, row: RankState) -> None:
+    def _add_row(self, row: RankState) -> None:
         if row.rank in self._rows:
             self._rows[row.rank] = table_of([self._rows[row.rank], row])[0]
         elif len(self._rows) < _MOST_RANKS:
@@ -412,7 +355,7 @@ def places_of_numbers(text: str) -> tuple[tuple[int, int], ...] | None:
     """Where a line has the numbers that tell more each time: with the same there, and from the same rank, it
     tells nothing again. None where it may tell something else of ranks.
 
-    `RankLines.read` is the one that reads all this: of a collective it keeps what came first.
+    `RankLines.note_line` is the one that reads all this: of a collective it keeps what came first.
     """
     if any(part in text for part in COLLECTIVE_LITERALS):
         found = _WORK.search(text) or _NAMED.search(text) or _AT_WORK.search(text)
@@ -425,7 +368,7 @@ def places_of_numbers(text: str) -> tuple[tuple[int, int], ...] | None:
 def merge_rank_lines(
     streams: Mapping[str, RankLines],
 ) -> tuple[tuple[Waiting, ...], tuple[RankState, ...], int]:
-    """Where the ranks of all streams stand, the table of ranks, and how many of them NCCL tells of.
+    """Where the ranks of all streams stand, the table of ranks, and the size of NCCL's largest communicator.
 
     Of several groups of a rank the table has that of all ranks.
     """
@@ -435,9 +378,9 @@ def merge_rank_lines(
         rows += lines.rows()
         for each in lines.waiting():
             key = (each.rank, each.group or "")
-            waiting[key] = _merged(waiting[key], each) if key in waiting else each
+            waiting[key] = _merge_waiting(waiting[key], each) if key in waiting else each
     order = sorted(waiting.values(), key=lambda each: (each.group is None, each.group or ""))
-    table = table_of([*rows, *(_row(each) for each in order)])
+    table = table_of([*rows, *(_state_of_waiting(each) for each in order)])
     size = max((lines.world_size for lines in streams.values()), default=0)
     return tuple(each for _, each in sorted(waiting.items())), table, size
 
@@ -463,7 +406,7 @@ def group_and_rank(line: Line) -> tuple[str | None, int | None]:
     return name, int(group["rank"]) if of_all else None
 
 
-def _merged(known: Waiting, newer: Waiting) -> Waiting:
+def _merge_waiting(known: Waiting, newer: Waiting) -> Waiting:
     return replace(
         known,
         operation=known.operation or (newer.operation if newer.sequence in (None, known.sequence) else None),
@@ -474,7 +417,7 @@ def _merged(known: Waiting, newer: Waiting) -> Waiting:
     )
 
 
-def _row(waiting: Waiting) -> RankState:
+def _state_of_waiting(waiting: Waiting) -> RankState:
     last = waiting.enqueued if waiting.enqueued is not None else waiting.sequence
     name = waiting.operation if last == waiting.sequence and waiting.operation else "collective"
     enqueued = (

@@ -12,6 +12,7 @@ from launcher.diagnosis.logs.lines import Line, LogRecord, LogStream, is_plain
 from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_traceback
 from launcher.diagnosis.match.prefilter import Candidate, Scanner, finder_of
 from launcher.diagnosis.match.rows import best_row, contexts_of, record_of, rows_matching
+from launcher.diagnosis.model import RankState
 from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.signs import exceptions, group_lines, ranks
@@ -23,8 +24,8 @@ from launcher.diagnosis.signs.exceptions import (
     with_traceback,
 )
 from launcher.diagnosis.signs.group_lines import ClaimedRanks, WorldSizes, sign_of_barrier, signs_of_unreached
-from launcher.diagnosis.signs.ranks import RankLines, RankPlaces, RankState
-from launcher.diagnosis.signs.readings import IncidentReader, LastLine, Reading
+from launcher.diagnosis.signs.ranks import RankLines, RankPlaces
+from launcher.diagnosis.signs.readings import Closing, IncidentReader, LastLine, Reading
 from launcher.diagnosis.signs.sightings import (
     Sighting,
     line_of,
@@ -67,114 +68,124 @@ class LogReader:
     def __init__(self, processes_per_host: int | None = None) -> None:
         self._scanner = Scanner(finder_of(SOUGHT_LITERALS), _CONTEXT_LITERALS)
         self._tracebacks = OpenTracebacks(self._scanner)
-        self._incidents = IncidentReader(self._want)
+        self._incidents = IncidentReader(self._update_wanted)
         self._ranks = JobRanks(processes_per_host)
         self._restarts: dict[int, Sighting] = {}
         self._contexts: dict[tuple[int, str], tuple[Context, str, int, str]] = {}
         self._symptoms: set[tuple[FailureMode, str]] = set()
         self._stacks = exceptions.StackLines()
         self._downloads = Downloads()
-        self._reading = Reading()
+        self._closing = Closing()
+        self._success = self._failure = False
 
     def read(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Reading:
         """Read all records, those of one stream in their order, then the streams; return what was noted."""
-        for candidate in self._scanner.feed(records, streams):
+        for candidate in self._scanner.find_candidates(records, streams):
             self._look_at(candidate)
-        for each in self._tracebacks.rest():
+        for each in self._tracebacks.close_all():
             self._incidents.note("cut", sign_of_cut(each.traceback, each.header, each.line))
         tails = [(candidate, self._ranks.line_of(candidate)) for candidate in self._scanner.tails()]
-        self._ranks.settle(tails)
+        self._ranks.settle_places(tails)
         for cut in signs_of_cut_stacks(tails):
             self._incidents.note("cut", cut)
         for unreached in signs_of_unreached(tails):
             self._incidents.note("unreached", unreached)
         for candidate, line in tails:
-            self._look_at_end(candidate, self._ranks.placed_line(line, candidate.host))
+            self._look_at_end(candidate, self._ranks.line_with_global_rank(line, candidate.host))
         self._incidents.end()
-        self._reading.closing.lines = self._scanner.lines()
+        self._closing.lines = self._scanner.lines()
         for stream in self._ranks.superseded():
-            self._incidents.notes.started_again(stream)
-            self._start_over(stream)
-        self._ranks.conclude()
-        self._reading.waiting, self._reading.ranks = self._ranks.waiting, self._ranks.states
-        self._reading.world_size = self._ranks.world_size
-        placed = self._ranks.placed
-        self._reading.sightings = [*map(placed, self._incidents.signs()), *self._ranks.signs()]
-        history = self._incidents.notes.history
-        self._reading.history = [replace(each, sign=placed(each.sign)) for each in history]
-        self._reading.courses = self._incidents.courses
-        self._reading.ended_well = self._incidents.ended_well
-        self._reading.diverged = self._incidents.diverged
-        if not (self._reading.success or self._reading.failure):
-            self._reading.unfinished = tuple(sorted(self._incidents.by_toolkit))
-        self._reading.stacks = self._stacks.last(self._reading.closing.streams, self._reading.ended_well)
-        self._reading.restarts = [sighting for _, sighting in sorted(self._restarts.items())]
-        self._reading.lengths = self._scanner.lengths()
-        self._reading.contexts = list(self._contexts.values())
-        return self._reading
+            self._incidents.notes.note_restart(stream)
+            self._forget_stream(stream)
+        return self._conclude()
+
+    def _conclude(self) -> Reading:
+        """All that was noted, with the global ranks that are known by now."""
+        ranks, incidents = self._ranks, self._incidents
+        ranks.conclude()
+        placed, ended_well = ranks.sign_with_global_rank, incidents.ended_well
+        unfinished = () if self._success or self._failure else tuple(sorted(incidents.started_by_toolkit))
+        return Reading(
+            sightings=[*map(placed, incidents.signs()), *ranks.signs()],
+            contexts=list(self._contexts.values()),
+            lengths=self._scanner.lengths(),
+            restarts=[sighting for _, sighting in sorted(self._restarts.items())],
+            history=[replace(each, sign=placed(each.sign)) for each in incidents.notes.history],
+            courses=incidents.courses,
+            diverged=incidents.diverged,
+            ended_well=ended_well,
+            unfinished=unfinished,
+            closing=self._closing,
+            stacks=self._stacks.latest_stacks(self._closing.streams, ended_well),
+            waiting=ranks.waiting,
+            ranks=ranks.states,
+            world_size=ranks.world_size,
+            success=self._success,
+            failure=self._failure,
+        )
 
     def _look_at(self, candidate: Candidate) -> None:
         stream = candidate.stream
         line = self._ranks.line_of(candidate)
         if self._tracebacks.resume(stream, line.writer):
-            self._want(stream)
-        was = self._tracebacks.of(stream, line.writer)
+            self._update_wanted(stream)
+        was = self._tracebacks.traceback_of(stream, line.writer)
         notes = self._incidents.notes
-        notes.given.clear()
-        notes.refused = False
-        row = self._look_into(candidate, line)
+        notes.noted_now.clear()
+        notes.is_full_now = False
+        row = self._note_candidate(candidate, line)
         known = self._scanner.known_of(stream)
-        now = self._tracebacks.of(stream, line.writer)
-        if not notes.refused:
-            settled = self._ranks.of_stream(stream).is_settled(line)
-            learn_line(known, candidate, line, row, notes.given, was, now, settled=settled)
+        now = self._tracebacks.traceback_of(stream, line.writer)
+        if not notes.is_full_now:
+            settled = self._ranks.lines_of_stream(stream).is_settled(line)
+            learn_line(known, candidate, line, row, notes.noted_now, was, now, settled=settled)
 
-    def _look_into(self, candidate: Candidate, line: Line) -> Signature | None:
+    def _note_candidate(self, candidate: Candidate, line: Line) -> Signature | None:
         """Note what a line says; the row that counts for it."""
-        traced = self._tracebacks.of(candidate.stream, line.writer) is not None
+        traced = self._tracebacks.traceback_of(candidate.stream, line.writer) is not None
         if not candidate.hit and is_plain(candidate.raw):
             # No literal is in it, so only a traceback or a counter can go on with it.
-            self._trace(candidate, line)
-            if not traced and self._incidents.follow(candidate, line):
-                self._go_on(candidate.stream)
+            self._follow_traceback(candidate, line)
+            if not traced and self._incidents.note_progress(candidate, line):
+                self._forget_what_was_survived(candidate.stream)
             return None
         topics = topics_of(line.text)
         if Topic.BOOTS_RESTART in topics and (restarted := _RESTARTED.match(line.text)):
-            self._begin_again(restarted, candidate, line)
+            self._note_restart_of_boot(restarted, candidate, line)
             return None
         if Topic.ATTEMPT in topics:
             self._scanner.known_of(candidate.stream).forget()
-            if self._incidents.begins_again(candidate, line):
-                self._start_over(candidate.stream)
+            if self._incidents.note_start(candidate, line):
+                self._forget_stream(candidate.stream)
                 traced = False
-        beside = self._trace(candidate, line)
+        beside = self._follow_traceback(candidate, line)
         if topics:
-            self._take_up(topics, candidate, line)
-        inside = self._tracebacks.of(candidate.stream, line.writer)
-        tells_where = inside is not None and inside.traceback.tells_where
+            self._note_topics(topics, candidate, line)
+        inside = self._tracebacks.traceback_of(candidate.stream, line.writer)
+        tells_where = inside is not None and inside.traceback.is_in_stack
         if beside is not None and beside.column and beside.exception:
             # What stands before a whole traceback is no part of what was raised.
             line = replace(line, text=beside.exception)
-        uncovered = str if beside is None else beside.uncovered
-        found = best_row(candidate, line, uncovered) if candidate.hit and not tells_where else None
+        strip_prefix = None if beside is None else beside.strip_prefix
+        found = best_row(candidate, line, strip_prefix) if candidate.hit and not tells_where else None
         if found is not None:
             self._note_row(*found, candidate, line, beside)
-        elif not traced and self._incidents.follow(candidate, line):
-            self._go_on(candidate.stream)
+        elif not traced and self._incidents.note_progress(candidate, line):
+            self._forget_what_was_survived(candidate.stream)
         if Topic.CONTEXT in topics:
             self._note_contexts(candidate, line)
         return found[0] if found is not None else None
 
-    def _take_up(self, topics: Collection[Topic], candidate: Candidate, line: Line) -> None:
+    def _note_topics(self, topics: Collection[Topic], candidate: Candidate, line: Line) -> None:
         """Act on what a line speaks of, whatever row it matches."""
-        if claimed := self._ranks.read(topics, candidate, line):
+        if claimed := self._ranks.note_line(topics, candidate, line):
             self._incidents.note("claimed", claimed)
         if Topic.DOWNLOAD in topics:
-            self._downloads.read(line, candidate.host)
+            self._downloads.note_line(line, candidate.host)
         if Topic.STACK in topics:
-            self._stacks.read(candidate, line, line.host or candidate.host)
-        self._reading.success |= Topic.SUCCESS in topics
-        self._reading.failure |= Topic.FAILURE in topics
+            self._stacks.note_line(candidate, line, line.host or candidate.host)
+        self._success |= Topic.SUCCESS in topics
+        self._failure |= Topic.FAILURE in topics
         if Topic.TORCHRUN_TABLE in topics and (said := group_lines.first_failure(candidate, line)):
             self._incidents.note("table", said)
         if Topic.STORE_BARRIER in topics and (barrier := sign_of_barrier(candidate, line)):
@@ -187,7 +198,7 @@ class LogReader:
         if Topic.EXCEPTION_IN_THREAD in topics:
             self._tracebacks.in_thread_next(candidate, line)
 
-    def _go_on(self, stream: str) -> None:
+    def _forget_what_was_survived(self, stream: str) -> None:
         """Something was survived: what fails from here on counts anew."""
         self._forget_symptoms(stream)
         self._scanner.known_of(stream).forget()
@@ -233,15 +244,15 @@ class LogReader:
         step = values.get("step")
         host = line.host or candidate.host
         last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
-        self._reading.closing.add(candidate.stream, last)
+        self._closing.add(candidate.stream, last)
         if line.rank is not None:
-            ranks = self._ranks.of_stream(candidate.stream)
-            ranks.seen(line.rank, host, time, None if step is None else int(step))
+            ranks = self._ranks.lines_of_stream(candidate.stream)
+            ranks.note_output(line.rank, host, time, None if step is None else int(step))
 
-    def _begin_again(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
+    def _note_restart_of_boot(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
         """What this stream showed of a failure is history: the ranks were started again after it."""
-        self._incidents.notes.forget(candidate.stream)
-        self._start_over(candidate.stream)
+        self._incidents.notes.forget_stream(candidate.stream)
+        self._forget_stream(candidate.stream)
         mode = CATALOGUE.get(restarted["code"] or "")
         if mode is not None:
             # Every host says it.
@@ -250,50 +261,50 @@ class LogReader:
             )
             self._restarts.setdefault(int(restarted["number"]), replace(told, rank=None, host=None))
 
-    def _start_over(self, stream: str) -> None:
+    def _forget_stream(self, stream: str) -> None:
         """What is open in a stream, and what was seen in it, is of an earlier start."""
         self._forget_symptoms(stream)
         self._scanner.known_of(stream).forget()
         self._contexts = {key: context for key, context in self._contexts.items() if key[1] != stream}
-        self._tracebacks.forget(stream)
-        self._ranks.forget(stream)
-        self._stacks.forget(stream)
-        self._incidents.start_over(stream)
+        self._tracebacks.forget_stream(stream)
+        self._ranks.forget_stream(stream)
+        self._stacks.forget_stream(stream)
+        self._incidents.forget_stream(stream)
 
     def _forget_symptoms(self, stream: str) -> None:
         self._symptoms = {(mode, of) for mode, of in self._symptoms if of != stream}
 
-    def _want(self, stream: str) -> None:
+    def _update_wanted(self, stream: str) -> None:
         """Have every line of a stream read while a traceback is open in it, or something failed just now."""
-        if self._tracebacks.any_in(stream) or self._incidents.is_watched(stream):
-            self._scanner.all_of.add(stream)
+        if self._tracebacks.has_open(stream) or self._incidents.is_watched(stream):
+            self._scanner.wanted_streams.add(stream)
         else:
-            self._scanner.all_of.discard(stream)
+            self._scanner.wanted_streams.discard(stream)
 
-    def _trace(self, candidate: Candidate, line: Line) -> Traceback | None:
+    def _follow_traceback(self, candidate: Candidate, line: Line) -> Traceback | None:
         """Go on with the tracebacks of this host; the one that this line completes, if any."""
         stream = candidate.stream
         begun = open_traceback(line.text)
         if begun is not None:
             self._tracebacks.begin(begun, candidate, line)
-            self._want(stream)
+            self._update_wanted(stream)
             return None
-        under_way = self._tracebacks.of(stream, line.writer)
+        under_way = self._tracebacks.traceback_of(stream, line.writer)
         if under_way is None:
             return None
         traceback = under_way.traceback
-        traceback.add(line.text)
+        traceback.add_line(line.text)
         if not traceback.is_complete:
             return None
         self._tracebacks.end(stream, line.writer)
-        self._want(stream)
+        self._update_wanted(stream)
         if not traceback.exception:
             if traceback.frames:
                 self._incidents.note("cut", sign_of_cut(traceback, under_way.header, under_way.line))
             return None
-        known = rows_matching(record_of(candidate, line, traceback.exception, traceback.uncovered))
+        known = rows_matching(record_of(candidate, line, traceback.exception, traceback.strip_prefix))
         if not any(row.mode is not training_script.SCRIPT_RAISED or not row.vague for row, _ in known):
-            torn = self._downloads.sign_of_torn(traceback, candidate, line, self._ranks.told_size)
+            torn = self._downloads.sign_of_torn(traceback, candidate, line, self._ranks.world_size_so_far)
             said = ("torn", torn) if torn else sign_of_exception(traceback, candidate, line)
             self._incidents.note(*said)
         return traceback
@@ -323,25 +334,25 @@ class JobRanks:
         """Where ranks stand in their collectives, known at the same time."""
         self._tasks = 0
         self.world_size = 0
-        """How many ranks there are, known at the same time; 0 where no line tells."""
+        """How many ranks there are, known at the same time; 0 where no line says."""
 
     def line_of(self, candidate: Candidate) -> Line:
         """The line; who is known by a local rank has the global one as far as that is known by now."""
         line = line_of(candidate)
         if line.local_rank is not None:
-            self._places.met(line.host or candidate.host, line.local_rank)
-        return self._places.placed(line, candidate.host)
+            self._places.note_place(line.host or candidate.host, line.local_rank)
+        return self._places.with_global_rank(line, candidate.host)
 
-    def read(self, topics: Collection[Topic], candidate: Candidate, line: Line) -> Sighting | None:
+    def note_line(self, topics: Collection[Topic], candidate: Candidate, line: Line) -> Sighting | None:
         """Take a line into account by what it speaks of; the sign of a rank that is not what it says."""
         if Topic.WORLD_SIZE in topics:
-            self._worlds.read(line, candidate.host, candidate.index, candidate.time)
+            self._worlds.note_line(line, candidate.host, candidate.index, candidate.time)
         if Topic.RANKS in topics:
             ends = candidate.following() if "(local_rank: " in line.text else ()
-            self.of_stream(candidate.stream).read(line, line.host or candidate.host, ends)
-        return self._claims.read(candidate, line) if Topic.CLAIMED_RANK in topics else None
+            self.lines_of_stream(candidate.stream).note_line(line, line.host or candidate.host, ends)
+        return self._claims.note_line(candidate, line) if Topic.CLAIMED_RANK in topics else None
 
-    def of_stream(self, stream: str) -> RankLines:
+    def lines_of_stream(self, stream: str) -> RankLines:
         """What the lines of one stream tell."""
         lines = self._streams.get(stream)
         if lines is None:
@@ -349,35 +360,35 @@ class JobRanks:
         return lines
 
     @property
-    def told_size(self) -> int:
-        """The largest world that a line told of so far, 0 where none did."""
+    def world_size_so_far(self) -> int:
+        """The largest world size that a line said so far, 0 where none did."""
         return self._worlds.size
 
-    def forget(self, stream: str) -> None:
-        """What a stream told is of an earlier start."""
-        self.of_stream(stream).forget()
-        self._claims.forget(stream)
+    def forget_stream(self, stream: str) -> None:
+        """What a stream said of ranks is of an earlier start."""
+        self.lines_of_stream(stream).forget()
+        self._claims.forget_stream(stream)
 
     def superseded(self) -> frozenset[str]:
         """The streams of attempts that another one followed."""
         return attempts.superseded_streams(self._streams)
 
-    def settle(self, tails: Collection[tuple[Candidate, Line]]) -> None:
+    def settle_places(self, tails: Collection[tuple[Candidate, Line]]) -> None:
         """All lines were read but for the last ones of each stream: local ranks become global ones. A file of
         one process tells the place of the rank that its lines name."""
         for candidate, line in tails:
             if line.rank is not None and candidate.local_rank is not None:
-                of_hosts = self.of_stream(candidate.stream).of_hosts
-                of_hosts.placed(line.rank, line.host or candidate.host, candidate.local_rank, named=True)
+                of_hosts = self.lines_of_stream(candidate.stream).host_ranks
+                of_hosts.note_rank(line.rank, line.host or candidate.host, candidate.local_rank, named=True)
         gone = self.superseded()
         lines = [each for stream, each in self._streams.items() if stream not in gone]
         seen = max((each.world_size for each in lines), default=0)
         each_host = self._worlds.processes_per_host
-        self._places.settle((each.of_hosts for each in lines), each_host, self._worlds.size, seen)
+        self._places.settle((each.host_ranks for each in lines), each_host, self._worlds.size, seen)
 
-    def placed_line(self, line: Line, host: str) -> Line:
-        """The line with its global rank, as far as its local one tells it."""
-        return self._places.placed(line, host)
+    def line_with_global_rank(self, line: Line, host: str) -> Line:
+        """The line with its global rank, where it follows from its local one."""
+        return self._places.with_global_rank(line, host)
 
     def conclude(self) -> None:
         """Nothing comes any more: make the table of ranks."""
@@ -385,7 +396,7 @@ class JobRanks:
         self.world_size = max(self._worlds.size, size)
         self._tasks = max((lines.tasks for lines in self._streams.values()), default=0)
 
-    def placed(self, sign: Sighting) -> Sighting:
+    def sign_with_global_rank(self, sign: Sighting) -> Sighting:
         """The sign with its global rank where its line, or the path of its stream, tells the local one, or
         where it names a task of srun and each rank is a task: there are as many of both."""
         task = sign.captured.get("task")
@@ -393,7 +404,7 @@ class JobRanks:
             return replace(sign, rank=int(task))
         host, rank, told = sign.host or "", sign.rank, sign.captured.get("local_rank", "")
         if rank is None and told.isdecimal():
-            exact = self._places.exact(host, int(told))
+            exact = self._places.rank_named_at(host, int(told))
             rank = exact if exact is not None else self._places.rank_of(host, int(told))
         elif rank is None and sign.local_rank is not None:
             rank = self._places.rank_of(host, sign.local_rank)
@@ -402,6 +413,6 @@ class JobRanks:
     @finds(Stage.LOG, distribution.RANKS_NEVER_MET)
     def signs(self) -> Iterator[Sighting]:
         """What all lines together show of the world: that nobody met, or that ranks are claimed twice."""
-        for sign in (self._worlds.never_met(), self._claims.claimed_twice()):
+        for sign in (self._worlds.sign_of_no_meeting(), self._claims.sign_of_double_claim()):
             if sign is not None:
                 yield sign

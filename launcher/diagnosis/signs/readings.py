@@ -17,8 +17,9 @@ from launcher.diagnosis.logs import attempts
 from launcher.diagnosis.logs.attempts import Course, Moment, counters_and_loss_in, counters_in
 from launcher.diagnosis.logs.lines import TAIL, Line, shown
 from launcher.diagnosis.match.prefilter import Candidate
+from launcher.diagnosis.model import RankState
 from launcher.diagnosis.signatures.signature import Context, LineRole
-from launcher.diagnosis.signs.ranks import RankState, Waiting
+from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with, time_of
 from launcher.failure_modes import interruption, losses
 
@@ -40,12 +41,12 @@ class IncidentReader:
         self.notes = Notes()
         self.courses: dict[str, Course] = {}
         self.ended_well: dict[str, int] = {}
-        self.by_toolkit: set[str] = set()
+        self.started_by_toolkit: set[str] = set()
         """The streams in which the images' toolkit says that it starts the script."""
         self._nan: dict[str, int] = {}
         self._at_end: dict[str, Moment] = {}
         """Where a counter stood before it went on with one of the last lines of a stream."""
-        self._want = want
+        self._on_watch_changed = want
         self._watched: dict[str, int] = {}
         self._begun: set[str] = set()
 
@@ -57,9 +58,9 @@ class IncidentReader:
         """Note a sign of this kind, and watch its stream if it may be of a failure."""
         if self.notes.note(kind, sighting) and sighting.role.may_be_root:
             self._watched[sighting.stream] = sighting.index + _WATCHED
-            self._want(sighting.stream)
+            self._on_watch_changed(sighting.stream)
 
-    def begins_again(self, candidate: Candidate, line: Line) -> bool:
+    def note_start(self, candidate: Candidate, line: Line) -> bool:
         """Whether a line says that all begins once more: what failed before is history then. So it is where
         training is said to have ended well, but for processes that ended of it."""
         stream = candidate.stream
@@ -68,23 +69,23 @@ class IncidentReader:
         if first:
             self._begun.add(stream)
         if attempts.is_toolkits_start(line.text):
-            self.by_toolkit.add(stream)
+            self.started_by_toolkit.add(stream)
         if again:
-            self.notes.started_again(stream)
-            self.start_over(stream)
+            self.notes.note_restart(stream)
+            self.forget_stream(stream)
         elif attempts.says_ended_well(line.text):
             self.ended_well[stream] = candidate.index
-            self.notes.went_on(stream, Moment(candidate.index))
+            self.notes.note_progress(stream, Moment(candidate.index))
         return again
 
-    def start_over(self, stream: str) -> None:
+    def forget_stream(self, stream: str) -> None:
         """What was seen of the course of a stream is of an earlier start."""
         self._watched.pop(stream, None)
         self.courses.pop(stream, None)
         self.ended_well.pop(stream, None)
-        self._want(stream)
+        self._on_watch_changed(stream)
 
-    def follow(self, candidate: Candidate, line: Line) -> bool:
+    def note_progress(self, candidate: Candidate, line: Line) -> bool:
         """Whether a watched stream goes on with this line, so that something was survived."""
         stream = candidate.stream
         until = self._watched.get(stream)
@@ -97,7 +98,7 @@ class IncidentReader:
         since = self._since(Moment(candidate.index, *time_of(candidate)), candidate, line, values)
         if since is None:
             return False
-        if not self.notes.went_on(stream, since):
+        if not self.notes.note_progress(stream, since):
             self._unwatch(stream)
         return True
 
@@ -114,7 +115,7 @@ class IncidentReader:
     def end(self) -> None:
         """The last lines of all streams were looked at."""
         for stream, since in self._at_end.items():
-            self.notes.went_on(stream, since)
+            self.notes.note_progress(stream, since)
 
     @property
     def diverged(self) -> frozenset[str]:
@@ -143,7 +144,7 @@ class IncidentReader:
 
     def _unwatch(self, stream: str) -> None:
         del self._watched[stream]
-        self._want(stream)
+        self._on_watch_changed(stream)
 
 
 COMES_DOWN = 500
@@ -171,21 +172,21 @@ class Notes:
     def __init__(self) -> None:
         self._noted: dict[str, dict[tuple[object, str | None, int | None, int | None], Sighting]] = {}
         self._count = 0
-        self.given: set[object] = set()
+        self.noted_now: set[object] = set()
         """The kinds of the signs that were given since somebody cleared it."""
-        self.refused = False
+        self.is_full_now = False
         """Whether there was no room for one of them."""
         self._history: dict[tuple[object, ...], Survived] = {}
 
     def note(self, kind: object, sighting: Sighting) -> bool:
         """Note a sign of its stream unless this kind of host and rank was noted; whether it was new."""
-        self.given.add(kind)
+        self.noted_now.add(kind)
         noted = self._noted.setdefault(sighting.stream, {})
         key = (kind, sighting.host, sighting.rank, sighting.local_rank)
         if key in noted:
             return False
         if self._count >= _MOST:
-            self.refused = True
+            self.is_full_now = True
             return False
         noted[key] = sighting
         self._count += 1
@@ -197,20 +198,20 @@ class Notes:
         """Whether a sign of this kind was noted of them, so that another one need not be made to be given."""
         if (kind, host, rank, local_rank) not in self._noted.get(stream, {}):
             return False
-        self.given.add(kind)
+        self.noted_now.add(kind)
         return True
 
-    def forget(self, stream: str) -> None:
-        """What this stream showed is told elsewhere."""
+    def forget_stream(self, stream: str) -> None:
+        """Drop what this stream showed: somebody else reports it."""
         self._count -= len(self._noted.pop(stream, {}))
 
-    def started_again(self, stream: str) -> None:
+    def note_restart(self, stream: str) -> None:
         """All that this stream showed is of an earlier start."""
         for (kind, *_), sign in self._noted.get(stream, {}).items():
             self._keep(kind, Survived(sign, restarted=True))
-        self.forget(stream)
+        self.forget_stream(stream)
 
-    def went_on(self, stream: str, since: Moment) -> bool:
+    def note_progress(self, stream: str, since: Moment) -> bool:
         """What this stream showed before that moment was survived; whether more may have been since."""
         noted = self._noted.get(stream, {})
         survived = [key for key, sign in noted.items() if self._was_survived(sign, since)]
@@ -288,12 +289,12 @@ class LastLine:
         return self.line.text
 
     @property
-    def goes_on(self) -> bool:
+    def shows_progress(self) -> bool:
         """Whether it is of a job that goes on: it counts, or says that it has dealt with an error."""
         return self.progresses or _PROGRESS_BAR.search(self.raw) is not None or is_dealt_with(self.raw)
 
     @property
-    def told(self) -> str:
+    def shown_text(self) -> str:
         """The line as it is shown to people, with who printed it."""
         rank = None if self.line.rank is None else f"rank {self.line.rank}"
         who = " ".join(each for each in (self.host, rank) if each)
@@ -324,7 +325,7 @@ class Closing:
         return max(dated, default=None)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What was noted: the first of each kind of sign by row, host and rank."""
 
@@ -344,7 +345,7 @@ class Reading:
     ended_well: dict[str, int] = field(default_factory=dict)
     """The streams that say that training came to its end, and the number of the line."""
     unfinished: tuple[str, ...] = ()
-    """The streams in which the toolkit started the script, where it nowhere tells how that ended."""
+    """The streams in which the toolkit started the script, where no line says how that ended."""
     closing: Closing = field(default_factory=Closing)
     """How the streams end."""
     unread: tuple[str, ...] = ()
@@ -355,11 +356,11 @@ class Reading:
     """Where ranks stand in their collectives."""
     ranks: tuple[RankState, ...] = ()
     world_size: int = 0
-    """How many ranks there are, 0 where no line tells."""
+    """How many ranks there are, 0 where no line says."""
     success: bool = False
     failure: bool = False
 
     @property
-    def is_whole(self) -> bool:
+    def has_all_lines_of_ranks(self) -> bool:
         """Whether ranks were looked for in every line: of longer streams only the last lines tell them."""
         return max(self.lengths.values(), default=0) <= TAIL

@@ -15,17 +15,17 @@ from typing import Final
 
 from launcher.diagnosis.logs import attempts
 from launcher.diagnosis.logs.attempts import counters_in
-from launcher.diagnosis.logs.lines import Line, is_plain, may_be_indented, parse
+from launcher.diagnosis.logs.digits import Layout, Spans, digit_kind, digit_shape
+from launcher.diagnosis.logs.lines import Line, Writer, is_plain, may_be_indented, parse
 from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_traceback
 from launcher.diagnosis.match.prefilter import Candidate, Scanner
-from launcher.diagnosis.match.rows import are_of_two, says_little, telling_numbers
+from launcher.diagnosis.match.rows import have_different_writers, is_vague_cascade, telling_numbers
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.diagnosis.signatures.table import CONTEXTS
 from launcher.diagnosis.signs import exceptions, group_lines, ranks
 from launcher.diagnosis.signs import group_lines as world_sizes
 from launcher.diagnosis.signs.sightings import line_of
-from launcher.diagnosis.storms import KnownLines
-from launcher.diagnosis.storms.kinds import Identity, Layout, Spans, Step, Writer, digit_kind, digit_shape
+from launcher.diagnosis.storms import Identity, KnownLines, Step
 from launcher.text.log_lines import LONGEST_LINE, spans_of_origin
 
 # Of what a line speaks that the reader acts on, beside what the rows of the signatures know.
@@ -123,11 +123,11 @@ class OpenTracebacks:
         self._ignored: dict[tuple[str, Writer], int] = {}
         self._in_thread: dict[tuple[str, Writer], int] = {}
 
-    def any_in(self, stream: str) -> bool:
+    def has_open(self, stream: str) -> bool:
         """Whether every line of a stream is to be read for its tracebacks."""
         return bool(self._open.get(stream))
 
-    def of(self, stream: str, writer: Writer) -> OpenTraceback | None:
+    def traceback_of(self, stream: str, writer: Writer) -> OpenTraceback | None:
         """The traceback of a writer that is being read."""
         return self._open.get(stream, {}).get(writer)
 
@@ -151,30 +151,32 @@ class OpenTracebacks:
         """The traceback of a writer is complete."""
         del self._open[stream][writer]
 
-    def forget(self, stream: str) -> None:
+    def forget_stream(self, stream: str) -> None:
         """What is open in a stream is of an earlier start."""
         known = self._scanner.known_of(stream)
         for writer in known.writers():
-            known.take(writer)
+            known.take_over(writer)
         self._open.get(stream, {}).clear()
 
     def resume(self, stream: str, writer: Writer) -> bool:
         """Whether a traceback of this writer was left out so far; it is being read from now on."""
         known = self._scanner.known_of(stream)
-        under_way = known.take(writer)
+        under_way = known.take_over(writer)
         if under_way is None:
             return False
-        header = self._scanner.earlier(stream, under_way.index, under_way.time, under_way.lines[0])
-        first, *messages = known.kinds.messages(under_way.lines)
+        header = self._scanner.candidate_of_left_out(
+            stream, under_way.index, under_way.time, under_way.lines[0]
+        )
+        first, *messages = known.messages(under_way.lines)
         traceback = open_traceback(first)
         if traceback is None:
             raise AssertionError(f"no traceback begins in {first!r}")
         for message in messages:
-            traceback.add(message)
+            traceback.add_line(message)
         self.begin(traceback, header, line_of(header), under_way.step)
         return True
 
-    def rest(self) -> Iterator[OpenTraceback]:
+    def close_all(self) -> Iterator[OpenTraceback]:
         """Those that are still open at the end of all streams, of each stream in their order."""
         for stream, known in self._scanner.known_streams():
             for writer in known.writers():
@@ -208,8 +210,8 @@ def learn_line(
         begins = now is not was
         step = None if begins or was is None else was.step
         may_go_on = begins or step is not None
-        followed = may_go_on and now.traceback.tells_where and tells_nothing_beside(raw)
-        now.step = known.kinds.step(raw, step) if followed else None
+        followed = may_go_on and now.traceback.is_in_stack and tells_nothing_beside(raw)
+        now.step = known.learn_step(raw, step) if followed else None
         return
     if (was is not None and (was.step is None or not was.traceback.exception)) or may_open_traceback(raw):
         return
@@ -218,15 +220,15 @@ def learn_line(
         return
     after = None if was is None else was.step
     told = frozenset(kinds)
-    if are_of_two(line, parse(candidate.after[0].decode("utf-8", "replace"))):
-        known.kinds.learn(raw, identity, row, told, None, after)
+    if have_different_writers(line, parse(candidate.after[0].decode("utf-8", "replace"))):
+        known.learn(raw, identity, row, told, None, after)
     elif is_followed_by_another(candidate.after, torn=_may_be_torn(line, row)):
-        known.kinds.learn(raw, identity, row, told, candidate.after[0], after)
+        known.learn(raw, identity, row, told, candidate.after[0], after)
 
 
 def _may_be_torn(line: Line, row: Signature | None) -> bool:
     """Whether what a line says was looked for in the next one too."""
-    return row is None or says_little(row) or row.pattern.search(line.text) is None
+    return row is None or is_vague_cascade(row) or row.pattern.search(line.text) is None
 
 
 # Whom a line is about, and whether another line of its kind could bring something new.
@@ -263,7 +265,7 @@ def may_open_traceback(raw: bytes) -> bool:
 
 
 def tells_nothing_beside(raw: bytes) -> bool:
-    """Whether a line of a stack tells nothing beside it, nor would another of its kind."""
+    """Whether a line of a stack is nothing but that, as is any other of its kind."""
     return is_plain(raw) and not topics_of_shape(digit_shape(raw.lower()))
 
 

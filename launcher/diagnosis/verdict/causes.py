@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from launcher.diagnosis.logs.lines import shown
 from launcher.diagnosis.match.rows import ROLES
-from launcher.diagnosis.model import Diagnosis, End, Ending, RootCause, Stop, StopCause, Verdict
+from launcher.diagnosis.model import Diagnosis, End, Ending, RankState, RootCause, Stop, StopCause, Verdict
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, remedy_with_numbers
 from launcher.diagnosis.signatures.signature import SHORTLY, LineRole
-from launcher.diagnosis.signs.ranks import RankState, with_the_silent
-from launcher.diagnosis.signs.readings import Reading
+from launcher.diagnosis.signs.ranks import add_silent_ranks
+from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, replace_by_log
 from launcher.diagnosis.verdict.findings import (
     describe_root_cause,
@@ -36,9 +36,34 @@ from launcher.diagnosis.verdict.stream_ends import (
 from launcher.failure_modes import distribution, hardware, interruption, training_script
 from launcher.failure_modes.model import Finding, Retry, Stage
 from launcher.failure_modes.registry import finds
-from launcher.text.values import exact_duration, moment_in_words
+from launcher.text.values import exact_duration, list_some, moment_in_words
 
 _ENDS_BY_SIGNAL = (training_script.NATIVE_CRASH, hardware.HOST_OUT_OF_MEMORY)
+
+
+@dataclass(slots=True)
+class _Case:
+    """A job as it is judged: what is known of it, its signs that may be the root cause, and what stands
+    beside them."""
+
+    reading: Reading
+    ending: Ending
+    job: AskedJob
+    ranks: tuple[RankState, ...]
+    is_healthy: bool
+    """Whether its place, or its lines alone, say that it ended well."""
+    signs: list[Sighting]
+    notes: list[Sighting]
+    """Signs that end no job: what is advised, noise, and what a stop has made meaningless."""
+    survived: list[Survived]
+    stop: RootCause | None = None
+    """What ended it from outside, if anything did."""
+
+    def warn_earlier(self) -> Iterator[Finding]:
+        """What was survived, then the restarts of the ranks."""
+        yield from warn_survived(self.survived)
+        for sign in self.reading.restarts:
+            yield from group_findings([sign], warn=True)
 
 
 def attribute_failure(
@@ -55,93 +80,102 @@ def attribute_failure(
     (`mark_consequences`). In it the weightier role counts, whatever came first: initiator, symptom, cascade.
     Within a role what is definite beats what is vague, then the earlier sign counts, as far as that is known
     (`Clocks`). What an end from outside explains is a consequence; `late` are each host's lines after it.
-    What was survived, and restarts of the ranks, are told last. The remedy has the numbers of the lines and
-    of the `job`, where they are known.
+    What was survived, and restarts of the ranks, come last. The remedy has the numbers of the lines and of
+    the `job`, where they are known.
     """
-    ending = ending or Ending()
-    ranks = with_the_silent(reading.ranks, reading.world_size, whole=reading.is_whole)
+    case = _open_case(reading, reason, ending or Ending(), job)
+    unexplained = drop_explained_by_stop(case.signs, case.ending, lengths=reading.lengths, late=late or {})
+    weighty = _drop_vague_ends(_heaviest(unexplained))
+    if weighty:
+        return _diagnose_failure(case, weighty)
+    if case.stop is not None:
+        return _diagnose_stop(case, case.stop)
+    return _diagnose_without_cause(case)
+
+
+def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job: AskedJob) -> _Case:
+    """The signs of the last incident, those that followed from others marked, and all that is beside them."""
     healthy = ending.end is End.COMPLETED or (reading.success and not reading.failure and not reason)
-    told = (*replace_by_log(reason, reading.sightings), *reading.sightings)
-    signs = [] if healthy else [sign for sign in told if sign.role.may_be_root]
-    # Lines that say it end no job: they are the cause where nothing else is, no less where it ended well.
-    apart = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
-    signs = [sign for sign in signs if sign not in apart]
-    incident = last_incident(reading, signs, failed=ending.end is End.FAILED or bool(reason))
+    every = (*replace_by_log(reason, reading.sightings), *reading.sightings)
+    # That nobody met ends no job: it is the cause only where nothing else is, no less where all ended well.
+    nobody_met = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
+    roots = [] if healthy else [sign for sign in every if sign.role.may_be_root and sign not in nobody_met]
+    incident = last_incident(reading, roots, failed=ending.end is End.FAILED or bool(reason))
     signs = mark_consequences(incident.signs)
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY] + [*incident.noise]
     if ending.end is End.STOPPED:
-        notes += apart
+        notes += nobody_met
     else:
-        signs = signs or apart
-    history = [finding for sign in reading.restarts for finding in group_findings([sign], warn=True)]
-    history = [*warn_survived(incident.history), *history]
+        signs = signs or nobody_met
+    ranks = add_silent_ranks(reading.ranks, reading.world_size, whole=reading.has_all_lines_of_ranks)
     stop = stop_as_cause(signs, ending)
-    weighty = _drop_vague_ends(
-        _heaviest(drop_explained_by_stop(signs, ending, lengths=reading.lengths, late=late or {}))
-    )
-    if not weighty and stop is not None:
-        earlier, later = split_by_stop(signs, ending)
-        followed = tuple(group_findings(later))
-        findings = (stop.finding, *followed, *group_findings([*earlier, *notes], warn=True), *history)
-        still = describe_silence_before_limit(reading.closing, ending.stop, ranks, whole=reading.is_whole)
-        if still is not None:
-            unusual = rare_lines(reading.closing)
-            return _diagnose_unknown(findings, ranks, still, unusual)
-        return Diagnosis(Verdict.STOPPED, stop, followed, findings, interruption.STOPPED.retry, ranks=ranks)
-    if not weighty:
-        explained_by = [*notes, *reading.restarts, *(each.sign for each in incident.history)]
-        findings = (*group_findings(notes, warn=True), *history)
-        return _diagnose_without_cause(reading, ending, findings, ranks, explained_by, well=healthy)
-    root, rivals = find_first(weighty, Clocks(reading.courses, signs))
-    notes = [sign for sign in notes if sign.mode is not root.mode]
-    others = [sign for sign in signs if sign is not root]
-    explained, context = _apply_context(root, signs, reading)
-    explained = name_rank(explained, others, reading)
-    explained = _drop_rank(explained, rivals) if explained.about is None else explained
-    explained = drop_innocent_rank(explained, signs, ranks)
-    if (remedy := remedy_with_numbers(explained, others, job)) is not None:
-        explained = replace(explained, remedy=remedy)
-    cause = describe_root_cause(explained, others, context)
-    cause = replace(cause, sureness=judge_sureness(explained, rivals))
+    return _Case(reading, ending, job, ranks, healthy, signs, notes, [*incident.history], stop)
+
+
+def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
+    """The root cause is the first of the weightiest signs; the others followed from it."""
+    root, rivals = find_first(weighty, Clocks(case.reading.courses, case.signs))
+    others = [sign for sign in case.signs if sign is not root]
+    named, context = _name_root(case, root, rivals, others)
+    cause = describe_root_cause(named, others, context)
+    cause = replace(cause, sureness=judge_sureness(named, rivals))
     consequences = tuple(group_findings(sign for sign in others if not _is_root_again(sign, root)))
-    if ending.stop is not None and stop is not None:
+    if case.ending.stop is not None and (stop := case.stop) is not None:
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
-    findings = (cause.finding, *consequences, *group_findings(notes, warn=True), *history)
+    notes = group_findings((sign for sign in case.notes if sign.mode is not root.mode), warn=True)
     return Diagnosis(
         Verdict.FAILED,
         cause,
         consequences,
-        findings,
-        explained.retry or explained.mode.retry,
-        ranks=ranks,
-        runner_up=find_runner_up(explained, rivals, others),
+        (cause.finding, *consequences, *notes, *case.warn_earlier()),
+        named.retry or named.mode.retry,
+        ranks=case.ranks,
+        runner_up=find_runner_up(named, rivals, others),
     )
 
 
-def _diagnose_without_cause(
-    reading: Reading,
-    ending: Ending,
-    findings: tuple[Finding, ...],
-    ranks: tuple[RankState, ...],
-    told: Sequence[Sighting],
-    *,
-    well: bool,
-) -> Diagnosis:
-    """What is said where nothing is a root cause: that all is well only where its place or its lines show
-    it. `told` are the signs that the findings speak of."""
-    closing = reading.closing
-    seen = judge_ends(closing, told, reading.ended_well)
-    still = describe_standstill(
-        closing, reading.unfinished, reading.ended_well, ranks, whole=reading.is_whole
-    )
-    by_lines = ending.end is End.NOT_TOLD and not reading.unread and seen.healthy and still is None
-    if ending.end is End.RUNNING:
+def _name_root(
+    case: _Case, root: Sighting, rivals: Sequence[Sighting], others: Sequence[Sighting]
+) -> tuple[Sighting, str | None]:
+    """The root cause as it is shown, with whom it is about and what to do, and the line that explains it."""
+    named, context = _apply_context(root, case.signs, case.reading)
+    named = name_rank(named, others, case.reading)
+    named = _drop_rank(named, rivals) if named.about is None else named
+    named = drop_innocent_rank(named, case.signs, case.ranks)
+    remedy = remedy_with_numbers(named, others, case.job)
+    return named if remedy is None else replace(named, remedy=remedy), context
+
+
+def _diagnose_stop(case: _Case, stop: RootCause) -> Diagnosis:
+    """The job was ended from outside before anything failed; unknown where it had hung until its limit."""
+    closing, ranks = case.reading.closing, case.ranks
+    earlier, later = split_by_stop(case.signs, case.ending)
+    followed = tuple(group_findings(later))
+    notes = group_findings([*earlier, *case.notes], warn=True)
+    findings = (stop.finding, *followed, *notes, *case.warn_earlier())
+    whole = case.reading.has_all_lines_of_ranks
+    still = describe_silence_before_limit(closing, case.ending.stop, ranks, whole=whole)
+    if still is not None:
+        return _diagnose_unknown(findings, ranks, still, rare_lines(closing))
+    return Diagnosis(Verdict.STOPPED, stop, followed, findings, interruption.STOPPED.retry, ranks=ranks)
+
+
+def _diagnose_without_cause(case: _Case) -> Diagnosis:
+    """Nothing is a root cause: well where the place or the lines show it, else of unknown cause."""
+    reading, ranks, end = case.reading, case.ranks, case.ending.end
+    closing, ended_well, whole = reading.closing, reading.ended_well, reading.has_all_lines_of_ranks
+    findings = (*group_findings(case.notes, warn=True), *case.warn_earlier())
+    explained = [*case.notes, *reading.restarts, *(each.sign for each in case.survived)]
+    seen = judge_ends(closing, explained, ended_well)
+    still = describe_standstill(closing, reading.unfinished, ended_well, ranks, whole=whole)
+    by_lines = end is End.NOT_TOLD and not reading.unread and seen.healthy and still is None
+    if end is End.RUNNING:
         # What a log leaves open, such as how it ends, the place knows; not that the job goes on.
-        still = describe_hang(closing, ending.trains_at, reading.ended_well, ranks, whole=reading.is_whole)
-    runs = ending.end is End.RUNNING and still is None
-    if well or ending.end is End.COMPLETED or runs or by_lines:
+        still = describe_hang(closing, case.ending.trains_at, ended_well, ranks, whole=whole)
+    runs = end is End.RUNNING and still is None
+    if case.is_healthy or runs or by_lines:
         return Diagnosis(Verdict.HEALTHY, None, (), findings, Retry.NEVER, ranks=ranks)
-    summary = describe_unknown(closing, ranks, reading.unread, still, whole=reading.is_whole)
+    summary = describe_unknown(closing, ranks, reading.unread, still, whole=whole)
     return _diagnose_unknown(findings, ranks, summary, seen.unusual or rare_lines(closing))
 
 
@@ -169,7 +203,7 @@ def _heaviest(signs: Sequence[Sighting]) -> list[Sighting]:
 
 
 def _drop_vague_ends(weighty: Sequence[Sighting]) -> Sequence[Sighting]:
-    """The signs without those that tell of the end of a process and not how, where another one tells its
+    """The signs without those that say that a process ended and not how, where another one says by which
     signal: starters say both, in any order."""
     if not any(sign.mode in _ENDS_BY_SIGNAL for sign in weighty):
         return weighty
@@ -181,14 +215,13 @@ def _weight(sign: Sighting) -> tuple[int, bool]:
 
 
 def _drop_rank(root: Sighting, rivals: Sequence[Sighting]) -> Sighting:
-    """The root cause, of nobody where others may have failed before and nothing tells who did."""
+    """The root cause, of no rank where others may have failed before it."""
     candidates = {(sign.rank, sign.host) for sign in (root, *rivals)}
     alike = {(sign.code, sign.what) for sign in (root, *rivals)}
     if len(candidates) < 2 or (len(alike) == 1 and {rank for rank, _ in candidates} == {None}):
         return root  # What fails in the same way on every host need not be looked for on another one.
     named = sorted({_suspect_in_words(sign) for sign in (root, *rivals)})
-    listed = ", ".join(named[:6]) + (f" and {len(named) - 6} more" if len(named) > 6 else "")
-    what = f"{root.what}; no clock that they share tells who of these failed first: {listed}"
+    what = f"{root.what}; no clock that they share tells who of these failed first: {list_some(named, 6)}"
     hosts = {host for _, host in candidates}
     return replace(root, what=what, rank=None, host=root.host if len(hosts) == 1 else None, about="")
 
@@ -252,7 +285,7 @@ def drop_explained_by_stop(
             host = sign.host or ""
             return lengths.get(host, longest) - late.get(host, 0) - sign.index > _WENT_ON
 
-        return [sign for sign in others if _came_before(sign, stop.at, went_on)]
+        return [sign for sign in others if _failed_before_stop(sign, stop.at, went_on)]
     by_itself = [sign for sign in others if _ended_by_itself(sign)]
     return [sign for sign in others if not _is_explained(sign, stops, by_itself, ending)]
 
@@ -269,7 +302,7 @@ def split_by_stop(signs: Iterable[Sighting], ending: Ending) -> tuple[list[Sight
     return earlier, later
 
 
-def _came_before(sign: Sighting, at: float, went_on: Callable[[Sighting], bool]) -> bool:
+def _failed_before_stop(sign: Sighting, at: float, went_on: Callable[[Sighting], bool]) -> bool:
     """Whether this truly failed before the stop: it is no echo of another failure, and nothing went on."""
     if sign.role is LineRole.CASCADE or (sign.vague and sign.role is not LineRole.INITIATOR):
         return False
@@ -288,14 +321,14 @@ def _is_explained(
         return False
     if sign.index == BEFORE_ALL_LINES:
         return bool(stops) and sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
-    return any(_follows_stop(sign, stop) or _announces(sign, stop, by_itself) for stop in stops)
+    return any(_follows_stop(sign, stop) or _announces_stop(sign, stop, by_itself) for stop in stops)
 
 
-def _announces(sign: Sighting, stop: Sighting, by_itself: Sequence[Sighting]) -> bool:
+def _announces_stop(sign: Sighting, stop: Sighting, by_itself: Sequence[Sighting]) -> bool:
     """Whether a sign says only that something ended, and the stop a few lines below of what; not where
     between them a process ended by itself, because of which the starter stops the rest."""
-    says_little = sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
-    if not says_little or sign.stream != stop.stream or not 0 < stop.index - sign.index <= _ANNOUNCED:
+    is_vague = sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
+    if not is_vague or sign.stream != stop.stream or not 0 < stop.index - sign.index <= _ANNOUNCED:
         return False
     return not any(each.stream == stop.stream and sign.index < each.index < stop.index for each in by_itself)
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.match.rows import ROLES
-from launcher.diagnosis.model import Confidence, RootCause, Sureness
+from launcher.diagnosis.model import Confidence, RankState, RootCause, Sureness
 from launcher.diagnosis.signatures.signature import LineRole
-from launcher.diagnosis.signs.ranks import RankState, Waiting
+from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.diagnosis.verdict.incidents import reading_order
 from launcher.failure_modes import checkpoints, data, nccl
 from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.text.values import list_some
 
 _MOST_EVIDENCE = 4
 _LONGEST_REMEDY = 1000
@@ -28,7 +29,7 @@ def describe_root_cause(root: Sighting, others: Sequence[Sighting], context: str
     place = f" ({root.place})" if root.place else ""
     finding = root.mode.finding(
         Stage.LOG,
-        shown(f"{_who(root)}{root.what}") + place,
+        shown(f"{_writer_in_words(root)}{root.what}") + place,
         remedy=_remedy(root),
         severity=Severity.ERROR,
         subject=root.subject,
@@ -36,7 +37,7 @@ def describe_root_cause(root: Sighting, others: Sequence[Sighting], context: str
     mates = [sign for sign in others if sign.rank == root.rank and sign.host == root.host]
     # Under `none` the container knows the rank, and its lines do not.
     beside = [sign for sign in others if sign.rank in (root.rank, None) and sign.host == root.host]
-    lines = [*_where(root, beside), root.text]
+    lines = [*_places_beside_root(root, beside), root.text]
     if context:
         lines.insert(0, context)
     lines += [sign.text for sign in mates if sign.index != BEFORE_ALL_LINES]
@@ -47,7 +48,7 @@ def describe_root_cause(root: Sighting, others: Sequence[Sighting], context: str
     return RootCause(finding, root.rank, root.host, shown(root.text), tuple(dict.fromkeys(kept)))
 
 
-def _where(root: Sighting, mates: Sequence[Sighting]) -> tuple[str, ...]:
+def _places_beside_root(root: Sighting, mates: Sequence[Sighting]) -> tuple[str, ...]:
     """The lines that show where it happened. A reason is cut to what the service takes: the same traceback
     in the log tells more."""
     if root.index != BEFORE_ALL_LINES or root.place is None:
@@ -74,7 +75,7 @@ def group_findings(signs: Iterable[Sighting], *, warn: bool = False) -> Iterable
             if len(ranks) > 1
             else f"{len(hosts)} hosts: "
             if len(hosts) > 1
-            else _who(first)
+            else _writer_in_words(first)
         )
         severity = Severity.WARNING if warn and first.mode.severity is Severity.ERROR else first.mode.severity
         yield first.mode.finding(
@@ -103,7 +104,7 @@ def _remedy(sign: Sighting) -> str | None:
     return None if sign.remedy is None else shown(sign.remedy, _LONGEST_REMEDY)
 
 
-def _who(sign: Sighting) -> str:
+def _writer_in_words(sign: Sighting) -> str:
     """Such as `rank 3 on algo-2: `."""
     host = redacted(sign.host) if sign.host else None
     if sign.rank is None:
@@ -191,9 +192,9 @@ def name_rank(root: Sighting, others: Sequence[Sighting], reading: Reading) -> S
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
     if "tensor" in root.captured:
-        missing = _missing([root, *others])
+        missing = _missing_rank([root, *others])
         return replace(root, rank=missing, host=None, about="" if missing is None else None)
-    if root.mode in _LAGS and (_waits(root) or _only_tells(root)):
+    if root.mode in _LAGS and (_waits(root) or _names_nobody(root)):
         analysed = [sign for sign in others if "analysed" in sign.captured]
         # It saw the recorders of all ranks; the first collective that does not match explains later ones.
         return analysed[0] if analysed else _name_odd_rank(root, others, reading)
@@ -215,8 +216,10 @@ def find_odd_ranks(
     behind = sorted(rank for rank, place in placed.items() if place < furthest)
     if behind and len(behind) <= len(placed) - len(behind):
         at = ", ".join(f"{ranks_in_words([rank])} at {placed[rank]}" for rank in behind[:4])
-        return OddRanks(tuple(behind), f"{at}, while {_waiters(placed, behind)} in number {furthest}")
-    apart = _apart(rows)
+        return OddRanks(
+            tuple(behind), f"{at}, while {_waiting_in_words(placed, behind)} in number {furthest}"
+        )
+    apart = _in_another_collective(rows)
     if apart is not None:
         return apart
     known = set(range(world_size)) if max(placed) < world_size else set()
@@ -230,7 +233,8 @@ def find_odd_ranks(
         else (f"of {world_size} {'has' if one else 'have'} not reported")
     )
     return OddRanks(
-        tuple(missing), f"{ranks_in_words(missing)} {how}, while {_waiters(placed, [])} in number {furthest}"
+        tuple(missing),
+        f"{ranks_in_words(missing)} {how}, while {_waiting_in_words(placed, [])} in number {furthest}",
     )
 
 
@@ -267,7 +271,7 @@ def _name_odd_rank(root: Sighting, others: Sequence[Sighting], reading: Reading)
 def drop_innocent_rank(root: Sighting, signs: Sequence[Sighting], table: Sequence[RankState]) -> Sighting:
     """The root cause of nobody, where its rank did no more than others: only noticed that one is gone,
     or failed as most of the ranks did, each by itself."""
-    if _printer(root) is None:
+    if _writer_of(root) is None:
         return root
     if root.mode in _OF_ALL:
         return replace(root, rank=None, about=root.host or "")
@@ -276,13 +280,13 @@ def drop_innocent_rank(root: Sighting, signs: Sequence[Sighting], table: Sequenc
     if root.role is not LineRole.INITIATOR:
         return root
     same = [sign for sign in signs if _says_the_same(sign, root)]
-    alike = {_printer(sign) for sign in same} - {None}
-    ranks = {(row.rank, None, None) for row in table} | {_printer(sign) for sign in signs} - {None}
+    alike = {_writer_of(sign) for sign in same} - {None}
+    ranks = {(row.rank, None, None) for row in table} | {_writer_of(sign) for sign in signs} - {None}
     if _are_most(alike, ranks):
         how = f"{len(alike)} of {len(ranks)} ranks failed so"
     else:
         # Where lines name hosts alone, only torchrun's table of one of them tells a rank.
-        hosts = {sign.host for sign in same if sign.host and _printer(sign) is None}
+        hosts = {sign.host for sign in same if sign.host and _writer_of(sign) is None}
         every = {sign.host for sign in signs if sign.host}
         if not (_are_most(hosts, every) or 1 < len(hosts) == len(every)):
             return root
@@ -294,7 +298,7 @@ def _are_most(alike: Collection[object], every: Collection[object]) -> bool:
     return len(alike) >= _FEWEST_ALIKE and 2 * len(alike) > len(every)
 
 
-def _printer(sign: Sighting) -> tuple[int | None, int | None, str | None] | None:
+def _writer_of(sign: Sighting) -> tuple[int | None, int | None, str | None] | None:
     """Which process printed a sign: its rank, else its local rank and host; None where nothing tells."""
     if sign.rank is not None:
         return sign.rank, None, None
@@ -306,7 +310,7 @@ def _says_the_same(sign: Sighting, root: Sighting) -> bool:
     return sign.code == root.code and _NUMBER.sub("", sign.what) == _NUMBER.sub("", root.what)
 
 
-def _missing(signs: Iterable[Sighting]) -> int | None:
+def _missing_rank(signs: Iterable[Sighting]) -> int | None:
     """The one rank of which all lines say that the others wait for its tensor: where some name another one,
     ranks are out of step, and none is to blame more than the rest. Who writes such a line coordinates."""
     named = {
@@ -315,7 +319,7 @@ def _missing(signs: Iterable[Sighting]) -> int | None:
     return named.pop() if len(named) == 1 else None
 
 
-def _only_tells(sign: Sighting) -> bool:
+def _names_nobody(sign: Sighting) -> bool:
     """Whether a line says that something stalled and not who; stacks and reports beside the lines show it."""
     return sign.vague and "rank" not in sign.captured and sign.index != BEFORE_ALL_LINES
 
@@ -325,7 +329,7 @@ def _waits(sign: Sighting) -> bool:
     return sign.mode in _LAGS and not _OF_WAITING.isdisjoint(sign.captured) and "other" not in sign.captured
 
 
-def _apart(rows: Sequence[Waiting]) -> OddRanks | None:
+def _in_another_collective(rows: Sequence[Waiting]) -> OddRanks | None:
     """The few that are in another collective than most, at the same place."""
     by_operation: dict[str, list[int]] = {}
     for row in rows:
@@ -341,7 +345,7 @@ def _apart(rows: Sequence[Waiting]) -> OddRanks | None:
     return OddRanks(tuple(few) if len(few) < len(most[1]) else tuple(sorted([*few, *most[1]])), how)
 
 
-def _waiters(placed: Iterable[int], without: Sequence[int]) -> str:
+def _waiting_in_words(placed: Iterable[int], without: Sequence[int]) -> str:
     waiting = sorted(set(placed) - set(without))
     return f"{ranks_in_words(waiting)} wait{'s' if len(waiting) == 1 else ''}"
 
@@ -386,5 +390,4 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
         else:
             runs.append([rank])
     named = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    more = f" and {len(named) - _NAMED_RANKS} more" if len(named) > _NAMED_RANKS else ""
-    return f"rank{'s' if len(unique) > 1 else ''} {', '.join(named[:_NAMED_RANKS])}{more}"
+    return f"rank{'s' if len(unique) > 1 else ''} {list_some(named, _NAMED_RANKS)}"

@@ -48,7 +48,7 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
     survived = [sign for sign, was_survived in judged if was_survived]
     left = [sign for sign, was_survived in judged if not was_survived]
     history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]
-    lasting = [each for each in history if _lasts(each, reading)]
+    lasting = [each for each in history if _diverged_to_the_end(each, reading)]
     if lasting:
         history = [each for each in history if each not in lasting]
         left = [*left, *(each.sign for each in lasting)]
@@ -66,7 +66,7 @@ def _explains(sign: Sighting) -> bool:
     return sign.role in (LineRole.INITIATOR, LineRole.SYMPTOM)
 
 
-def _lasts(each: Survived, reading: Reading) -> bool:
+def _diverged_to_the_end(each: Survived, reading: Reading) -> bool:
     """Whether steps went on and nothing got better by it: the loss is no number to the end."""
     sign = each.sign
     return sign.mode is losses.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
@@ -246,7 +246,7 @@ def _seconds_of_table(sign: Sighting) -> float | None:
 def _followed_failure(sign: Sighting, failures: Sequence[Sighting]) -> bool:
     if not sign.plumbing or sign.role is not LineRole.INITIATOR:
         return False
-    return any(_is_anothers(other, sign) and not _long_after(other, sign) for other in failures)
+    return any(_is_anothers(other, sign) and not _is_long_after(other, sign) for other in failures)
 
 
 def _is_a_failure(sign: Sighting) -> bool:
@@ -262,7 +262,7 @@ def _is_anothers(one: Sighting, other: Sighting) -> bool:
     return one.index != other.index or one.stream != other.stream
 
 
-def _long_after(one: Sighting, other: Sighting) -> bool:
+def _is_long_after(one: Sighting, other: Sighting) -> bool:
     """Whether one came so long after the other that no difference of clocks explains it."""
     if one.time is None or other.time is None or one.clock != other.clock:
         return False
@@ -374,9 +374,9 @@ _Line = tuple[object, ...]
 def drop_copies(signs: Sequence[Sighting], survived: Iterable[Sighting]) -> list[Sighting]:
     """The signs without those of unknown rank that another stream of their host has with the rank, and those
     that a rank `survived` as another stream shows, where that stream has them no second time."""
-    ranked = _streams((_on_host(sign), sign.stream) for sign in signs if sign.rank is not None)
-    still = _streams((_by_rank(sign), sign.stream) for sign in signs if sign.rank is not None)
-    past = _streams((_by_rank(sign), sign.stream) for sign in survived if sign.rank is not None)
+    ranked = _streams_by_line((_on_host(sign), sign.stream) for sign in signs if sign.rank is not None)
+    still = _streams_by_line((_by_rank(sign), sign.stream) for sign in signs if sign.rank is not None)
+    past = _streams_by_line((_by_rank(sign), sign.stream) for sign in survived if sign.rank is not None)
     return [
         sign
         for sign in signs
@@ -388,7 +388,7 @@ def drop_copies(signs: Sequence[Sighting], survived: Iterable[Sighting]) -> list
     ]
 
 
-def _streams(entries: Iterable[tuple[_Line, str]]) -> dict[_Line, set[str]]:
+def _streams_by_line(entries: Iterable[tuple[_Line, str]]) -> dict[_Line, set[str]]:
     streams: dict[_Line, set[str]] = defaultdict(set)
     for line, stream in entries:
         streams[line].add(stream)
@@ -424,11 +424,11 @@ class Clocks:
         for stream, course in courses.items():
             for step, moment in course.steps.items():
                 if moment.clock is not None and moment.time is not None:
-                    self._of(stream, moment.clock).setdefault(("step", step), moment.time)
+                    self._anchors_of(stream, moment.clock).setdefault(("step", step), moment.time)
         for sign in signs:
             operation, sequence = sign.captured.get("operation"), sign.captured.get("sequence")
             if operation and sequence and sign.clock is not None and sign.time is not None:
-                self._of(sign.stream, sign.clock).setdefault((operation, sequence), sign.time)
+                self._anchors_of(sign.stream, sign.clock).setdefault((operation, sequence), sign.time)
 
     def seconds_between(self, one: Sighting, other: Sighting) -> float | None:
         """How long after the one the other came, None where nobody can know."""
@@ -454,7 +454,7 @@ class Clocks:
         skew = median(apart)
         return skew if abs(skew) > _RESOLUTION else 0.0
 
-    def _of(self, stream: str, clock: str) -> _Anchors:
+    def _anchors_of(self, stream: str, clock: str) -> _Anchors:
         return self._anchors.setdefault((stream, clock), {})
 
 

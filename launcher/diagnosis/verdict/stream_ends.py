@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from launcher.diagnosis.logs.lines import TAIL
 from launcher.diagnosis.match.rows import rows_matching
-from launcher.diagnosis.model import Stop, StopCause
+from launcher.diagnosis.model import RankState, Stop, StopCause
 from launcher.diagnosis.signs.group_lines import waiting_at_end
-from launcher.diagnosis.signs.ranks import NOT_LATELY, RankState
+from launcher.diagnosis.signs.ranks import NOT_LATELY
 from launcher.diagnosis.signs.readings import DATED, Closing, LastLine
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with
 from launcher.text.values import duration_in_words, moment_in_words, ranks_text
@@ -99,7 +99,7 @@ def judge_ends(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
         if name in ended_well or _has_ended(lines):
             well = True
             continue
-        alive = next((at for at in reversed(range(len(lines))) if lines[at].goes_on), -1)
+        alive = next((at for at in reversed(range(len(lines))) if lines[at].shows_progress), -1)
         places = [sign.index for sign in explained if sign.stream == name]
         errors = [
             each
@@ -109,7 +109,7 @@ def judge_ends(closing: Closing, explained: Sequence[Sighting], ended_well: Coll
         odd += errors
         well |= not errors and (alive >= 0 or _ends_marked(lines, shapes))
     if odd:
-        return Impression(False, tuple(dict.fromkeys(each.told for each in odd[-MOST_UNUSUAL:])))
+        return Impression(False, tuple(dict.fromkeys(each.shown_text for each in odd[-MOST_UNUSUAL:])))
     return Impression(well, () if well else rare_lines(closing))
 
 
@@ -141,7 +141,7 @@ def describe_unknown(
         if last is not None and last.time is not None and last.clock in DATED:
             said += f"; the last output came at {moment_in_words(last.time)}"
         elif last is not None:
-            said += f"; the last output is {last.told!r}"
+            said += f"; the last output is {last.shown_text!r}"
     silent = still or describe_first_silent(ranks, whole=whole)
     parts = [said, *([silent] if silent else [])]
     if unread:
@@ -223,7 +223,7 @@ def rare_lines(closing: Closing) -> tuple[str, ...]:
     for each in every:
         counts[masked_numbers(each.text)] = counts.get(masked_numbers(each.text), 0) + 1
     rare = [each for each in every if counts[masked_numbers(each.text)] == 1 and not _is_marked(each)]
-    return tuple(dict.fromkeys(each.told for each in (rare or every[-1:])[-MOST_UNUSUAL:]))
+    return tuple(dict.fromkeys(each.shown_text for each in (rare or every[-1:])[-MOST_UNUSUAL:]))
 
 
 def _last_of_all(closing: Closing) -> LastLine | None:
@@ -264,7 +264,7 @@ _BY_LIMIT = (StopCause.MAX_RUNTIME, StopCause.MAX_WAIT)
 
 
 @dataclass(frozen=True, slots=True)
-class _Voice:
+class _OutputTimes:
     """Who prints into a stream, and when: the `times` of all its last lines, and of the `steps` among them.
 
     `clock` is the stream's, or a host's own.
@@ -283,7 +283,7 @@ def describe_silence_before_limit(
     """That a job had long been silent when a limit of its time ended it, in words; None where it was not."""
     if stop is None or stop.cause not in _BY_LIMIT or stop.at is None:
         return None
-    of_stream = [each for each in _voices(closing, ()) if each.clock == _SHARED]
+    of_stream = [each for each in _all_output_times(closing, ()) if each.clock == _SHARED]
     last = max((each.times[-1] for each in of_stream), default=None)
     if last is None or not any(_is_long(stop.at - each.times[-1], each.times) for each in of_stream):
         return None
@@ -311,7 +311,7 @@ def describe_hang(
     `ended_well` are the streams that say that training came to its end, `ranks` what is known of each rank,
     `whole` as in `silent_first`. Where anybody makes steps, all is well.
     """
-    of_stream = [each for each in _voices(closing, ended_well) if each.clock == _SHARED]
+    of_stream = [each for each in _all_output_times(closing, ended_well) if each.clock == _SHARED]
     if trains_at is None or not of_stream:
         return None
     last = max(each.times[-1] for each in of_stream)
@@ -345,7 +345,7 @@ def describe_standstill(
     `unfinished` are the streams in which a script was started whose end is always told and is not there,
     `ended_well` those that say that training came to its end.
     """
-    voices = _voices(closing, ended_well)
+    voices = _all_output_times(closing, ended_well)
     waiting = waiting_at_end(lines for name, lines in closing.streams.items() if name not in ended_well)
     first = waiting or _first_silent(voices, ranks, whole)
     if first is not None:
@@ -361,7 +361,7 @@ def describe_standstill(
     return None
 
 
-def _first_silent(voices: Sequence[_Voice], ranks: Sequence[RankState], whole: bool) -> str | None:
+def _first_silent(voices: Sequence[_OutputTimes], ranks: Sequence[RankState], whole: bool) -> str | None:
     """Who counted steps and fell silent long before the last output of all; ranks that are in no last line
     were silent before."""
     for clock in sorted({each.clock for each in voices}):
@@ -389,26 +389,26 @@ def _longest(times: Sequence[float]) -> float:
     return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
 
-def _voices(closing: Closing, but: Collection[str]) -> list[_Voice]:
+def _all_output_times(closing: Closing, but: Collection[str]) -> list[_OutputTimes]:
     """Who prints into the streams, each with the times on the clock of its last line."""
     by_writer: dict[tuple[str, int | None], list[LastLine]] = {}
     for name, lines in closing.streams.items():
         for each in lines if name not in but else ():
             by_writer.setdefault((name, each.line.rank), []).append(each)
-    return [voice for (name, rank), lines in by_writer.items() if (voice := _voice(name, rank, lines))]
+    return [voice for (name, rank), lines in by_writer.items() if (voice := _output_times(name, rank, lines))]
 
 
-def _voice(name: str, rank: int | None, lines: Sequence[LastLine]) -> _Voice | None:
+def _output_times(name: str, rank: int | None, lines: Sequence[LastLine]) -> _OutputTimes | None:
     clock = next((each.clock for each in reversed(lines) if each.clock is not None), None)
     timed = [(each.time, each) for each in lines if each.clock == clock and each.time is not None]
     if clock is None or not timed:
         return None
     host = timed[-1][1].host or name
     who = f"rank {rank}" if rank is not None else host or "the job"
-    return _Voice(
+    return _OutputTimes(
         who,
         clock if clock == _SHARED else f"{clock} of {host}",
         tuple(sorted(time for time, _ in timed)),
-        tuple(sorted(time for time, each in timed if each.goes_on)),
+        tuple(sorted(time for time, each in timed if each.shows_progress)),
         rank,
     )

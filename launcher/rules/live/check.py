@@ -239,11 +239,11 @@ def checked(subject: LiveSubject, codes: Sequence[str]) -> tuple[AccountCheck, .
     for code in codes:
         things = list(_looked_at(subject, code))
         if things:
-            checks += _of_code(code, things, [each for each in found if each.code == code])
+            checks += _checks_of_code(code, things, [each for each in found if each.code == code])
     return tuple(checks)
 
 
-def _of_code(code: str, things: Collection[str], found: Sequence[Finding]) -> Iterator[AccountCheck]:
+def _checks_of_code(code: str, things: Collection[str], found: Sequence[Finding]) -> Iterator[AccountCheck]:
     serious = [each for each in found if each.verified and each.severity is Severity.ERROR]
     unseen = [each for each in found if not each.verified]
     for each in serious or unseen:

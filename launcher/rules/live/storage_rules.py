@@ -481,8 +481,8 @@ def sides(subject: LiveSubject) -> list[Side]:
 def _ports_closed(side: Side, closed: list[PortRange]) -> Finding:
     return storage.LUSTRE_PORTS_CLOSED.at(
         ("network", "security_group_ids"),
-        f"{_what(side, closed)} do not pass ({_held(side)}): the mount would hang or time out, on billed "
-        "hosts",
+        f"{_name_ports(side, closed)} do not pass ({_held(side)}): the mount would hang or time out, on "
+        "billed hosts",
         stage=Stage.LIVE,
         subject=side.groups[0].id,
     )
@@ -491,8 +491,8 @@ def _ports_closed(side: Side, closed: list[PortRange]) -> Finding:
 def _unknown(side: Side, unknown: list[PortRange]) -> Finding:
     return storage.LUSTRE_PORTS_CLOSED.at(
         ("network", "security_group_ids"),
-        f"could not verify that {_what(side, unknown)} pass ({_held(side)}): it depends on prefix lists or "
-        "on ranges that hold only a part of the addresses",
+        f"could not verify that {_name_ports(side, unknown)} pass ({_held(side)}): it depends on prefix "
+        "lists or on ranges that hold only a part of the addresses",
         remedy="Check whether they hold the addresses of both sides, or add rules that name the groups.",
         severity=Severity.WARNING,
         stage=Stage.LIVE,
@@ -501,7 +501,7 @@ def _unknown(side: Side, unknown: list[PortRange]) -> Finding:
     )
 
 
-def _what(side: Side, ports: list[PortRange]) -> str:
+def _name_ports(side: Side, ports: list[PortRange]) -> str:
     listed = " and ".join(map(ports_in_words, ports))
     peers = ", ".join(each.id for each in side.peers)
     way = f"into {side.who} from {peers}" if side.direction == "ingress" else f"out of {side.who} to {peers}"

@@ -20,7 +20,8 @@ from launcher.failure_modes import job_file, registry, training_script
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
-from launcher.program.program import Program, Unread
+from launcher.program.index import Unread
+from launcher.program.program import Program
 from launcher.program.reachability import Reachability
 from launcher.rules.script import checkpoints, collectives, environment, gradients, process_groups, processes
 from launcher.rules.script import checkpoints as kept
@@ -116,16 +117,16 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
 def check_program(program: Program) -> list[Finding]:
     """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
     try:
-        reach = program.reach
+        reach = program.analysis(Reachability)
         rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
         findings = [each for rule in rules for each in rule(program) if _is_reached(reach, each)]
     except RecursionError:
         entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
         return [unread_finding(entry, imported=False)]
-    told = _once_a_place(findings)
+    shown = _once_a_place(findings)
     if _is_a_test(program):
-        told = [_as_information(each) if each.code in SEVERAL_HOSTS_CODES else each for each in told]
-    return [*told, *(unread_finding(each, imported=True) for each in program.unread)]
+        shown = [_as_information(each) if each.code in SEVERAL_HOSTS_CODES else each for each in shown]
+    return [*shown, *(unread_finding(each, imported=True) for each in program.unread)]
 
 
 def _as_information(finding: Finding) -> Finding:
@@ -145,7 +146,7 @@ def _is_a_test(program: Program) -> bool:
 def _is_reached(reach: Reachability, finding: Finding) -> bool:
     """Whether the program runs what a finding is about."""
     place = finding.location
-    return place is None or place.line is None or reach.holds_line(place.file, place.line)
+    return place is None or place.line is None or reach.reaches_line(place.file, place.line)
 
 
 def _once_a_place(findings: Iterable[Finding]) -> list[Finding]:
@@ -392,11 +393,11 @@ def _judge_unused_codes(
 # `[tool.slipway.lint]` of a project's pyproject.toml: which codes are looked for, and where not.
 
 
-FILE = "pyproject.toml"
+CONFIGURATION_FILE = "pyproject.toml"
 MOST_CONFIGURATION_BYTES = 4_000_000
 """A larger file is not read."""
 
-SECTION = "tool.slipway.lint"
+CONFIGURATION_SECTION = "tool.slipway.lint"
 CONFIGURATION_KEYS = ("select", "ignore", "per-file-ignores", "exclude")
 
 
@@ -462,7 +463,7 @@ class Configurations:
         """Start empty."""
         self._of_folder: dict[Path, LintConfiguration] = {}
 
-    def of(self, path: Path) -> LintConfiguration:
+    def configuration_for(self, path: Path) -> LintConfiguration:
         """That of the nearest pyproject.toml above a path that has the section; else the empty one."""
         folder = path.absolute()
         return self._of(folder if folder.is_dir() else folder.parent)
@@ -471,7 +472,7 @@ class Configurations:
         for place in (folder, *folder.parents):
             found = self._of_folder.get(place)
             if found is None:
-                found = read_configuration(place / FILE)
+                found = read_configuration(place / CONFIGURATION_FILE)
                 self._of_folder[place] = found = found or LintConfiguration()
             if found.folder is not None:
                 return found
@@ -493,16 +494,17 @@ def read_configuration(file: Path) -> LintConfiguration | None:
         if "slipway" not in text:
             return None
         section: Any = tomllib.loads(text)
-        for key in SECTION.split("."):
+        for key in CONFIGURATION_SECTION.split("."):
             if not isinstance(section, dict):
-                raise ValueError(f"what [{SECTION}] stands in is no table, but {section!r:.40}")
+                raise ValueError(f"what [{CONFIGURATION_SECTION}] stands in is no table, but {section!r:.40}")
             section = section.get(key, {} if key != "lint" else None)
     except OSError:
         return None
     except (ValueError, RecursionError) as error:
         finding = job_file.UNREADABLE.finding(
             Stage.SCRIPT,
-            f"{FILE} cannot be read, so that its [{SECTION}] has no effect: {error or 'nested too deeply'}",
+            f"{CONFIGURATION_FILE} cannot be read, so that its [{CONFIGURATION_SECTION}] has no effect: "
+            f"{error or 'nested too deeply'}",
             remedy="Correct it: https://toml.io shows the syntax.",
             location=Location(str(relative_to_working_folder(file)), 1, 1),
         )
@@ -517,11 +519,11 @@ class _LintTable:
 
     def read(self, section: Any) -> LintConfiguration:
         if not isinstance(section, dict):
-            self.wrong(f"[{SECTION}] is no table", "lint")
+            self.wrong(f"[{CONFIGURATION_SECTION}] is no table", "lint")
             section = {}
         for key in section:
             if key not in CONFIGURATION_KEYS:
-                self.unknown(f"unknown key `{key}` in [{SECTION}]", key, _suggest_key(key))
+                self.unknown(f"unknown key `{key}` in [{CONFIGURATION_SECTION}]", key, _suggest_key(key))
         per_file = section.get("per-file-ignores", {})
         if not isinstance(per_file, dict):
             self.wrong("`per-file-ignores` is no table of patterns with their codes", "per-file-ignores")
@@ -539,14 +541,16 @@ class _LintTable:
         value = table.get(key, [])
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             return tuple(value)
-        self.wrong(f"`{key}` of [{SECTION}] is no list of strings", key)
+        self.wrong(f"`{key}` of [{CONFIGURATION_SECTION}] is no list of strings", key)
         return ()
 
     def codes(self, table: dict[str, Any], key: str) -> tuple[str, ...]:
         named = self.strings(table, key)
         for code in named:
             if not is_known_code(code):
-                self.unknown(f"{code} in `{key}` of [{SECTION}] is no code", code, suggest_code(code))
+                self.unknown(
+                    f"{code} in `{key}` of [{CONFIGURATION_SECTION}] is no code", code, suggest_code(code)
+                )
         return named
 
     @finds(Stage.SCRIPT, job_file.UNKNOWN_FIELD)
@@ -563,7 +567,7 @@ class _LintTable:
 
     def place(self, word: str) -> Location:
         """Where a word stands: TOML's reader gives no positions, so it is looked for below the heading."""
-        heading = next((number for number, line in enumerate(self.lines) if SECTION in line), 0)
+        heading = next((number for number, line in enumerate(self.lines) if CONFIGURATION_SECTION in line), 0)
         for number, line in enumerate(self.lines[heading + 1 :], start=heading + 2):
             for written in (f'"{word}"', f"'{word}'", word):
                 # In quotes anywhere, bare only as a key.

@@ -10,12 +10,13 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
-from launcher.program.dataflow import argument_of, has_star_arguments, origins
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
 from launcher.program.guards import Guard
-from launcher.program.index import ancestors, file_of, function_of_parameter, last_name, parent_of, scope_of
+from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.participants import Participants
-from launcher.program.program import Program
-from launcher.program.values import DDP, Constant, Instance, Made, RankKind, RankValue, joining_calls
+from launcher.program.program import Program, joining_calls
+from launcher.program.reachability import Reachability
+from launcher.program.values import DDP, Constant, Instance, Made, RankKind, RankValue
 from launcher.rules.script.environment import default_of_option
 from launcher.rules.script.findings import ScriptSubject, finding_at, guard_by_rank_zero, related_at
 
@@ -56,13 +57,13 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     making = [call for call, _ in joining_calls(program)]
     if not making:
         return
-    participants = Participants(program)
-    severity = None if program.reach.is_one_of_several(making) else Severity.INFO
+    participants = program.analysis(Participants)
+    severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
         path = _opened(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
-        if path is None or not participants.agreement.holds(path):
+        if path is None or not participants.uniformity.is_uniform(path):
             continue
-        who = participants.who(call)
+        who = participants.ranks_running(call)
         written = ast.unparse(path)
         if who is True:
             yield finding_at(
@@ -311,11 +312,9 @@ def is_a_hosts_own(program: Program, path: ast.expr) -> bool:
 
 def _given(program: Program, parameter: ast.AST) -> list[ast.expr]:
     """What calls give for a parameter."""
-    function = function_of_parameter(parameter)
-    if function is None or not isinstance(parameter, ast.arg):
+    if not isinstance(parameter, ast.arg):
         return []
-    sites = program.evaluation.callers.of(function) or ()
-    given = [site.arguments.get(parameter.arg) for site in sites if site.arguments is not None]
+    given = [site.given(parameter) for site in program.evaluation.callers.call_sites_giving(parameter) or ()]
     return [each for each in given if each is not None]
 
 
@@ -451,7 +450,7 @@ def _may_be_changed(name: ast.Name) -> bool:
     for call in file_of(name).calls:
         if scope_of(call) is not scope or last_name(call.func) == "load_state_dict":
             continue
-        given = [*call.args, *(each.value for each in call.keywords)]
+        given = all_arguments(call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if any(isinstance(each, ast.Name) and each.id == name.id for each in (*given, owner)):
             return True

@@ -13,25 +13,28 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
-from launcher.program.divergence import Divergence, collectives_run_by, may_run_collectives
-from launcher.program.guards import Guard
+from launcher.program.divergence import (
+    Divergence,
+    FunctionSummaries,
+    Loop,
+    calls_in,
+    collectives_run_by,
+    is_forward,
+    makes_ranks_agree,
+    may_run_collectives,
+    trains_within,
+    wrapped_training_loops,
+)
+from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     FunctionNode,
     ancestors,
+    ancestors_in_function,
     file_of,
     last_name,
     parameters_of,
     parent_of,
     scope_of,
-)
-from launcher.program.loops import (
-    Loop,
-    ancestors_in_function,
-    calls_in,
-    is_forward,
-    makes_ranks_agree,
-    trains_within,
-    wrapped_training_loops,
 )
 from launcher.program.participants import ends_block
 from launcher.program.program import Program
@@ -80,7 +83,7 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     Source: torch.distributed's documentation, of collective functions.
     """
     caught = {id(each.run.node) for each in _in_handlers(program)}
-    for parted in program.summaries.parted():
+    for parted in program.analysis(FunctionSummaries).divergences():
         if id(parted.run.node) not in caught:
             yield _parted(parted, Severity.INFO if _may_be_answered(program, parted) else None)
 
@@ -122,11 +125,11 @@ def _may_be_answered(program: Program, parted: Divergence) -> bool:
         for branch in file_of(parted.guard.test).statements.get(ast.If, ())
         if isinstance(branch, ast.If)
         and scope_of(branch) is scope
-        and isinstance(program.guards.truth(branch.test), Guard)
+        and isinstance(program.analysis(Guards).truth(branch.test), Guard)
         for arm in (branch.body, branch.orelse)
     ]
     here = {parted.run.node, *ancestors(parted.run.node)}
-    if any(here.isdisjoint(arm) and may_run_collectives(arm, program.summaries) for arm in arms if arm):
+    if any(here.isdisjoint(arm) and may_run_collectives(program, arm) for arm in arms if arm):
         return True
     return _is_met_behind(program, parted)
 
@@ -150,7 +153,7 @@ def _is_met_behind(program: Program, parted: Divergence) -> bool:
     if isinstance(function.node, ast.Lambda) or not ends_block(branch.body):
         return False
     behind = [each for each in function.node.body if each.lineno > (branch.end_lineno or branch.lineno)]
-    return any(run.does == parted.run.does for run in collectives_run_by(behind, program.summaries))
+    return any(run.short_name == parted.run.short_name for run in collectives_run_by(program, behind))
 
 
 def _parted(parted: Divergence, severity: Severity | None) -> Finding:
@@ -168,17 +171,20 @@ def _parted(parted: Divergence, severity: Severity | None) -> Finding:
         return finding_at(
             mode,
             parted.leaves,
-            f"{guard.opposite().ranks} leaves here (`{test}`, line {line}), and {_what(run)} in line "
-            f"{run.node.lineno} is run by {guard.ranks} alone, which then waits until the timeout",
-            related=[related_at(run.node, f"{run.does} that the ranks which left never run"), *_origin(run)],
+            f"{guard.opposite().described} leaves here (`{test}`, line {line}), and {_what(run)} in line "
+            f"{run.node.lineno} is run by {guard.described} alone, which then waits until the timeout",
+            related=[
+                related_at(run.node, f"{run.short_name} that the ranks which left never run"),
+                *_origin(run),
+            ],
             remedy=remedy,
             severity=severity,
         )
     return finding_at(
         mode,
         run.node,
-        f"{_what(run)} is run by {guard.ranks} alone; the other ranks never call it, and those that do wait "
-        "until the timeout",
+        f"{_what(run)} is run by {guard.described} alone; the other ranks never call it, and those that do "
+        "wait until the timeout",
         related=[related_at(guard.test, f"under `{test}`"), *_origin(run)],
         remedy=remedy,
         severity=severity,
@@ -191,7 +197,7 @@ def _what(run: CollectiveRun) -> str:
     does = (
         "forward, in which FSDP gathers the shards of all ranks"
         if run.collective is SHARDED_FORWARD
-        else run.does
+        else run.short_name
     )
     if run.node is run.origin:
         return does
@@ -199,7 +205,7 @@ def _what(run: CollectiveRun) -> str:
 
 
 def _origin(run: CollectiveRun) -> list[Related]:
-    return [] if run.node is run.origin else [related_at(run.origin, f"{run.does} is here")]
+    return [] if run.node is run.origin else [related_at(run.origin, f"{run.short_name} is here")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,18 +227,18 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
         for kind in (ast.Try, ast.TryStar):
             for statement in file.statements.get(kind, []):
                 assert isinstance(statement, ast.Try | ast.TryStar)
-                waited = collectives_run_by([*statement.body, *statement.orelse], program.summaries)
+                waited = collectives_run_by(program, [*statement.body, *statement.orelse])
                 for handler in statement.handlers:
                     if not _alike(handler.type):
-                        for run in collectives_run_by(handler.body, program.summaries):
+                        for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
                                 yield _Handled(run, "except", handler.lineno, bool(waited))
                 # Where the others wait in nothing before, they all meet here.
                 if waited:
-                    halves = {each.does for each in waited if _is_under_a_test(each.node, statement)}
-                    for run in collectives_run_by(statement.finalbody, program.summaries):
+                    halves = {each.short_name for each in waited if _is_under_a_test(each.node, statement)}
+                    for run in collectives_run_by(program, statement.finalbody):
                         # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
-                        if run.does in halves and _is_under_a_test(run.node, statement):
+                        if run.short_name in halves and _is_under_a_test(run.node, statement):
                             continue
                         yield _Handled(run, "finally", statement.finalbody[0].lineno, True)
 
@@ -458,14 +464,14 @@ def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
                 yield finding_at(
                     ddp.COLLECTIVE_UNDER_RANK_GUARD,
                     leaving,
-                    f"{guard.ranks} may leave here, and the others wait in backward for its gradients",
+                    f"{guard.described} may leave here, and the others wait in backward for its gradients",
                     related=[related_at(test, "under this test")],
                 )
 
 
 def _guard(program: Program, test: ast.expr) -> Guard | None:
     """The ranks for which a test asks by their number; a place in a mesh or pipeline is another matter."""
-    guard = program.guards.guard(test)
+    guard = program.analysis(Guards).guard(test)
     return guard if guard is not None and guard.kind in (RankKind.GLOBAL, RankKind.LOCAL) else None
 
 

@@ -10,16 +10,25 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import argument_of
-from launcher.program.guards import Guard
-from launcher.program.index import FunctionNode, ancestors, class_of, file_of, last_name, parent_of, scope_of
+from launcher.program.dataflow import all_arguments, argument_of
+from launcher.program.guards import Guard, Guards
+from launcher.program.index import (
+    FunctionNode,
+    ancestors,
+    class_of,
+    file_of,
+    is_main_guard,
+    last_name,
+    parent_of,
+    scope_of,
+)
 from launcher.program.participants import Uniformity
 from launcher.program.program import Program
-from launcher.program.reachability import is_for_one_host, process_starts
+from launcher.program.reachability import Reachability, is_for_one_host, process_starts
 from launcher.program.values import Defined, External, Made, RankValue, alternatives
 from launcher.rules.script.environment import as_attribute, is_given
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
-from launcher.rules.script.loaders import loaders_of
+from launcher.rules.script.loaders import Loaders
 from launcher.rules.script.shards import is_cut_by_rank
 from launcher.text.values import nearest
 
@@ -69,7 +78,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                 yield finding_at(
                     data.FILES_UNSORTED,
                     call,
-                    f"{_short(name)} answers in the order of the file system, and the ranks cut the list as "
+                    f"{_last(name)} answers in the order of the file system, and the ranks cut the list as "
                     "if it were the same on every host: files are read twice, and others never",
                     related=related,
                     severity=severity,
@@ -84,17 +93,13 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                     yield finding_at(
                         data.FILES_UNSORTED,
                         call,
-                        f"{_short(name)} answers in the order of the file system, and an index of a sampler "
+                        f"{_last(name)} answers in the order of the file system, and an index of a sampler "
                         "means another file on another host: files are read twice, and others never",
                         related=[related_at(kept, "read by index here")],
                         severity=severity if _is_sampled(program, kept) else Severity.INFO,
                         fix=_sorted(call, name),
                     )
                     break
-
-
-def _short(name: str) -> str:
-    return ".".join(name.rsplit(".", 2)[-2:])
 
 
 def _sorted(listing: ast.Call, name: str) -> Fix | None:
@@ -121,14 +126,14 @@ def _is_sorted_within(walk: ast.Call) -> bool:
 
 def _splits_by_index(program: Program) -> bool:
     """Whether ranks get indices of one dataset: by a sampler of the script, or of a library that wraps it."""
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     return bool(loaders.samplers) or any(True for _ in program.calls("accelerate.Accelerator.prepare"))
 
 
 def _is_sampled(program: Program, kept: ast.Subscript) -> bool:
     """Whether a DistributedSampler is made of an object of the Dataset that reads here."""
     owner = _class_around(kept)
-    for sampler in loaders_of(program).samplers:
+    for sampler in program.analysis(Loaders).samplers:
         given = argument_of(sampler, "dataset", 0)
         made = alternatives(program.value(given)) if given is not None else ()
         if any(isinstance(each, Made) and each.definition is owner for each in made):
@@ -345,7 +350,9 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """
     fetches = list(_fetches(program))
-    if not fetches or not program.reach.joins_others(call for call, _ in program.calls(*_GROUP)):
+    if not fetches or not program.analysis(Reachability).joins_others(
+        call for call, _ in program.calls(*_GROUP)
+    ):
         return
     paths = _Paths(program)
     # After a rank has fetched it alone, the others find it there.
@@ -377,7 +384,7 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
 
 def _differs(program: Program, call: ast.Call) -> bool:
     """Whether the path may differ between the ranks: a rank or a temporary folder is in it."""
-    given = [*call.args, *(each.value for each in call.keywords)]
+    given = all_arguments(call)
     for node in (each for one in given for each in ast.walk(one)):
         if isinstance(node, ast.Name | ast.Attribute | ast.Call):
             value = program.value(node)
@@ -397,7 +404,7 @@ class _Paths:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.agreement = Uniformity(program)
+        self.uniformity = program.analysis(Uniformity)
         # A program that is started is mostly a tool, and no parent of ranks.
         self.spawns = frozenset(
             each for each in process_starts(program) if program.qualified(each.func) != "subprocess.Popen"
@@ -406,7 +413,8 @@ class _Paths:
     def is_guarded(self, call: ast.Call) -> bool:
         """Whether a call stands where some ranks come alone."""
         return any(
-            isinstance(outer, ast.If | ast.IfExp) and isinstance(self.program.guards.truth(outer.test), Guard)
+            isinstance(outer, ast.If | ast.IfExp)
+            and isinstance(self.program.analysis(Guards).truth(outer.test), Guard)
             for outer in ancestors(call)
         )
 
@@ -428,7 +436,7 @@ class _Paths:
         seen.add(function)
         if not isinstance(function, ast.Lambda) and function.decorator_list:
             return False
-        sites = self.program.evaluation.callers.of(function)
+        sites = self.program.evaluation.callers.call_sites(function)
         for site in sites or ():
             if site.call in self.spawns:
                 return True
@@ -453,7 +461,7 @@ class _Paths:
 
     def _passes(self, branch: ast.If | ast.IfExp) -> bool:
         test = branch.test
-        if self.program.guards.truth(test) is True or _tests_for_main(test) or self._chooses(test):
+        if self.program.analysis(Guards).truth(test) is True or _tests_for_main(test) or self._chooses(test):
             return True
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test = test.operand
@@ -470,7 +478,7 @@ class _Paths:
             return False
         names = [*ast.walk(test.comparators[-1]), test.left]
         literal = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
-        return literal and self.agreement.holds(test)
+        return literal and self.uniformity.is_uniform(test)
 
     def _is_harmless(self, item: ast.withitem) -> bool:
         expression = item.context_expr
@@ -486,7 +494,7 @@ class _Paths:
             isinstance(branch, ast.If)
             and branch.lineno < node.lineno
             and scope_of(branch) is scope_of(node)
-            and not isinstance(self.program.guards.truth(branch.test), bool)
+            and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)
             and not self._chooses(branch.test)
             and _may_part(branch, self.program)
             for branch in file.statements.get(ast.If, ())
@@ -501,7 +509,7 @@ def _tests_for_main(test: ast.expr) -> bool:
 
 def _may_part(branch: ast.If, program: Program) -> bool:
     """Whether a branch is for some ranks alone, or ends its function for what may be some."""
-    if isinstance(program.guards.truth(branch.test), Guard):
+    if isinstance(program.analysis(Guards).truth(branch.test), Guard):
         return True
     return any(isinstance(each, ast.Return) for each in ast.walk(branch))
 
@@ -616,7 +624,7 @@ def _is_sure(node: ast.AST) -> bool:
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             return True
         if isinstance(outer, ast.If | ast.IfExp | ast.While):
-            if inner is not outer.test and not _is_main_test(outer.test):
+            if inner is not outer.test and not is_main_guard(outer.test):
                 return False
             if inner is outer.test:
                 return False
@@ -628,10 +636,6 @@ def _is_sure(node: ast.AST) -> bool:
             return False
         inner = outer
     return True
-
-
-def _is_main_test(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 def _option_of(node: ast.expr) -> str | None:

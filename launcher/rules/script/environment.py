@@ -448,7 +448,7 @@ def _is_called(program: Program, node: ast.AST) -> bool:
     scope = scope_of(node).function
     if scope is None:
         return True
-    return isinstance(scope.node, FunctionNode) and bool(program.evaluation.callers.of(scope.node))
+    return isinstance(scope.node, FunctionNode) and bool(program.evaluation.callers.call_sites(scope.node))
 
 
 def _is_local(value: object) -> bool:

@@ -14,6 +14,7 @@ from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import argument_of, averages_models, calls_that_may_make, origins
+from launcher.program.guards import Guards
 from launcher.program.index import (
     ancestors,
     class_of,
@@ -445,7 +446,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
             scope = scope_of(call)
             steps = [each for each in file.calls_of.get("step", ()) if scope_of(each) is scope]
             stepped = [each for each in steps if _optimizes(program, each)]
-            if stepped and Participants(program).who(call) is True:
+            if stepped and program.analysis(Participants).ranks_running(call) is True:
                 yield finding_at(
                     ddp.GRADIENTS_NOT_REDUCED,
                     call,
@@ -575,7 +576,7 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
         for branch in ast.walk(forward):
             if not isinstance(branch, ast.If | ast.IfExp):
                 continue
-            guard = program.guards.guard(branch.test)
+            guard = program.analysis(Guards).guard(branch.test)
             if guard is None or _is_inside_function(branch, forward):
                 continue
             body, other = (

@@ -9,18 +9,35 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from enum import Enum
+from functools import cached_property
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import argument_of, calls_that_made, constant_argument, has_star_arguments
-from launcher.program.index import ancestors, last_name, scope_of
-from launcher.program.loops import LOADER, SAMPLER, LoaderOwner
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    calls_that_made,
+    constant_argument,
+    has_star_arguments,
+)
+from launcher.program.index import ancestors, class_of, last_name, scope_of
 from launcher.program.program import Program
-from launcher.program.values import Constant, Defined, External, Instance, Made, Value, alternatives
+from launcher.program.values import (
+    LIBRARY_TABLES,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    Value,
+    alternatives,
+    is_import_of,
+    library_names,
+)
 from launcher.rules.script.environment import default_of_option, is_given
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 
@@ -36,7 +53,7 @@ def workers_are_there(program: Program) -> Iterator[Finding]:
 
     Source: torch/utils/data/dataloader.py.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         workers = loaders.given(loader, "num_workers")
         if has_star_arguments(loader) or not (workers is None or program.value(workers) == Constant(0)):
@@ -66,7 +83,7 @@ def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation (multi-process data loading); torch/cuda/__init__.py.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     if not loaders.calls or _starts_otherwise(program):
         return
     reported = set[ast.AST]()
@@ -188,7 +205,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
         return
     program = subject.program
     cpus = max(1, facts.vcpus // processes)
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         given = loaders.given(loader, "num_workers")
         if given is None or has_star_arguments(loader):
@@ -216,41 +233,12 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
 # What loaders are made of, and where the program trains with them.
 
 
+LOADER = "torch.utils.data.DataLoader"
+SAMPLER = "torch.utils.data.DistributedSampler"
 BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 
 PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
 """The first parameters of a DataLoader, which may be given by position."""
-
-PLAIN_SAMPLERS = (
-    "torch.utils.data.RandomSampler",
-    "torch.utils.data.SequentialSampler",
-)
-"""Samplers that give every rank the whole dataset."""
-
-WRAPPERS = (
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.distributed.fsdp.fully_shard",
-    "horovod.torch.DistributedOptimizer",
-    "apex.parallel.DistributedDataParallel",
-    "smdistributed.modelparallel.torch.DistributedModel",
-    "deepspeed.initialize",
-)
-"""What makes the ranks train one model on different data."""
-
-OTHER_PARALLELISM = (
-    "torch.distributed.tensor",
-    "torch.distributed.pipelining",
-    "torch.distributed.pipeline",
-    "torch.distributed.rpc",
-    "torch.distributed.device_mesh",
-    "megatron",
-    "smdistributed.modelparallel",
-    "deepspeed.pipe",
-    "fairscale.nn.model_parallel",
-    "torchtitan",
-)
-"""Imports of programs some of whose ranks share a model, and must get the same data."""
 
 _LOOKERS = frozenset(
     {
@@ -325,10 +313,9 @@ class Loaders:
         """Whether all ranks train one model, each with data of its own; False where that is not sure."""
         for file in self.program.files:
             for binding in file.imports:
-                module = binding.module or ""
-                if any(module == each or module.startswith(f"{each}.") for each in OTHER_PARALLELISM):
+                if is_import_of(binding.module or "", "parallelism_imports"):
                     return False
-        return any(True for _ in self.program.calls(*WRAPPERS))
+        return any(True for _ in self.program.calls(*library_names("model_wrappers")))
 
     def given(self, call: ast.Call, name: str) -> ast.expr | None:
         """What a DataLoader is given for one of PARAMETERS or by keyword."""
@@ -355,7 +342,7 @@ class Loaders:
             return frozenset()
         found = frozenset[ast.Call]()
         for each in alternatives(value):
-            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *PLAIN_SAMPLERS)
+            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers"))
             if calls is None:
                 return None
             for call in calls:
@@ -405,13 +392,13 @@ class Loaders:
     @cached_property
     def handed_over(self) -> frozenset[ast.Call]:
         """The loaders that were given to a library, made for one, or given to something unknown."""
-        owner_of = self.program.loops.owner_of
+        owner_of = self.program.analysis(LoaderOwners).owner_of
         found = {call for call in self.calls if owner_of(call) is not LoaderOwner.SCRIPT}
         for file in self.program.files:
             for call in file.calls:
                 given = [
                     each
-                    for each in (*call.args, *(keyword.value for keyword in call.keywords))
+                    for each in all_arguments(call)
                     if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Starred)
                 ]
                 if given and not self._leaves_alone(call):
@@ -479,7 +466,7 @@ class Loaders:
             return
         seen.add(function.node)
         assert isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for site in self.program.evaluation.callers.of(function.node) or ():
+        for site in self.program.evaluation.callers.call_sites(function.node) or ():
             yield from self._loops_around(site.call, seen, depth + 1)
 
     def _counts(self, loop: ast.For) -> bool:
@@ -520,7 +507,71 @@ def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
     return found[0] if len(found) == 1 and len(given) == 1 else None
 
 
-@lru_cache(maxsize=4)
-def loaders_of(program: Program) -> Loaders:
-    """The loaders of a program, looked for once for all rules; the last few programs are remembered."""
-    return Loaders(program)
+# Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and
+# sets its epoch, so that what would be a mistake of the script is none. A loader that did not go through it
+# is still the script's.
+
+
+class LoaderOwner(Enum):
+    """Who shards a loader, sets its epoch, and moves its batches."""
+
+    SCRIPT = "the script"
+    ACCELERATE = "Accelerate"
+    FABRIC = "Fabric"
+    LIGHTNING = "Lightning"
+    TRANSFORMERS = "the Hugging Face Trainer"
+    DEEPSPEED = "DeepSpeed"
+
+
+_OWNER_BY_CALL = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_call"].items()}
+"""The calls by which a library takes the objects that are its arguments."""
+
+_OWNER_BY_CLASS = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_class"].items()}
+"""The classes whose own methods make objects for a library."""
+
+
+class LoaderOwners:
+    """Which library owns the objects of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.program = program
+
+    def owner_of(self, call: ast.Call) -> LoaderOwner:
+        """Who owns the object that a call makes: by what it is handed to, or by the class that makes it."""
+        return self._taken.get(call) or self._of_class(call) or LoaderOwner.SCRIPT
+
+    @cached_property
+    def _taken(self) -> dict[ast.Call, LoaderOwner]:
+        found: dict[ast.Call, LoaderOwner] = {}
+        for call, name in self.program.calls(*_OWNER_BY_CALL):
+            for argument in _flatten_lists(all_arguments(call)):
+                for value in alternatives(self.program.value(argument)):
+                    if isinstance(value, Instance):
+                        found.setdefault(value.call, _OWNER_BY_CALL[name])
+        return found
+
+    def _of_class(self, call: ast.Call) -> LoaderOwner | None:
+        scope = scope_of(call).function
+        definition = None if scope is None else class_of(scope.node)
+        return None if definition is None else self._inherits(definition, 0)
+
+    def _inherits(self, definition: ast.ClassDef, depth: int) -> LoaderOwner | None:
+        for base in definition.bases:
+            value = self.program.value(base)
+            if isinstance(value, External) and value.name in _OWNER_BY_CLASS:
+                return _OWNER_BY_CLASS[value.name]
+            if isinstance(value, Defined) and isinstance(value.node, ast.ClassDef) and depth < 10:
+                above = self._inherits(value.node, depth + 1)
+                if above is not None:
+                    return above
+        return None
+
+
+def _flatten_lists(nodes: list[ast.expr]) -> Iterator[ast.expr]:
+    """The expressions, and those within written lists of them."""
+    for node in nodes:
+        if isinstance(node, ast.Tuple | ast.List):
+            yield from _flatten_lists(node.elts)
+        else:
+            yield node

@@ -94,7 +94,7 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
-    participants = Participants(program)
+    participants = program.analysis(Participants)
     for call, _ in program.calls(INIT_PROCESS_GROUP):
         given = argument_of(call, "timeout", 2)
         if given is None:
@@ -116,9 +116,9 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
             yield finding_at(
                 ddp.GROUP_TIMEOUT_UNSUITABLE,
                 given,
-                f"the timeout is {seconds:g} s, and {guard.ranks} alone {word} while the others wait in "
+                f"the timeout is {seconds:g} s, and {guard.described} alone {word} while the others wait in "
                 "their next collective: where that takes longer, they are killed",
-                related=[related_at(place, f"run by {guard.ranks} alone")],
+                related=[related_at(place, f"run by {guard.described} alone")],
             )
 
 
@@ -126,7 +126,7 @@ def _work_of_some_ranks(
     program: Program, participants: Participants
 ) -> Iterator[tuple[ast.Call, str, Guard]]:
     for call, name in program.calls(*_LONG):
-        who = participants.who(call)
+        who = participants.ranks_running(call)
         if isinstance(who, Guard):
             yield call, _LONG[name], who
 
@@ -184,7 +184,7 @@ def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
     function = scope.node
     if not isinstance(function, FunctionNode) or file_of(function) is program.entry or deepest == 0:
         return False
-    sites = program.evaluation.callers.of(function)
+    sites = program.evaluation.callers.call_sites(function)
     scopes = [scope_of(site.call).function for site in sites or ()]
     return sites is not None and all(
         each is not None and _is_never_called(program, each, deepest - 1) for each in scopes

@@ -14,6 +14,7 @@ from launcher.failure_modes import distribution, nccl, training_compiler
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, changed_variables, constant_argument, has_star_arguments
+from launcher.program.guards import Guards
 from launcher.program.index import (
     BindingKind,
     ancestors,
@@ -25,7 +26,7 @@ from launcher.program.index import (
 )
 from launcher.program.participants import Participants
 from launcher.program.program import Program
-from launcher.program.reachability import is_for_one_host, surely_runs
+from launcher.program.reachability import Reachability, is_for_one_host, surely_runs
 from launcher.program.values import DDP, FSDP, Constant, Instance, RankKind, RankValue, Value
 from launcher.rules import shared_facts
 from launcher.rules.script.environment import is_part_of_the_start
@@ -116,7 +117,7 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
     groups = [call for call, _ in program.calls(_GROUP)]
     if not groups or _chooses(program):
         return
-    severity = None if program.reach.is_one_of_several(groups) else Severity.INFO
+    severity = None if program.analysis(Reachability).is_one_of_several(groups) else Severity.INFO
     for node, index in _indices(program):
         value = program.value(index)
         if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
@@ -284,7 +285,7 @@ def _stays(program: Program, node: ast.AST) -> bool:
 def _is_for_one_host(program: Program, node: ast.AST) -> bool:
     """Whether a test around a node may let one host alone come by; `local_rank != -1` is of all of them."""
     for outer in ancestors(node):
-        if isinstance(outer, ast.If | ast.IfExp) and program.guards.truth(outer.test) is not True:
+        if isinstance(outer, ast.If | ast.IfExp) and program.analysis(Guards).truth(outer.test) is not True:
             names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(outer.test)}
             if any(part in str(name).lower() for name in names for part in _KNOWS_THE_HOST):
                 return True
@@ -351,7 +352,7 @@ def checkpoints_are_loaded_beside_the_gpu(program: Program) -> Iterator[Finding]
     """
     if not any(True for _ in program.calls(DDP, FSDP)) or not _saves_from_cuda(program):
         return
-    participants = Participants(program)
+    participants = program.analysis(Participants)
     for call, _ in program.calls("torch.load"):
         if (
             argument_of(call, "map_location", 1) is not None
@@ -359,7 +360,7 @@ def checkpoints_are_loaded_beside_the_gpu(program: Program) -> Iterator[Finding]
             or not _is_a_state(call)
         ):
             continue
-        if participants.who(call) is True:
+        if participants.ranks_running(call) is True:
             yield finding_at(
                 distribution.MORE_PROCESSES_THAN_DEVICES,
                 call,

@@ -12,11 +12,18 @@ from launcher.failure_modes.registry import finds
 from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import argument_of, calls_that_made, has_star_arguments
 from launcher.program.index import Binding, FunctionNode, Scope, ancestors, file_of, parent_of, scope_of
-from launcher.program.loops import LOADER, SAMPLER
 from launcher.program.program import Program
-from launcher.program.values import Constant, Instance, RankKind, RankValue, WorldSize, alternatives
+from launcher.program.values import (
+    Constant,
+    Instance,
+    RankKind,
+    RankValue,
+    WorldSize,
+    alternatives,
+    library_names,
+)
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
-from launcher.rules.script.loaders import WRAPPERS, Loaders, loaders_of
+from launcher.rules.script.loaders import LOADER, SAMPLER, Loaders
 from launcher.rules.script.shards import Closure
 
 
@@ -45,7 +52,7 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
 
 def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
     """The loaders that give every rank the same data, each with a loop that trains with it."""
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     if not loaders.calls or not loaders.is_data_parallel:
         return
     seen = set[ast.Call]()
@@ -67,7 +74,7 @@ def _is_of_several(program: Program, loader: ast.Call, loop: ast.For) -> bool:
     may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
     files = {program.entry, file_of(loader), file_of(loop)}
     files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
-    for call, _ in program.calls(*WRAPPERS):
+    for call, _ in program.calls(*library_names("model_wrappers")):
         if file_of(call) in files:
             return True
         if any(file_of(site) in files for site in _calls_of(program, scope_of(call).function)):
@@ -79,7 +86,7 @@ def _calls_of(program: Program, function: Scope | None) -> list[ast.Call]:
     """Where a function is called, as far as that is known."""
     if function is None or not isinstance(function.node, FunctionNode):
         return []
-    return [site.call for site in program.evaluation.callers.of(function.node) or ()]
+    return [site.call for site in program.evaluation.callers.call_sites(function.node) or ()]
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -94,7 +101,7 @@ def samplers_stand_without_shuffle(program: Program) -> Iterator[Finding]:
 
     Source: torch/utils/data/dataloader.py.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         shuffle = loaders.given(loader, "shuffle")
         if not isinstance(shuffle, ast.Constant) or shuffle.value is not True:
@@ -141,7 +148,7 @@ def samplers_are_used(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     for sampler in loaders.samplers:
         binding = _kept_in(sampler)
         if binding is None or not loaders.calls:
@@ -202,7 +209,7 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
-    for sampler in loaders_of(program).samplers:
+    for sampler in program.analysis(Loaders).samplers:
         rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
         value = None if rank is None else program.value(rank)
         # The index that spawn gives is the global rank on one host, which is where spawn is used.
@@ -262,7 +269,7 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
 
     Source: torch/utils/data/distributed.py: "This number should be identical across all processes".
     """
-    for sampler in loaders_of(program).samplers:
+    for sampler in program.analysis(Loaders).samplers:
         seed = argument_of(sampler, "seed", 4)
         value = None if seed is None or has_star_arguments(sampler) else program.value(seed)
         if seed is not None and isinstance(value, RankValue) and not _is_taken_off(program, seed):
@@ -291,18 +298,18 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation, DistributedSampler.
     """
-    loaders = loaders_of(program)
-    told: list[_EpochCall] | None = None
+    loaders = program.analysis(Loaders)
+    epoch_calls: list[_EpochCall] | None = None
     reported = set[ast.Call]()
     for sampler, loop in _shuffling(loaders):
         if sampler in reported:
             continue
-        if told is None:
-            told = list(_told(loaders))
-        about = [each for each in told if each.samplers is None or sampler in each.samplers]
+        if epoch_calls is None:
+            epoch_calls = list(_epoch_calls(loaders))
+        about = [each for each in epoch_calls if each.samplers is None or sampler in each.samplers]
         if any(not each.is_literal for each in about):
             continue
-        if about and any(not each.is_literal for each in told):
+        if about and any(not each.is_literal for each in epoch_calls):
             continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
         epochs = list(loaders.epoch_loops(loop))
         if not epochs:
@@ -316,10 +323,10 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
                 "set_epoch gets the same number in each epoch, so that each repeats the same order",
                 related=[sampler_note],
             )
-        elif told:
+        elif epoch_calls:
             yield finding_at(
                 data.SET_EPOCH_NEVER_CALLED,
-                told[0].node,
+                epoch_calls[0].node,
                 "set_epoch is called on another sampler than that of the training data, which repeats the "
                 "same order in every epoch",
                 related=[sampler_note],
@@ -384,7 +391,7 @@ class _EpochCall:
     is_literal: bool
 
 
-def _told(loaders: Loaders) -> Iterator[_EpochCall]:
+def _epoch_calls(loaders: Loaders) -> Iterator[_EpochCall]:
     for file in loaders.program.files:
         for attribute in file.attributes.get("set_epoch", ()):
             call = parent_of(attribute)
@@ -477,7 +484,7 @@ def _returned_unused(program: Program, statement: ast.Return, item: int | None, 
     function = scope_of(statement).function
     sites = None
     if function is not None and isinstance(function.node, FunctionNode):
-        sites = program.evaluation.callers.of(function.node)
+        sites = program.evaluation.callers.call_sites(function.node)
     if not sites:
         return False
     for site in sites:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, has_star_arguments, origins
-from launcher.program.guards import Guard
-from launcher.program.index import BindingKind, file_of, function_of_parameter, parent_of, scope_of
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
+from launcher.program.guards import Guard, Guards
+from launcher.program.index import BindingKind, file_of, parent_of, scope_of
 from launcher.program.program import Program
 from launcher.program.values import (
     LAST_RANK,
@@ -23,7 +23,7 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.loaders import loaders_of
+from launcher.rules.script.loaders import Loaders
 
 _EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "even", "minimum", "smallest")
 """Words in identifiers where a dataset may see to equal numbers itself: they only silence the rule."""
@@ -44,7 +44,7 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
 
     Source: torch.distributed.algorithms.Join documentation.
     """
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     if not loaders.calls or not loaders.is_data_parallel or _may_be_evened(program):
         return
     reported = set[ast.AST]()
@@ -150,7 +150,7 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
                         related=[related_at(use, "cut by rank here")],
                     )
                     break
-    loaders = loaders_of(program)
+    loaders = program.analysis(Loaders)
     if not loaders.samplers and not loaders.is_data_parallel:
         return
     for call, _ in program.calls("torch.utils.data.random_split"):
@@ -259,7 +259,7 @@ def _assigned(program: Program, node: ast.expr) -> list[ast.expr | None]:
 
 def _is_for_the_last(program: Program, choice: ast.IfExp) -> bool:
     """Whether a choice is the whole length, or None, on the last rank alone."""
-    truth = program.guards.truth(choice.test)
+    truth = program.analysis(Guards).truth(choice.test)
     if not isinstance(truth, Guard) or truth.members != frozenset({LAST_RANK}):
         return False
     last = choice.orelse if truth.outside else choice.body
@@ -408,13 +408,12 @@ class Closure:
         return known
 
     def _parameter(self, parameter: ast.AST, must: bool) -> bool:
-        function = function_of_parameter(parameter)
-        sites = None if function is None else self.program.evaluation.callers.of(function)
+        sites = self.program.evaluation.callers.call_sites_giving(parameter)
         if not sites or not isinstance(parameter, ast.arg):
             return False
         known = True
         for site in sites:
-            given = None if site.arguments is None else site.arguments.get(parameter.arg)
+            given = site.given(parameter)
             if given is None:
                 known = False
             else:
@@ -422,7 +421,7 @@ class Closure:
         return known
 
     def _called(self, call: ast.Call, must: bool) -> bool:
-        arguments = [*call.args, *(each.value for each in call.keywords)]
+        arguments = all_arguments(call)
         known = True
         for each in alternatives(self.program.value(call.func)):
             if isinstance(each, Defined):

@@ -229,7 +229,7 @@ class Digest:
             if writer.traceback is None:
                 return [line] if self._is_chosen(line, rank, parsed.text) else self._hide()
         else:
-            writer.traceback.add(parsed.text)
+            writer.traceback.add_line(parsed.text)
         if unmarked:
             # Whose it is tells its last line alone.
             writer.held.append(line)

@@ -11,8 +11,7 @@ from typing import BinaryIO
 from launcher.backends.interface import JobState, LogLine
 from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.logs.lines import LogRecord, LogStream, Record, lines_of
-from launcher.diagnosis.model import Diagnosis
-from launcher.diagnosis.signs.ranks import table_of
+from launcher.diagnosis.model import Diagnosis, table_of
 from launcher.documents.regular_files import file_mode, read_regular, replace_file
 from launcher.failure_modes.refusal import Refusal
 from launcher.report.page import is_ours, page_of

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from launcher.account.questions.ask_network import authorize, fetch_security_groups
 from launcher.cluster.traffic import SecurityGroupRule
 from launcher.failure_modes.refusal import AwsRefusal
-
-
-@pytest.fixture
-def ec2() -> Iterator[Any]:
-    with mock_aws():
-        yield boto3.client("ec2", region_name="us-west-2")
 
 
 @pytest.fixture

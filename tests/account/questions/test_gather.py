@@ -272,7 +272,7 @@ def test_caller_without_policies_of_its_own(account: EmulatedAccount, arn: str, 
     assert (caller.permission if isinstance(caller, Unverified) else caller) == found
 
 
-@pytest.mark.few_cases(every=3)
+@pytest.mark.few_cases(every=6)
 @pytest.mark.parametrize(
     ("call", "permission", "fields"),
     [
@@ -383,6 +383,7 @@ def job(name: str, **changes: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("fault", ODD, ids=lambda fault: fault.name)
 def test_odd_answers_leave_facts_open_and_are_no_verdict(account: EmulatedAccount, fault: Fault) -> None:
     facts = facts_of(account, FaultyClients(s3__ListObjectsV2=fault, ecr__BatchGetImage=fault))
@@ -390,6 +391,7 @@ def test_odd_answers_leave_facts_open_and_are_no_verdict(account: EmulatedAccoun
     assert {name.partition(" ")[0] for name in unverified(facts)} == {"image", "prefixes"}
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("fault", [*ODD, PAGE_500], ids=lambda fault: fault.name)
 def test_a_portal_in_place_of_all_of_aws_is_a_network_without_aws(
     account: EmulatedAccount, fault: Fault

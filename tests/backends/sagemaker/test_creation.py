@@ -66,7 +66,7 @@ def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_i
     assert script.requests == []
 
 
-@pytest.mark.few_cases(every=2)
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize(
     "faults",
     [
@@ -126,6 +126,7 @@ def test_a_refusal_comes_at_once_and_nothing_is_created(
     assert (calls.calls, script.requests, entries()) == (1, [], [])
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("fault", [THROTTLED, RESET, HANG, INTERNAL, EMPTY], ids=lambda fault: fault.name)
 def test_a_call_that_never_succeeds_says_that_nothing_was_created_and_a_new_start_goes_on(
     backend: SageMakerBackend,

@@ -62,7 +62,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.few_cases("DescribeTrainingJob-False", "GetLogEvents-True")
+@pytest.mark.few_cases("GetLogEvents-True")
 @pytest.mark.parametrize("answered", [False, True])
 @pytest.mark.parametrize("operation", ["DescribeTrainingJob", "DescribeLogStreams", "GetLogEvents"])
 def test_who_follows_again_after_a_kill_sees_every_line_once_and_the_job_went_on(

@@ -167,7 +167,7 @@ def test_reading_begins_anew_where_an_empty_cursor_is_given(small_pages: None) -
 def test_a_quiet_job_costs_one_call_a_stream_and_no_look_for_streams() -> None:
     service = filled(hosts=4, lines=10)
     source = reader(service)
-    source.job_is(JobStatus("job", JobState.IN_PROGRESS, "Training", hosts=4))
+    source.note_status(JobStatus("job", JobState.IN_PROGRESS, "Training", hosts=4))
     cursor = source.read({}).cursor
     service.calls.clear()
     assert source.read(cursor).lines == []
@@ -178,7 +178,7 @@ def test_a_host_that_starts_late_or_is_replaced_is_found() -> None:
     service = filled(hosts=1, lines=2)
     now = [0.0]
     source = reader(service, lambda: now[0])
-    source.job_is(JobStatus("job", JobState.IN_PROGRESS, "Training", hosts=2))
+    source.note_status(JobStatus("job", JobState.IN_PROGRESS, "Training", hosts=2))
     cursor = source.read({}).cursor
     service.put("algo-2", (5, "late"))
     now[0] = 5
@@ -195,10 +195,10 @@ def test_a_host_that_starts_late_or_is_replaced_is_found() -> None:
 def test_the_last_look_finds_a_stream_that_came_at_the_end() -> None:
     service = filled(hosts=1, lines=1)
     source = reader(service)
-    source.job_is(JobStatus("job", JobState.IN_PROGRESS, "Training", hosts=2))
+    source.note_status(JobStatus("job", JobState.IN_PROGRESS, "Training", hosts=2))
     cursor = source.read({}).cursor
     service.put("algo-2", (5, "the traceback"))
-    source.job_is(JobStatus("job", JobState.FAILED, "Failed", hosts=2))
+    source.note_status(JobStatus("job", JobState.FAILED, "Failed", hosts=2))
     assert [line.text for line in source.read(cursor).lines] == ["the traceback"]
 
 

@@ -143,6 +143,7 @@ def test_a_fault_that_passes_is_survived(
     assert len(keys(clients)) == 2
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize(
     ("fault", "says"),
     [

@@ -56,7 +56,7 @@ def test_only_what_can_be_the_name_of_a_class_ends_a_stack(line: str, kind: str)
     traceback = open_traceback("Traceback (most recent call last):")
     assert traceback is not None
     for each in ('  File "/opt/ml/code/train.py", line 3, in <module>', "    main()", line):
-        traceback.add(each)
+        traceback.add_line(each)
     assert (traceback.kind, traceback.is_complete) == (kind, bool(kind))
 
 

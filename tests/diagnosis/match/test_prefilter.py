@@ -29,7 +29,7 @@ def scanner() -> Scanner:
 def of_blocks(text: str, block: int = 1 << 16) -> list[Candidate]:
     whole = text.encode()
     blocks = iter([whole[at : at + block] for at in range(0, len(whole), block)])
-    return list(scanner().feed([], [LogStream("one", "algo-1", 5, 1, blocks)]))
+    return list(scanner().find_candidates([], [LogStream("one", "algo-1", 5, 1, blocks)]))
 
 
 def test_a_line_has_its_number_and_what_follows() -> None:
@@ -70,7 +70,7 @@ def test_the_same_lines_are_found_where_few_have_a_literal_as_where_many_have(li
     def found() -> list[tuple[int, str, list[str]]]:
         reader = Scanner(finder_of(["needle", "pin", "needle pin", "le"]))
         streams = [LogStream("one", "algo-1", None, None, iter([text.encode()]))]
-        return [(each.index, each.text, each.following()) for each in reader.feed([], streams)]
+        return [(each.index, each.text, each.following()) for each in reader.find_candidates([], streams)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prefilter, "_SPARSE", 0)
@@ -88,9 +88,9 @@ def test_the_same_lines_are_found_where_few_have_a_literal_as_where_many_have(li
 def test_a_wanted_stream_gives_every_line_until_it_is_not() -> None:
     reader, seen = scanner(), []
     records = [Record(None, "algo-1", f"line {number} {'needle' * (number == 10)}") for number in range(400)]
-    for found in reader.feed(records):
+    for found in reader.find_candidates(records):
         seen.append((found.index, found.hit))
-        (reader.all_of.add if found.index < 300 else reader.all_of.discard)("algo-1")
+        (reader.wanted_streams.add if found.index < 300 else reader.wanted_streams.discard)("algo-1")
     assert [index for index, _ in seen] == [*range(10, 301)]
     assert [index for index, hit in seen if hit] == [10]
 
@@ -98,8 +98,12 @@ def test_a_wanted_stream_gives_every_line_until_it_is_not() -> None:
 def of_contexts(lines: list[str], *, wanted: bool = False) -> list[Candidate]:
     reader = Scanner(finder_of(["needle", "pin"]), contexts={"pin"})
     if wanted:
-        reader.all_of.add("one")
-    return list(reader.feed([], [LogStream("one", "algo-1", None, None, iter(["\n".join(lines).encode()]))]))
+        reader.wanted_streams.add("one")
+    return list(
+        reader.find_candidates(
+            [], [LogStream("one", "algo-1", None, None, iter(["\n".join(lines).encode()]))]
+        )
+    )
 
 
 @pytest.mark.parametrize("sparse", [0, 1 << 30], ids=["of many", "of few"])
@@ -128,9 +132,9 @@ def test_a_context_in_a_stream_that_is_read_whole_is_a_hit() -> None:
 
 def test_lines_that_a_record_may_reach_into_are_hits_as_well() -> None:
     reader = scanner()
-    reader.all_of.add("")
+    reader.wanted_streams.add("")
     records = [Record(None, "", "needle" if number == 5 else "hay") for number in range(9)]
-    assert [found.index for found in reader.feed(records) if found.hit] == [2, 3, 4, 5]
+    assert [found.index for found in reader.find_candidates(records) if found.hit] == [2, 3, 4, 5]
 
 
 def test_lines_of_records_keep_their_times_also_where_a_record_has_several_lines() -> None:
@@ -138,7 +142,7 @@ def test_lines_of_records_keep_their_times_also_where_a_record_has_several_lines
         Record(float(number), f"algo-{number % 3}", f"bar\rneedle {number}\r\n" if number % 7 == 0 else "hay")
         for number in range(5000)
     ]
-    found = list(scanner().feed(records))
+    found = list(scanner().find_candidates(records))
     assert len(found) == len(range(0, 5000, 7))
     for each in found:
         assert each.text == f"needle {each.time:.0f}"
@@ -148,7 +152,7 @@ def test_lines_of_records_keep_their_times_also_where_a_record_has_several_lines
 def test_the_last_lines_of_each_stream_are_kept() -> None:
     reader = scanner()
     records = [Record(float(number), f"algo-{number % 2}", f"line {number}") for number in range(2000)]
-    assert list(reader.feed(records)) == []
+    assert list(reader.find_candidates(records)) == []
     tails = list(reader.tails())
     assert len(tails) == 2 * TAIL
     assert (tails[-1].text, tails[-1].time, tails[-1].index) == ("line 1999", 1999.0, 999)
@@ -157,7 +161,7 @@ def test_the_last_lines_of_each_stream_are_kept() -> None:
 
 def test_a_text_that_is_not_utf_8_hides_nothing() -> None:
     stream = LogStream("one", "", None, None, iter([b"\xff\xfe a needle \xe2\x82"]))
-    (found,) = scanner().feed([], [stream])
+    (found,) = scanner().find_candidates([], [stream])
     assert found.text == "\ufffd\ufffd a needle \ufffd"
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 import re
 
-import pytest
-
-from launcher.diagnosis.match.rows import parts_with_digits, rows_matching, telling_numbers
+from launcher.diagnosis.logs.digits import Layout, digit_kind, digit_shape
+from launcher.diagnosis.match.rows import rows_matching, telling_numbers
 from launcher.diagnosis.signatures.signature import Signature
 from launcher.diagnosis.signatures.table import SIGNATURES
-from launcher.diagnosis.storms.kinds import Layout, digit_kind, digit_shape
 
 
 def one_by_one(text: str) -> list[tuple[Signature, dict[str, str]]]:
@@ -42,28 +40,6 @@ def test_lines_that_differ_in_their_digits_match_what_they_match_alone() -> None
 def test_blanks_with_which_a_terminal_fills_a_line_change_nothing() -> None:
     for row in SIGNATURES:
         assert list(rows_matching(f"{row.example}   \t")) == list(rows_matching(row.example))
-
-
-@pytest.mark.parametrize(
-    ("pattern", "parts"),
-    [
-        (r"rank \d{1,6} failed", []),
-        (r"\[Errno 104\] Connection (?:reset|closed)", [b"[errno 0] connection "]),
-        (r"Error 80[34]: .*", [b"error 0: "]),
-        (r"exit (?P<code>134|-6)(?!\d)", [b"0", b"-0"]),
-        (r"(?<![\d.])\d+\.\d+ GiB", []),
-        (r"Request 0x[0-9a-f]+ failed", []),
-        (r"[\w.-]+ and [^\s]+ and .{1,9}", []),
-        (r"s3://\S+ 40[13]", [b"s0://", b" 0"]),
-    ],
-)
-def test_the_texts_around_the_digits_that_a_pattern_names_are_known(pattern: str, parts: list[bytes]) -> None:
-    assert parts_with_digits(re.compile(pattern)) == frozenset(parts)
-
-
-@pytest.mark.parametrize("pattern", [r"GPU \d ", r"\d\d:\d\d", r"\d{4}-", r"at \d{1,3}\.", r"10?"])
-def test_where_the_width_of_a_number_counts_all_digits_may(pattern: str) -> None:
-    assert parts_with_digits(re.compile(pattern)) is None
 
 
 def told(line: str) -> list[str] | None:
@@ -102,7 +78,7 @@ def test_lines_that_differ_in_their_numbers_alone_are_of_one_kind() -> None:
 
 def test_of_few_rows_any_digit_of_a_line_may_count() -> None:
     """A storm of lines with the literal of such a row is not left out: so `\\d{1,6}`, and not `\\d{1,5}`."""
-    wide = {row.literal for row in SIGNATURES if parts_with_digits(row.pattern) is None}
+    wide = {row.literal for row in SIGNATURES if row.digits is None}
     assert wide == {
         " workers (tasks / actors) killed due to memory pressure (oom)",
         " death signal",

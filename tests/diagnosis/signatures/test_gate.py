@@ -7,8 +7,9 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.match.rows import rows_matching
 from launcher.diagnosis.signatures.table import SIGNATURES
+from slipway.gate.judge_host import ORDER, HostFinding, Report
 from slipway.gate.judge_network import first_host_silent, judge_pairs, missing_hosts
-from slipway.gate.verdict import ORDER, HostFinding, Report, verdict_lines, verdict_of
+from slipway.gate.pass_gate import verdict_lines, verdict_of
 from tests.diagnosis.cases import records
 
 ROWS = [

@@ -6,9 +6,9 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
-from launcher.diagnosis.model import Diagnosis, RootCause
+from launcher.diagnosis.model import CollectiveCall, Diagnosis, RankState, RootCause, table_of
 from launcher.diagnosis.remedies import AskedJob
-from launcher.diagnosis.signs.ranks import NOT_LATELY, CollectiveCall, RankState, table_of, with_the_silent
+from launcher.diagnosis.signs.ranks import NOT_LATELY, add_silent_ranks
 from tests.diagnosis.cases import records
 from tests.diagnosis.stories import raised, root, story
 
@@ -138,10 +138,10 @@ def test_a_row_is_json() -> None:
 
 
 def test_ranks_of_which_nothing_was_read_stand_in_the_table_of_a_known_world() -> None:
-    table = with_the_silent((RankState(1, step=9),), 3)
+    table = add_silent_ranks((RankState(1, step=9),), 3)
     assert [(row.rank, row.is_silent) for row in table] == [(0, True), (1, False), (2, True)]
-    assert with_the_silent((), 3) == ()
-    assert with_the_silent((RankState(1),), 10**9) == (RankState(1),)
+    assert add_silent_ranks((), 3) == ()
+    assert add_silent_ranks((RankState(1),), 10**9) == (RankState(1),)
 
 
 def test_a_rank_that_may_have_printed_before_the_last_lines_is_not_called_silent() -> None:

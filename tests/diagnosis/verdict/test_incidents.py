@@ -420,8 +420,8 @@ def test_the_stack_tells_what_is_plumbing(file: str, exception: str, is_plumbing
         '  File "train.py", line 3, in <module>',
         f'  File "/lib/site-packages/{file}", line 9, in f',
     ):
-        traceback.add(line)
-    traceback.add(exception)
+        traceback.add_line(line)
+    traceback.add_line(exception)
     assert ends_in_plumbing(traceback) is is_plumbing
 
 

@@ -22,6 +22,7 @@ P4D, P5, G5, G5_SMALL, G7 = (
 )
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
     ("name", "value", "instance_type", "found"),
     [

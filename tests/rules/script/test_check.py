@@ -277,7 +277,7 @@ def test_the_nearest_file_that_has_the_section_counts(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     (tmp_path / "a" / "pyproject.toml").write_text("[project]\nname = 'a'\n", "utf-8")
-    assert Configurations().of(inner / "train.py").ignore == ("DDP004",)
+    assert Configurations().configuration_for(inner / "train.py").ignore == ("DDP004",)
 
 
 @pytest.mark.parametrize(

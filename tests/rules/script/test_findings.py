@@ -13,6 +13,7 @@ from launcher.failure_modes.model import Edit, Finding, Fix
 from launcher.program.index import FileIndex, statement_of
 from launcher.program.program import Program, read_program, read_source
 from launcher.rules.script.check import DATA_RULES
+from launcher.rules.script.environment import OPTION_RULES, environment_holds_strings
 from launcher.rules.script.findings import (
     EditError,
     IgnoreComment,
@@ -24,7 +25,10 @@ from launcher.rules.script.findings import (
     replace_node,
     wrap_node,
 )
+from launcher.rules.script.gradients import CLIPPING_RULES
+from launcher.rules.script.processes import checkpoints_are_loaded_beside_the_gpu
 from launcher.session.lint_scripts import lint
+from tests.rules.script.cases import WriteJob, cases_of, findings_of
 
 
 def comments(text: str) -> tuple[IgnoreComment, ...]:
@@ -348,23 +352,27 @@ rank, world_size = dist.get_rank(), dist.get_world_size()
 """
 
 
+SAFELY_FIXED = (*DATA_RULES, *CLIPPING_RULES, *OPTION_RULES, environment_holds_strings)
+
+
 def findings(file: Path) -> list[Finding]:
     program = read_program(file)
     assert isinstance(program, Program)
-    return [finding for rule in DATA_RULES for finding in rule(program)]
+    return [finding for rule in SAFELY_FIXED for finding in rule(program)]
 
 
-def fixed_data_fixes(file: Path, text: str) -> str:
+def fixed_safely(file: Path, text: str, start: str = START) -> str:
     """The text after the one fix of its one finding, of which nothing is left then."""
-    file.write_text(START + text)
+    file.write_text(start + text)
     (finding,) = findings(file)
     assert finding.fix is not None
     assert finding.fix.safe
     file.write_bytes(apply_edits(file.read_bytes(), finding.fix.edits))
     assert findings(file) == []
-    return file.read_text().removeprefix(START)
+    return file.read_text().removeprefix(start)
 
 
+PARSER = "import argparse\nparser = argparse.ArgumentParser()\n"
 EPOCHS = """\
 sampler = DistributedSampler(dataset)  # shuffles
 loader = DataLoader(dataset, sampler=sampler)
@@ -375,7 +383,7 @@ for epoch in range(90):
 
 
 def test_set_epoch_comes_at_the_head_of_the_epoch(tmp_path: Path) -> None:
-    after = fixed_data_fixes(tmp_path / "train.py", EPOCHS.format(""))
+    after = fixed_safely(tmp_path / "train.py", EPOCHS.format(""))
     assert after == EPOCHS.format("    sampler.set_epoch(epoch)\n")
 
 
@@ -384,7 +392,7 @@ def test_set_epoch_reaches_a_sampler_of_the_module(tmp_path: Path) -> None:
         "sampler = DistributedSampler(dataset)\nloader = DataLoader(dataset, sampler=sampler)\n"
         "def main():\n\tfor number in range(9):\n{}\t\tfor batch in loader: model(batch).backward()\nmain()\n"
     )
-    after = fixed_data_fixes(tmp_path / "train.py", text.format(""))
+    after = fixed_safely(tmp_path / "train.py", text.format(""))
     assert after == text.format("\t\tsampler.set_epoch(number)\n")
 
 
@@ -410,6 +418,15 @@ def test_set_epoch_reaches_a_sampler_of_the_module(tmp_path: Path) -> None:
         pytest.param(
             "mine = [e.path for e in os.scandir('d')][rank::world_size]", id="entries have no order"
         ),
+        pytest.param("x = list(set(glob.glob('*')))[rank::8]", id="a set has no order"),
+        pytest.param(
+            "files = []\nfor _, _, names in os.walk('d'):\n    files.extend(names)\nx = files[rank::8]",
+            id="a walk has another order of folders",
+        ),
+        *(
+            pytest.param(f"{PARSER}parser.add_argument('--amp', type=bool{rest})", id=f"an option{rest}")
+            for rest in ("", ", default=None", ", default=True, nargs='?'", ", default=True, **more")
+        ),
     ],
 )
 def test_what_is_not_sure_to_be_right_is_not_fixed(tmp_path: Path, text: str) -> None:
@@ -419,7 +436,7 @@ def test_what_is_not_sure_to_be_right_is_not_fixed(tmp_path: Path, text: str) ->
 
 def test_a_listing_is_sorted(tmp_path: Path) -> None:
     text = "mine = {}[rank::world_size]  # ours\n"
-    after = fixed_data_fixes(tmp_path / "train.py", text.format("glob.glob('*.tar')"))
+    after = fixed_safely(tmp_path / "train.py", text.format("glob.glob('*.tar')"))
     assert after == text.format("sorted(glob.glob('*.tar'))")
 
 
@@ -428,4 +445,57 @@ def test_shuffle_is_dropped_beside_a_sampler(tmp_path: Path) -> None:
         "sampler = DistributedSampler(dataset)\n"
         "loader = DataLoader(\n    dataset,{}\n    sampler=sampler,\n)\n"
     )
-    assert fixed_data_fixes(tmp_path / "train.py", text.format("\n    shuffle=True,")) == text.format("")
+    assert fixed_safely(tmp_path / "train.py", text.format("\n    shuffle=True,")) == text.format("")
+
+
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        ('os.environ["N"] = 4  # devices', 'os.environ["N"] = str(4)  # devices'),
+        ('os.environ.update({"N": 4, "M": "1"})', 'os.environ.update({"N": str(4), "M": "1"})'),
+        ('os.environ.setdefault("N", 2 + 2)', 'os.environ.setdefault("N", str(2 + 2))'),
+    ],
+)
+def test_the_value_of_a_variable_becomes_a_string(tmp_path: Path, line: str, fixed: str) -> None:
+    assert fixed_safely(tmp_path / "train.py", line + "\n", "import os\n") == fixed + "\n"
+
+
+def test_a_switch_gets_an_opposite(tmp_path: Path) -> None:
+    after = fixed_safely(
+        tmp_path / "train.py", 'parser.add_argument("--amp", type=bool, default=True)  # mixed\n', PARSER
+    )
+    assert after == (
+        'parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)  # mixed\n'
+    )
+
+
+def test_gradients_are_unscaled_on_a_line_of_its_own_before_they_are_clipped(tmp_path: Path) -> None:
+    text = (
+        'net, scaler = torch.nn.Linear(1, 1), torch.amp.GradScaler("cuda")\n'
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nfor x in data:\n"
+        "    scaler.scale(net(x)).backward()\n{}    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
+        "    scaler.step(optimizer)\n    scaler.update()\n"
+    )
+    after = fixed_safely(tmp_path / "train.py", text.format(""))
+    assert after == text.format("    scaler.unscale_(optimizer)\n")
+
+
+def test_a_state_is_loaded_to_the_cpu_by_a_fix_that_is_not_safe(write_job: WriteJob) -> None:
+    cases = [case for case in cases_of(checkpoints_are_loaded_beside_the_gpu) if case.marks]
+    fixes = [each.fix for case in cases for each in findings_of(case, write_job)]
+    assert [fix is not None and fix.safe for fix in fixes] == [False] * len(cases)
+    assert None not in fixes
+
+
+def test_a_finding_names_its_guard_and_the_helper_as_notes(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(HEAD + "from tools import save\nif rank == 0:\n    save(1)\n")
+    (tmp_path / "tools.py").write_text("import torch.distributed as d\ndef save(x):\n    d.barrier()\n")
+    (found,) = [each for each in lint([file]).findings if each.code == "DDP004"]
+    shape = found.to_json()
+    place = {"file": str(file), "line": 7, "column": 5, "end_line": 7, "end_column": 12}
+    assert shape["location"] == place
+    guard, origin = shape["related"]
+    assert (guard["line"], guard["message"]) == (6, "under `rank == 0`")
+    assert (origin["file"], origin["line"]) == (str(tmp_path / "tools.py"), 3)
+    assert "rank 0 alone" in found.message

@@ -116,7 +116,7 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.few_cases(every=2)
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize("after", ["deleted slipway-dev-access", "emptied", "deleting slipway-dev-storage",
                                    "deleted slipway-dev-storage"])  # fmt: skip
 def test_killed_in_the_middle_it_goes_on_where_it_stopped(after: str) -> None:

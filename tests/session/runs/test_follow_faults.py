@@ -96,6 +96,8 @@ class Followed:
 def followed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Followed]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    # Throttled clients make fewer calls a second: what they wait for is tested with the clients.
+    monkeypatch.setattr("botocore.retries.bucket.TokenBucket.acquire", lambda *_, **__: None)
     with mock_aws(), emulated_training(TrainingScript()) as script:
         yield Followed(script)
 
@@ -134,6 +136,7 @@ def test_a_network_that_does_not_come_back_ends_with_what_is_true_of_the_job(fol
     assert 300 <= sum(followed.waits[1:]) < 400
 
 
+@pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize("operation", ["DescribeTrainingJob", "DescribeLogStreams", "GetLogEvents"])
 def test_expired_credentials_are_renewed_and_following_goes_on(followed: Followed, operation: str) -> None:
     followed.faults(operation, None, EXPIRED, EXPIRED, EXPIRED)
@@ -188,6 +191,7 @@ def test_an_interruption_in_the_middle_of_reading_loses_nothing(
     followed.assert_all_shown_once()
 
 
+@pytest.mark.few_cases(every=4)
 @pytest.mark.parametrize("fault", [RESET, HANG, THROTTLED, EXPIRED, *ODD], ids=lambda fault: fault.name)
 def test_a_look_waits_for_nothing_that_passes(followed: Followed, fault: Fault) -> None:
     followed.faults("DescribeTrainingJob", *[fault] * 1000)

@@ -137,9 +137,7 @@ def launchers(
         yield Launchers(server, script, file, tmp_path / "cache")
 
 
-@pytest.mark.few_cases(
-    "UploadPart-False", "CopyObject-True", "CreateTrainingJob-False", "CreateTrainingJob-True"
-)
+@pytest.mark.few_cases("CopyObject-True", "CreateTrainingJob-True")
 @pytest.mark.parametrize(
     ("step", "answered"),
     [
@@ -207,7 +205,7 @@ def test_launchers_at_the_same_moment_make_a_job_each(launchers: Launchers) -> N
         assert_complete(launchers, name)
 
 
-@pytest.mark.few_cases("lost response")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", [THROTTLED, LOST, RESET, EMPTY_DONE], ids=lambda fault: fault.name)
 def test_a_fault_on_the_way_makes_one_job(launchers: Launchers, fault: Fault) -> None:
     launchers.server.rule("CreateTrainingJob", fault)

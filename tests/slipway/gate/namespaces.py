@@ -20,8 +20,9 @@ WITHOUT_TORCH = getattr(sys, "_base_executable", sys.executable)
 BOOT = """
 import sys
 from slipway import host_assembly
-from slipway.gate import pass_gate
+from slipway.gate import pass_gate, probe_host
 pass_gate.REDUCTION_SECONDS = 6.0
+probe_host.CONNECT_SECONDS = 2.0
 if sys.argv[1] != "0":
     pass_gate.ROLL_CALL_SECONDS = float(sys.argv[1])
     host_assembly.DistantSwitchboard.__init__.__kwdefaults__["patience"] = 1.0

@@ -10,6 +10,7 @@ import pytest
 
 from slipway.gate.judge_host import (
     AskedFolders,
+    Report,
     judge_gpus,
     judge_storage,
     read_driver,
@@ -17,7 +18,6 @@ from slipway.gate.judge_host import (
     visible_gpus,
 )
 from slipway.gate.probe_host import CommandOutput, Look, Nvidia, file_system_of
-from slipway.gate.verdict import Report
 
 TEXTS = Path(__file__).parent / "nvidia_smi"
 H100 = (TEXTS / "h100-580.xml").read_text()

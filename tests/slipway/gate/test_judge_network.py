@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from slipway.gate.judge_host import HostFinding
 from slipway.gate.judge_network import (
     can_meet,
     first_host_silent,
@@ -15,7 +16,6 @@ from slipway.gate.judge_network import (
     judge_reduction,
     missing_hosts,
 )
-from slipway.gate.verdict import HostFinding
 
 HOSTS = ("algo-1", "algo-2", "algo-3", "algo-4")
 OK = {"ended": "ok", "offset": 0.0}

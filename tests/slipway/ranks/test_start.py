@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.ranks.heartbeat import ENDED, heartbeat_file, read_beat
+from slipway.ranks.attendant import ENDED, heartbeat_file, read_beat
 from slipway.ranks.start import words_for_rank
 
 REPOSITORY = Path(__file__).resolve().parents[3]

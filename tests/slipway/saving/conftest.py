@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.emulator.faults import no_backoff
 from tests.emulator.faulty_server import FaultyServer, faulty_server
 
 URI = "s3://checkpoints/runs/digits-1"
@@ -33,7 +34,9 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedS3]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with faulty_server() as server:
+    # Throttled clients make fewer calls a second.
+    monkeypatch.setattr("botocore.retries.bucket.TokenBucket.acquire", lambda *_, **__: None)
+    with faulty_server() as server, no_backoff():
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
         client = boto3.client("s3", region_name="us-east-1")
         client.create_bucket(Bucket="checkpoints")

@@ -79,7 +79,7 @@ def test_each_host_copies_its_own_files_and_the_first_one_the_manifest_last(job:
     name = save(5, *job.disks)
     job.rounds(1, 0, 1)
     assert sorted(tree(job.prefix)) == [f"{name}/rank-00001.pt", f"{name}/rank-00002.pt"]
-    assert job.hosts[0].awaited() == ["algo-3"]
+    assert job.hosts[0].awaited_hosts() == ["algo-3"]
     job.rounds(1, 2, 0)
     assert job.manifests() == [name]
     assert tree(job.prefix) == {**tree(job.disks[0]), **tree(job.disks[1]), **tree(job.disks[2])}
@@ -97,7 +97,7 @@ def test_a_checkpoint_of_which_a_host_failed_gets_no_manifest_until_it_succeeds(
     job.rounds(3)
     assert job.manifests() == []
     assert job.hosts[1].missing() == job.hosts[0].missing() == [name]
-    assert job.hosts[0].awaited() == ["algo-2"]
+    assert job.hosts[0].awaited_hosts() == ["algo-2"]
     job.places[1].failing = False
     job.rounds(2)
     assert job.manifests() == [name]
@@ -160,7 +160,7 @@ def test_hosts_that_left_or_are_of_another_job_are_not_waited_for(job: Job, tmp_
     name = save(5, *job.disks)
     job.rounds(1, 0, 1)
     assert job.hosts[0].to_do() == [name]
-    job.hosts[2].leave()
+    job.hosts[2].post_farewell()
     assert job.hosts[0].to_do() == []
     assert job.hosts[0].missing() == [name]
     foreign = save(6, *job.disks, tmp_path / "disk of algo-4")
@@ -173,9 +173,9 @@ def test_hosts_that_left_or_are_of_another_job_are_not_waited_for(job: Job, tmp_
 def test_a_silent_first_host_is_told_and_own_files_go_on(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     name = save(5, *job.disks)
     job.assemblies[0].close()
-    monkeypatch.setattr(job.assemblies[1]._line, "_patience", 0.0)
+    monkeypatch.setattr(job.assemblies[1]._switchboard, "_patience", 0.0)
     job.rounds(1, 1)
-    assert job.hosts[1].talk.silent is not None
+    assert job.hosts[1].messages.silent is not None
     assert list(tree(job.prefix)) == [f"{name}/rank-00002.pt"]
 
 
@@ -184,7 +184,7 @@ def test_a_host_with_nothing_to_tell_does_not_need_the_first_one(job: Job) -> No
     job.rounds(2)
     job.assemblies[0].close()
     job.rounds(3, 1)
-    assert job.hosts[1].talk.silent is None
+    assert job.hosts[1].messages.silent is None
 
 
 def test_files_of_a_checkpoint_that_was_never_whole_go_when_it_is_deleted(job: Job) -> None:
@@ -202,11 +202,11 @@ def test_a_host_that_has_not_got_the_manifest_says_that_it_leaves(job: Job) -> N
     job.rounds(2)
     assert job.hosts[0].to_do() == [name]
     for host in job.hosts[1:]:
-        host.leave()
+        host.post_farewell()
     assert job.hosts[0].to_do() == []
-    assert not job.hosts[0].all_left()
-    job.hosts[0].leave()
-    assert job.hosts[0].all_left()
+    assert not job.hosts[0].have_all_left()
+    job.hosts[0].post_farewell()
+    assert job.hosts[0].have_all_left()
 
 
 class Clock:

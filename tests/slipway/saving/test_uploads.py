@@ -95,7 +95,7 @@ def test_an_older_checkpoint_that_did_not_go_is_no_loss(
     save(2, disk)
     # The newest goes first: its file and its manifest pass, what comes then is denied.
     s3.server.rule("PutObject", None, None, *[DENIED_S3] * 1000)
-    uploads = Uploads(disk, S3Place(URI, "us-east-1"), alone, StopRequest(), uri=URI, look=60, quiet=0.0)
+    uploads = Uploads(disk, S3Place(URI, "us-east-1"), alone, StopRequest(), uri=URI, look=5, quiet=0.0)
     uploads.begin()
     uploads.end()
     assert uploads.lost == []

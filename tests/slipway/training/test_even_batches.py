@@ -27,6 +27,7 @@ from torch.utils.data import (
 import slipway
 from slipway.errors import SlipwayError
 from slipway.training.even_batches import Epochs, agreed_count, uneven_counts_text
+from tests.examples.forking import ForkedRanks
 from tests.slipway.worlds import Outcome, World, run_world
 
 RANKS = 3
@@ -224,8 +225,8 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return run_world(CASES, RANKS, tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory: pytest.TempPathFactory, forked_ranks: ForkedRanks) -> World:
+    return run_world(forked_ranks, CASES, RANKS, tmp_path_factory.mktemp("world"))
 
 
 def values(outcomes: list[Outcome]) -> list[Any]:

@@ -27,8 +27,8 @@ from slipway.training.step_measures import (
     AgreedSteps,
     ForwardTimes,
     Loss,
-    Measured,
     StepBlock,
+    StepMeasures,
     block_length,
     not_finite_text,
     slow_ranks,
@@ -97,32 +97,32 @@ def steps_of(group: Any, seconds: Sequence[float] = (), most: int = MOST_STEPS_I
     taken = itertools.chain(seconds, itertools.repeat(QUICK))
 
     class Timed(AgreedSteps):
-        def later(self, loss: Loss) -> list[StepBlock]:
+        def check_later(self, loss: Loss) -> list[StepBlock]:
             pending[0] += 1
-            return super().later(loss)
+            return super().check_later(loss)
 
-    def measured() -> Measured:
+    def measured() -> StepMeasures:
         count, pending[0] = pending[0], 0
-        return Measured(0.0, 0.0, [], sum(itertools.islice(taken, count)))
+        return StepMeasures(0.0, 0.0, [], sum(itertools.islice(taken, count)))
 
     return Timed(group, measured, most)
 
 
 def test_quick_steps_are_told_of_by_ten_after_the_first_ones() -> None:
     steps = steps_of(Alone())
-    blocks = [block for _ in range(2 * MOST_STEPS_IN_BLOCK + 4) for block in steps.later(Loss(1.0))]
+    blocks = [block for _ in range(2 * MOST_STEPS_IN_BLOCK + 4) for block in steps.check_later(Loss(1.0))]
     assert [len(block) for block in blocks] == [1, 1, MOST_STEPS_IN_BLOCK, MOST_STEPS_IN_BLOCK]
     assert [block.first for block in blocks] == [1, 2, 3, 3 + MOST_STEPS_IN_BLOCK]
 
 
 def test_slow_steps_are_told_of_one_by_one() -> None:
     steps = steps_of(Alone(), [SLOW] * 20)
-    assert [len(block) for _ in range(20) for block in steps.later(Loss(1.0))] == [1] * 19
+    assert [len(block) for _ in range(20) for block in steps.check_later(Loss(1.0))] == [1] * 19
 
 
 def test_where_each_step_must_be_known_quick_ones_are_told_of_one_by_one_too() -> None:
     steps = steps_of(Alone(), most=1)
-    assert [len(block) for _ in range(20) for block in steps.later(Loss(1.0))] == [1] * 19
+    assert [len(block) for _ in range(20) for block in steps.check_later(Loss(1.0))] == [1] * 19
 
 
 @given(broken=st.integers(1, 40), late=st.booleans(), seconds=st.lists(st.sampled_from([QUICK, SLOW])))
@@ -132,7 +132,7 @@ def test_a_broken_step_is_known_by_its_number_at_most_so_many_steps_later(
     kind = LateLoss if late else Loss
     steps = steps_of(Alone(), seconds)
     for step in range(1, 60):
-        blocks = steps.later(kind(math.nan if step == broken else 1.0))
+        blocks = steps.check_later(kind(math.nan if step == broken else 1.0))
         found = [block.not_finite() for block in blocks if block.not_finite() is not None]
         if found:
             assert found == [(broken, [NAN, NAN])]
@@ -144,11 +144,13 @@ def test_a_broken_step_is_known_by_its_number_at_most_so_many_steps_later(
 @given(steps=st.integers(0, 40), late=st.lists(st.booleans(), min_size=40, max_size=40))
 def test_every_step_is_told_of_once_and_in_order(steps: int, late: list[bool]) -> None:
     agreed = steps_of(Alone(), [SLOW] * 3)
-    blocks = [block for number in range(steps) for block in agreed.later((Loss, LateLoss)[late[number]](1.0))]
-    blocks += agreed.rest()
+    blocks = [
+        block for number in range(steps) for block in agreed.check_later((Loss, LateLoss)[late[number]](1.0))
+    ]
+    blocks += agreed.wait_for_rest()
     told = [block.first + offset for block in blocks for offset in range(len(block))]
     assert told == list(range(1, steps + 1))
-    assert agreed.rest() == []
+    assert agreed.wait_for_rest() == []
 
 
 @given(
@@ -163,8 +165,8 @@ def test_ranks_tell_of_the_same_steps_though_a_device_computes_the_loss_of_only_
     blocks: tuple[list[StepBlock], list[StepBlock]] = ([], [])
     for number in range(60):
         # The rank that is late gives its row in the next step: there the other one would wait for it.
-        blocks[1].extend(second.later((Loss, LateLoss)[late[number]](1.0)))
-        blocks[0].extend(first.later(Loss(1.0)))
+        blocks[1].extend(second.check_later((Loss, LateLoss)[late[number]](1.0)))
+        blocks[0].extend(first.check_later(Loss(1.0)))
     shared = min(len(one) for one in blocks)
     assert shared > 5
     assert [(one.first, len(one)) for one in blocks[0][:shared]] == [
@@ -173,7 +175,7 @@ def test_ranks_tell_of_the_same_steps_though_a_device_computes_the_loss_of_only_
 
 
 def test_the_first_of_the_broken_steps_counts_and_only_the_ranks_that_broke_in_it() -> None:
-    block = StepBlock([Loss(1.0)] * 5, 11, Measured(0.0, 0.0, [], 0.0))
+    block = StepBlock([Loss(1.0)] * 5, 11, StepMeasures(0.0, 0.0, [], 0.0))
     block.rows = [[14, INFINITE, 0, 0, 0], [0, FINITE, 0, 0, 0], [12, NAN, 0, 0, 0]]
     assert block.not_finite() == (12, [FINITE, FINITE, NAN])
     block.rows = [[0, FINITE, 0, 0, 0]] * 3
@@ -182,7 +184,7 @@ def test_the_first_of_the_broken_steps_counts_and_only_the_ranks_that_broke_in_i
 
 def test_a_row_tells_of_the_first_broken_loss() -> None:
     losses = [Loss(1.0), Loss(-math.inf), Loss(math.nan)]
-    assert StepBlock(losses, 11, Measured(1.0, 2.0, [], 4.0)).row() == [12, 3, 1.0, 2.0, 4.0]
+    assert StepBlock(losses, 11, StepMeasures(1.0, 2.0, [], 4.0)).row() == [12, 3, 1.0, 2.0, 4.0]
 
 
 @given(st.floats(0, 1e6))
@@ -267,7 +269,7 @@ def test_less_than_half_of_the_ranks_are_slow_and_each_more_than_any_other(
 
 
 def told(number: int, *forwards: float, steps: int = 1) -> StepBlock:
-    block = StepBlock([Loss(1.0)] * steps, number, Measured(0.0, 0.0, [], 0.0))
+    block = StepBlock([Loss(1.0)] * steps, number, StepMeasures(0.0, 0.0, [], 0.0))
     block.rows = [[0.0, 0.0, 0.0, steps * seconds, steps * 0.020] for seconds in forwards]
     return block
 

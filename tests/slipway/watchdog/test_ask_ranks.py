@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.ranks.attendant import answer_file, answer_question, stacks_file
-from slipway.ranks.heartbeat import Beat
+from slipway.ranks.attendant import Beat, answer_file, answer_question, stacks_file
 from slipway.watchdog.ask_ranks import (
     NcclPipes,
     Ranks,
@@ -123,8 +122,10 @@ def test_a_rank_that_has_ended_is_gone(start: Start, ranks: Ranks) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="real-time signals are Linux's")
 def test_where_c_keeps_the_interpreters_lock_a_signal_brings_the_line_to_light(
-    start: Start, ranks: Ranks
+    start: Start, ranks: Ranks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A rank that began to answer before C took the lock never ends its answer.
+    monkeypatch.setattr("slipway.watchdog.ask_ranks.LONGEST_ANSWER_SECONDS", 1.0)
     start("import ctypes\nprint('ready')\nctypes.PyDLL(None).pause()")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (view := the_one(ranks.look(0.3))).answered:

@@ -11,9 +11,9 @@ import pytest
 
 from slipway.container import Rendezvous
 from slipway.host_assembly import Assembly
-from slipway.ranks.heartbeat import LOADED, Beat
+from slipway.ranks.attendant import LOADED, Beat
+from slipway.watchdog.judge_stall import StallLimits
 from slipway.watchdog.rank_views import RankView
-from slipway.watchdog.standstill import StallLimits
 from slipway.watchdog.watch_ranks import Watchdog, Watched, long_waits
 from tests.slipway.test_host_assembly import container, two_free_ports
 from tests.slipway.watchdog.ranks_seen import operation, seen, waiting
@@ -76,7 +76,7 @@ class Job:
         for _ in range(2):
             self.now = seconds
             with ThreadPoolExecutor(len(self.dogs)) as pool:
-                list(pool.map(lambda dog: dog._turn(), self.dogs))
+                list(pool.map(lambda dog: dog._watch_once(), self.dogs))
 
 
 @pytest.fixture
@@ -161,23 +161,23 @@ def test_where_all_ranks_work_nothing_is_said_and_they_are_not_asked_all_the_tim
 def test_a_stop_in_a_stall_is_held_for_a_look_and_reported_as_any_other(sleeping: Job) -> None:
     sleeping.now = 30.0
     (dog,) = sleeping.dogs
-    assert dog.holds(110.0)
+    assert dog.delays_stop(110.0)
     sleeping.at(30.0)
     assert sleeping.said[0].startswith("warning: NCCL004 rank 1 on algo-1 has not entered")
-    assert not dog.holds(110.0)
+    assert not dog.delays_stop(110.0)
 
 
 def test_a_stop_of_a_job_that_steps_is_not_held(sleeping: Job) -> None:
     sleeping.now = 9.0
-    assert not sleeping.dogs[0].holds(110.0)
+    assert not sleeping.dogs[0].delays_stop(110.0)
 
 
 def test_a_stop_is_held_for_half_of_its_grace_at_most(sleeping: Job) -> None:
     sleeping.now = 30.0
     (dog,) = sleeping.dogs
-    assert dog.holds(10.0)
+    assert dog.delays_stop(10.0)
     sleeping.now = 35.1
-    assert not dog.holds(10.0)
+    assert not dog.delays_stop(10.0)
 
 
 def test_sixty_four_hosts_agree(tmp_path: Path) -> None:
@@ -195,14 +195,14 @@ def test_sixty_four_hosts_agree(tmp_path: Path) -> None:
 
 def test_a_verdict_stands_until_a_rank_makes_a_step_again(sleeping: Job) -> None:
     (dog,) = sleeping.dogs
-    assert dog.standing() is None
+    assert dog.standing_verdict() is None
     sleeping.at(62.0)
     sleeping.now = 90.0
-    told = dog.standing()
+    told = dog.standing_verdict()
     assert told is not None
     assert told.ranks == (1,)
     sleeping.hosts[0].last = 80.0
-    assert dog.standing() is None
+    assert dog.standing_verdict() is None
 
 
 def test_the_longest_wait_of_a_group_is_told_from_half_of_its_timeout_on() -> None:

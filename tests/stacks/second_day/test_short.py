@@ -30,6 +30,7 @@ def test_a_second_deployment_changes_nothing(deployed: Account) -> None:
     assert (outcome.actions, outcome.failed) == ({}, None)
 
 
+@pytest.mark.exhaustive
 def test_the_file_system_grows_in_place(deployed: Account) -> None:
     before = deployed.physical_id(STORAGE, "AWS::FSx::FileSystem")
 
@@ -38,6 +39,7 @@ def test_the_file_system_grows_in_place(deployed: Account) -> None:
     assert (found["FileSystemId"], found["StorageCapacity"]) == (before, 2400)
 
 
+@pytest.mark.exhaustive
 def test_more_hosts_move_no_address(deployed: Account) -> None:
     more = [{"instance_type": "ml.g5.8xlarge", "count": 40}]
     outcome = deployed.deploy(cluster(hosts=more))
@@ -46,6 +48,7 @@ def test_more_hosts_move_no_address(deployed: Account) -> None:
     assert set(outcome.actions.values()) <= {"changed"}
 
 
+@pytest.mark.exhaustive
 def test_a_zone_more_is_a_subnet_more(deployed: Account) -> None:
     outcome = deployed.deploy(cluster(availability_zones=["us-west-2a", "us-west-2b"]))
 
@@ -77,6 +80,7 @@ def test_lustre_goes_in_one_deployment(deployed: Account) -> None:
     assert "left behind" not in outcome.actions.values()
 
 
+@pytest.mark.exhaustive
 def test_the_queue_goes_in_one_deployment(deployed: Account) -> None:
     outcome = deployed.deploy(cluster(queue=None))
 

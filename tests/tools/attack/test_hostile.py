@@ -12,7 +12,7 @@ from tools.attack.hostile import Case, cases, try_case
 EVERY = 6
 
 
-@pytest.mark.few_cases(every=3)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", list(cases(heavy=False))[::EVERY], ids=lambda case: case.name)
 def test_what_nobody_means_well_ends_in_time_and_without_a_crash(case: Case) -> None:
     tried = try_case(case)

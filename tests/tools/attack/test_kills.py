@@ -15,7 +15,7 @@ FOLLOWED_ELSEWHERE = "launch"
 """The way that tests/session/submission/test_killed_launchers.py kills at each of its steps."""
 
 
-@pytest.mark.few_cases("launch --queue")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "way", [way for way in WAYS if way.name != FOLLOWED_ELSEWHERE], ids=lambda way: way.name
 )

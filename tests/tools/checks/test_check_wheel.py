@@ -59,6 +59,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert launcher.__version__ == project["version"]
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_wheel_need_nothing_of_the_repository(unpacked: Path) -> None:
     chosen = [each for each in WITHOUT_AN_ACCOUNT if each.words in QUICK]
     assert len(chosen) == len(QUICK)

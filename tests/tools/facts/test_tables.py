@@ -31,6 +31,7 @@ def test_tables_in_code_are_found_as_data_files_are() -> None:
     assert {"launcher/planning/strategies/model_parallel.py", "launcher/planning/prices.json"} <= set(TABLES)
 
 
+@pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("path", COMPARED)
 def test_no_figure_differs_from_another_source_without_a_reason(path: str) -> None:
     comparisons = list(TABLES[path].comparisons())

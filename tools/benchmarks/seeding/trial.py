@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.failure_modes.model import Finding
-from launcher.program.program import FileCache, Program, Unread, read_program
+from launcher.program.index import Unread
+from launcher.program.program import FileCache, Program, read_program
 from launcher.rules.script.check import check_program
 from tools.benchmarks.seeding import collective_kinds, data_kinds, launch_kinds
 from tools.benchmarks.seeding.site import Mutant, Site

@@ -1,3 +1,0 @@
-import os
-
-os.environ["TRITON_CACHE_DIR"] = "/fsx2-local/triton"

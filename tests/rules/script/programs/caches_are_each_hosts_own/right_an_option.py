@@ -1,4 +1,0 @@
-import os
-import sys
-
-os.environ["TRITON_CACHE_DIR"] = sys.argv[1]

@@ -1,3 +1,0 @@
-import os
-
-os.environ["SM_CHANNEL_TRAINING"] = "/fsx/data"

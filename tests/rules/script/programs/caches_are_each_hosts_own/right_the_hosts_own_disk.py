@@ -1,3 +1,0 @@
-import os
-
-os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/opt/ml/inductor"

@@ -1,4 +1,0 @@
-from accelerate import Accelerator
-
-accelerator = Accelerator()
-accelerator.wait_for_everyone()

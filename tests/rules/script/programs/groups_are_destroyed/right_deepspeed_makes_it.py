@@ -1,3 +1,0 @@
-import deepspeed
-
-deepspeed.init_distributed()

@@ -1,6 +1,0 @@
-import torch.distributed as dist
-
-try:
-    import apex
-except ImportError:
-    dist.barrier()

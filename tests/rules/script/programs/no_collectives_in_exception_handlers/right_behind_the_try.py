@@ -1,7 +1,0 @@
-import torch.distributed as dist
-
-try:
-    load()
-except FileNotFoundError:
-    print("no checkpoint")
-dist.barrier()

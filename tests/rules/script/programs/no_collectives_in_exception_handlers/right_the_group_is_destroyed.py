@@ -1,6 +1,0 @@
-import torch.distributed as dist
-
-try:
-    train()
-finally:
-    dist.destroy_process_group()

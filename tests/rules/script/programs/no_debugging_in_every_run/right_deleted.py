@@ -1,3 +1,0 @@
-import os
-
-os.environ.pop("CUDA_LAUNCH_BLOCKING", None)

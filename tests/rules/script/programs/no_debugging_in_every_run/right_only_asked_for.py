@@ -1,3 +1,0 @@
-import os
-
-verbose = os.environ.get("NCCL_DEBUG") == "INFO"

@@ -1,3 +1,0 @@
-from torch.utils.data import DistributedSampler
-
-sampler = DistributedSampler(dataset)

@@ -1,5 +1,0 @@
-from accelerate import Accelerator
-from torch.utils.data import DataLoader
-
-accelerator = Accelerator()
-loader = accelerator.prepare(DataLoader(dataset, shuffle=True))

@@ -1,3 +1,0 @@
-import os
-
-os.environ["MY_NCCL_TIMEOUT"] = "3600"

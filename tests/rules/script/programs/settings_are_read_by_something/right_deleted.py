@@ -1,3 +1,0 @@
-import os
-
-os.environ.pop("NCCL_MIN_NRINGS", None)

@@ -1,4 +1,0 @@
-# job: {}
-import os
-
-os.environ.setdefault("NCCL_NSOCKS_PERTHREAD", "8")  # found: NCCL001

@@ -1,4 +1,0 @@
-# job: {"distribution": {"strategy": "torchrun"}}
-from transformers import Trainer
-
-Trainer(model=model, devices=1).train()
