@@ -67,14 +67,14 @@ second-day: setup
 
 # 200 interruptions of trainings that save and resume, in saves too, and damaged files: same weights at the end?
 checkpoint-kills: setup
-	$(BIN)/python -W ignore -m tools.attack.checkpoint_kills --kills 200 --steps 300
+	$(BIN)/python -W ignore -m tools.attack.real_ranks.checkpoint_kills --kills 200 --steps 300
 # The boot under Python 3.8 to 3.10 and PyTorch 1.11 and 1.12, where these interpreters are at hand.
 old-versions: setup
 	$(BIN)/python -m tools.checks.old_versions
 
 # Ranks and hosts killed, disks lost, while checkpoints go to an S3 that is slow and busy: same weights at the end?
 upload-kills: setup
-	$(BIN)/python -W ignore -m tools.attack.upload_kills --kills 50 --steps 1500
+	$(BIN)/python -W ignore -m tools.attack.real_ranks.upload_kills --kills 50 --steps 1500
 
 # What the SageMaker SDK's and parallelcluster's own tests ask, asked of us, and where we answer otherwise.
 peers: setup
@@ -120,19 +120,19 @@ build/supply/installed: Makefile
 
 # Every kind of stall 20 times: the right rank and no other. About two hours on two cores.
 stalls: setup
-	$(BIN)/python -m tools.attack.stalls
+	$(BIN)/python -m tools.attack.real_ranks.stalls
 
 # Every kind of end of the ranks 5 times: started again where they should be, and only there. About an hour.
 restarts: setup
-	$(BIN)/python -m tools.attack.restarts --times 5
+	$(BIN)/python -m tools.attack.real_ranks.restarts --times 5
 
 # NaN, too little memory and uneven batches on one rank, and SIGTERM in 20 saves. About half an hour.
 numbers: setup
-	$(BIN)/python -W ignore -m tools.attack.numbers
+	$(BIN)/python -W ignore -m tools.attack.real_ranks.numbers
 
 # Every kind of fault in a rank 5 times: does the diagnosis name it, and the rank? An hour and a half.
 faults: setup
-	$(BIN)/python -W ignore -m tools.attack.faults --times 5
+	$(BIN)/python -W ignore -m tools.attack.real_ranks.faults --times 5
 
 # Versions stay where the ranges allow them; `make lock UPGRADE=--upgrade` takes the newest.
 lock: build/supply/installed
@@ -170,21 +170,7 @@ wheel-check: setup
 	  $(BIN)/python -m tools.checks.check_wheel build/wheel-check/$$kind/bin/launch || exit 1; done
 
 docs: setup
-	$(BIN)/python -m tools.generate.failure_modes
-	$(BIN)/python -m tools.generate.failure_mode_page
-	$(BIN)/python -m tools.generate.job_file_page
-	$(BIN)/python -m tools.generate.lint_rules_page
-	$(BIN)/python -m tools.generate.cluster_file_page
-	$(BIN)/python -m tools.generate.command_line_page
-	$(BIN)/python -m tools.generate.costs_page
-	$(BIN)/python -m tools.generate.lint_findings_page
-	$(BIN)/python -m tools.generate.image_table
-	$(BIN)/python -m tools.generate.api_model
-	$(BIN)/python -m tools.generate.create_only
-	$(BIN)/python -m tools.generate.boot_signatures
-	$(BIN)/python -m tools.generate.library_tables
-	$(BIN)/python -m tools.generate.architecture_diagram
-	$(BIN)/python -m tools.generate.rooms_diagram
+	$(BIN)/python -m tools.generate
 
 clean:
 	rm -rf .venv node_modules cdk.out build dist *.egg-info

@@ -8,7 +8,7 @@ from tests.diagnosis.incidents.roots import ROOTS
 from tests.diagnosis.incidents.told import Grade, told
 
 SAMPLE = range(2 * len(ROOTS))
-"""Two of each kind; `python -m tools.attack.told` tells hundreds of them."""
+"""Two of each kind; `python -m tools.attack.incidents` tells hundreds of them."""
 
 
 @pytest.mark.few_cases(every=8)

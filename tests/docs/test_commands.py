@@ -15,7 +15,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.load_job import load_job
 from launcher.session.prepare_plan import prepare
 from tests.docs.pages import IDS, PAGES, ROOT, anchors, blocks, catalogue, code, links, spans
-from tools.generate.command_line_page import LAUNCH, commands, options
+from tools.generate.pages.command_line_page import LAUNCH, commands, options
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.provisioning.rest_costs import CostLine
 from tests.stacks import synthesis
-from tools.generate.costs_page import PAGE, cluster_table
+from tools.generate.pages.costs_page import PAGE, cluster_table
 
 
 def section(cluster: str) -> str:

@@ -2,68 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from launcher.cluster.specification import ClusterSpec
 from launcher.jobs.specification import job_schema
-from tools.generate import (
-    api_model,
-    architecture_diagram,
-    boot_signatures,
-    cluster_file_page,
-    command_line_page,
-    costs_page,
-    create_only,
-    failure_mode_page,
-    failure_modes,
-    image_table,
-    job_file_page,
-    library_tables,
-    lint_findings_page,
-    lint_rules_page,
-    rooms_diagram,
-)
-from tools.generate.generated import ROOT, write_or_check
-from tools.generate.page_text import filled_in
-
-GENERATORS = (
-    api_model,
-    architecture_diagram,
-    cluster_file_page,
-    command_line_page,
-    costs_page,
-    boot_signatures,
-    create_only,
-    failure_mode_page,
-    failure_modes,
-    image_table,
-    job_file_page,
-    library_tables,
-    lint_rules_page,
-    lint_findings_page,
-    rooms_diagram,
-)
+from tools.generate.__main__ import GENERATORS
+from tools.generate.generated import ROOT, command_of, filled_in, write_or_check
+from tools.generate.pages.field_pages import CLUSTER_PAGE, JOB_PAGE
 
 
-@pytest.mark.parametrize("generator", GENERATORS, ids=lambda generator: generator.__name__)
-def test_what_is_generated_is_current(generator: ModuleType) -> None:
-    stale = [path for path, text in generator.generated().items() if path.read_text("utf-8") != text]
-    assert stale == [], f"run `{generator.COMMAND}`"
-
-
-@pytest.mark.parametrize("generator", GENERATORS, ids=lambda generator: generator.__name__)
-def test_the_command_that_is_named_is_the_generators(generator: ModuleType) -> None:
-    assert f"python -m {generator.__name__}" == generator.COMMAND
+@pytest.mark.parametrize("name", GENERATORS)
+def test_what_is_generated_is_current(name: str) -> None:
+    generated = import_module(GENERATORS[name]).generated()
+    stale = [path for path, text in generated.items() if path.read_text("utf-8") != text]
+    assert stale == [], f"run `{command_of(name)}`"
 
 
 def test_check_changes_nothing_and_fails_on_a_file_that_is_not_current(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     absent = ROOT / "docs" / "absent.md"
-    assert write_or_check(lambda: {absent: "text"}, "python -m absent", ["--check"]) == 1
+    assert write_or_check({absent: "text"}, "python -m absent", check=True) == 1
     assert "docs/absent.md is not current; run `python -m absent`" in capsys.readouterr().err
     assert not absent.exists()
 
@@ -74,14 +36,14 @@ def test_a_stale_file_is_written_and_then_current(
     folder = tmp_path_factory.mktemp("root")
     monkeypatch.setattr("tools.generate.generated.ROOT", folder)
     file = folder / "page.md"
-    assert write_or_check(lambda: {file: "text"}, "python -m page", []) == 0
+    assert write_or_check({file: "text"}, "python -m page", check=False) == 0
     assert file.read_text("utf-8") == "text"
-    assert write_or_check(lambda: {file: "text"}, "python -m page", ["--check"]) == 0
+    assert write_or_check({file: "text"}, "python -m page", check=True) == 0
 
 
 SCHEMAS = {
-    job_file_page.PAGE: job_schema(),
-    cluster_file_page.PAGE: ClusterSpec.model_json_schema(),
+    JOB_PAGE: job_schema(),
+    CLUSTER_PAGE: ClusterSpec.model_json_schema(),
 }
 
 
@@ -96,4 +58,4 @@ def test_every_field_of_a_file_is_on_its_page(page: Path) -> None:
 
 def test_a_page_without_a_place_for_what_is_generated_is_refused() -> None:
     with pytest.raises(ValueError, match=r"job-file\.md and what is generated for it differ in: extra"):
-        filled_in(job_file_page.PAGE, "python -m page", "code", {"fields": "", "extra": ""})
+        filled_in(JOB_PAGE, "page", "code", {"fields": "", "extra": ""})

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from launcher.rules.script.check import rule_descriptions
-from tools.generate.lint_examples import Example, examples, findings_in, is_shown
+from tools.generate.pages.lint_examples import Example, examples, findings_in, is_shown
 
 EXAMPLES = examples()
 

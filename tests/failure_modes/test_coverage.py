@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.coverage import IN_WORDS, stages_covered
 from launcher.failure_modes.model import Stage
-from tools.generate import failure_mode_page as generator
+from tools.generate.generated import command_of
+from tools.generate.pages import failure_mode_page as generator
 
 
 def test_the_output_does_not_vary_from_run_to_run() -> None:
@@ -34,14 +35,15 @@ def test_every_stage_has_words() -> None:
     assert list(IN_WORDS) == list(Stage)
 
 
-def test_the_page_has_a_section_for_every_mode() -> None:
-    page = generator.PAGE.read_text("utf-8")
-    assert [code for code in CATALOGUE if f"\n### {code}\n" not in page] == []
+def test_every_mode_has_a_section_on_the_page_of_its_family() -> None:
+    pages = {page.name: page.read_text("utf-8") for page in generator.PAGES.glob("*.md")}
+    named = {code: generator.page_of_code(code).partition("#")[0] for code in CATALOGUE}
+    assert [code for code, page in named.items() if f"\n## {code}\n" not in pages[page]] == []
 
 
-def test_the_page_says_that_it_is_generated_and_how() -> None:
-    first_line = generator.PAGE.read_text("utf-8").splitlines()[0]
-    assert generator.COMMAND in first_line
+def test_every_page_says_that_it_is_generated_and_how() -> None:
+    for page in generator.PAGES.glob("*.md"):
+        assert command_of("failure_mode_page") in page.read_text("utf-8").splitlines()[0]
 
 
 def test_a_claim_about_an_unknown_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +54,6 @@ def test_a_claim_about_an_unknown_mode_is_refused(monkeypatch: pytest.MonkeyPatc
 
 def test_markup_outside_of_code_is_shown_as_it_is() -> None:
     covered = dict.fromkeys(CATALOGUE, ())
-    page = generator.page(covered)
+    page = "".join(generator.family_page(family, modes, covered) for family, modes in FAMILIES.items())
     assert "'\\<type> for training job usage'" in page
     assert "`lustre: /train`" in page

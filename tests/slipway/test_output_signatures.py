@@ -19,6 +19,7 @@ from slipway.failure import judge_output
 from slipway.output_signatures import lines_of, root_sign_of, rows_matching, table
 from tests.diagnosis.cases import cases
 from tools.generate import boot_signatures as generator
+from tools.generate.generated import command_of
 
 LOGS = {case.name: case.text for case in cases()}
 WHO = re.compile(r"^(?:rank \d+(?: on [\w.-]+)?: |[\w.-]+: )")
@@ -130,4 +131,4 @@ def test_the_end_of_a_long_output_is_judged_quickly() -> None:
 
 def test_the_table_is_small() -> None:
     assert Path(generator.TABLE).stat().st_size < 160_000
-    assert json.loads(generator.TABLE.read_text("utf-8"))["generated_by"] == generator.COMMAND
+    assert json.loads(generator.TABLE.read_text("utf-8"))["generated_by"] == command_of("boot_signatures")

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from launcher.backends.local.layout import two_free_ports  # noqa: E402
-from tools.attack.local_hosts import start_boot  # noqa: E402
+from tools.attack.real_ranks.local_hosts import start_boot  # noqa: E402
 
 RUNS = 3
 BOUND_SECONDS = 5.0

@@ -26,7 +26,7 @@ from tests.peers.cases import all_cases, merged
 from tests.rules.script.cases import script_cases
 from tests.stacks.second_day.field_changes import BASE, CHANGES
 from tools.generate.generated import ROOT
-from tools.generate.lint_examples import examples
+from tools.generate.pages.lint_examples import examples
 
 Call = tuple[str, ...]
 """The words of a command; those that begin with @ are for `tools.checks.same` itself."""

@@ -1,14 +1,21 @@
-"""The tables that scripts write from packages, against what the installed packages say today."""
+"""Tables that were made from packages, against what the installed packages say today: those that a script
+writes, and the regions of launcher/cluster/names.py, of which cfn-lint has CloudFormation's registry.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cfnlint.helpers import REGIONS
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
+
+from launcher.cluster.names import WITHOUT_BUDGETS, WITHOUT_FSX
 from launcher.facts import provenance_of
-from tools.facts.comparison import Comparison, Figure, compare
+from tools.facts.comparison import Comparison, Figure, compare, memberships
 from tools.generate import api_model as generate_api_model
 from tools.generate import create_only as generate_create_only
 from tools.generate import image_table
@@ -29,6 +36,24 @@ def create_only() -> Iterator[Comparison]:
 def images() -> Iterator[Comparison]:
     """launcher/planning/images.json against the SageMaker SDK's data files."""
     yield _anew(image_table.TABLE, image_table.generated)
+
+
+def regions() -> Iterator[Comparison]:
+    """Where budgets and file systems cannot be made."""
+    figures = (
+        figure
+        for type_, ours in (("AWS::Budgets::Budget", WITHOUT_BUDGETS), ("AWS::FSx::FileSystem", WITHOUT_FSX))
+        for figure in memberships(f"regions without {type_}", ours, _without(type_))
+    )
+    yield compare(f"cfn-lint {version('cfn-lint')}", figures, independent=False)
+
+
+def _without(type_: str) -> Iterator[str]:
+    for region in REGIONS:
+        try:
+            PROVIDER_SCHEMA_MANAGER.get_resource_schema(region, type_)
+        except ResourceNotFoundError:
+            yield region
 
 
 def _anew(table: Path, generated: Callable[[], Mapping[Path, str]]) -> Comparison:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from launcher.facts import Provenance, provenance_of
-from tools.facts import images, instances, made_from_packages, prices, quota_codes, regions, versions
+from tools.facts import instances, made_from_packages, quoted_tables, versions
 from tools.facts.comparison import Comparison
 from tools.generate.generated import ROOT
 
@@ -29,13 +29,15 @@ DERIVED: Final = frozenset(
 """Data files made of our own code and tables, and of failure modes, whose sources have days of their own."""
 
 COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
-    "launcher/account/quota_codes.json": quota_codes.comparisons,
+    "launcher/account/quota_codes.json": quoted_tables.quota_codes,
     "launcher/cluster/instances.json": instances.comparisons,
-    "launcher/cluster/names.py": regions.comparisons,
+    "launcher/cluster/names.py": made_from_packages.regions,
     "launcher/planning/api_model.json": made_from_packages.api_model,
-    "launcher/planning/ec2_prices.json": prices.comparisons,
-    "launcher/planning/image_releases.json": images.software,
-    "launcher/planning/images.json": lambda: chain(made_from_packages.images(), images.releases()),
+    "launcher/planning/ec2_prices.json": quoted_tables.ec2_prices,
+    "launcher/planning/image_releases.json": quoted_tables.image_contents,
+    "launcher/planning/images.json": lambda: chain(
+        made_from_packages.images(), quoted_tables.image_releases()
+    ),
     "launcher/planning/strategies/catalogue.py": versions.torchrun_in_tuning_jobs,
     "launcher/planning/strategies/toolkit.py": lambda: chain(
         versions.data_parallel(), versions.training_compiler()

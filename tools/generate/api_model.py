@@ -2,23 +2,21 @@
 
 botocore's service model takes a quarter of a second to load and validates types, required keys and
 minima only; this table holds what the service checks besides: maxima, patterns, enums. Run after an
-upgrade of `boto3`:  python -m tools.generate.api_model [--check]
+upgrade of `boto3`:  python -m tools.generate api_model [--check]
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import botocore.session
 
-from tools.generate.generated import ROOT, dated, write_or_check
+from tools.generate.generated import ROOT, dated
 
 TABLE = ROOT / "launcher" / "planning" / "api_model.json"
-COMMAND = "python -m tools.generate.api_model"
 OPERATIONS = ("CreateTrainingJob", "CreateHyperParameterTuningJob")
 CONSTRAINTS = ("min", "max", "pattern", "enum")
 
@@ -64,7 +62,3 @@ def _collect(shape: Any, shapes: dict[str, dict[str, Any]]) -> None:
         inner = []
     for each in inner:
         _collect(each, shapes)
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

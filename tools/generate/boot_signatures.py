@@ -1,8 +1,5 @@
 """Write slipway/signatures.json: the log signatures, for the boot in the container.
 
-    python -m tools.generate.boot_signatures           write the table
-    python -m tools.generate.boot_signatures --check   exit 1 when it is not current
-
 The rows are those of `launcher/diagnosis/signatures`, in their order, without examples, near misses and
 remedies, and without those of other places (`in_container` is false): SLURM, Kubernetes and Ray's cluster
 start no job of SageMaker, what mpirun starts, Horovod's scripts too, the images' toolkit starts without the
@@ -17,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,10 +22,9 @@ from launcher.diagnosis.signatures.signature import Context, Signature
 from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
 from launcher.diagnosis.signs.sightings import GOES_ON
 from launcher.text.log_lines import PREFIX
-from tools.generate.generated import ROOT, write_or_check
+from tools.generate.generated import ROOT, command_of
 
 TABLE = ROOT / "slipway" / "signatures.json"
-COMMAND = "python -m tools.generate.boot_signatures"
 
 PATTERNS = {
     "prefix": PREFIX,
@@ -59,7 +54,7 @@ def generated() -> dict[Path, str]:
     patterns = {
         name: [old_spelling(each.pattern), each.flags & ~re.UNICODE] for name, each in PATTERNS.items()
     }
-    head = _line({"generated_by": COMMAND, "patterns": patterns})[1:-1]
+    head = _line({"generated_by": command_of(__name__), "patterns": patterns})[1:-1]
     return {TABLE: f'{{{head},\n"signatures": {_listed(rows)},\n"contexts": {_listed(contexts)}}}\n'}
 
 
@@ -137,7 +132,3 @@ def _line(row: Mapping[str, object]) -> str:
 
 def _listed(lines: Sequence[str]) -> str:
     return "[\n" + ",\n".join(lines) + "\n]"
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

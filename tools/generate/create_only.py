@@ -1,8 +1,5 @@
 """Write launcher/provisioning/create_only.json: which properties CloudFormation cannot change in place.
 
-    python -m tools.generate.create_only           write the table
-    python -m tools.generate.create_only --check   exit 1 when it is not current
-
 From two sources, since neither has all of it: the schemas of the resource providers as cfn-lint has them
 (createOnlyProperties), and CloudFormation's resource specification as the CDK command line has it for
 `cdk diff` (node_modules/aws-cdk/db.json.gz, causesReplacement), which alone knows what lies inside of a
@@ -13,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -21,10 +17,9 @@ from typing import Any
 
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
 
-from tools.generate.generated import ROOT, dated, write_or_check
+from tools.generate.generated import ROOT, dated
 
 TABLE = ROOT / "launcher" / "provisioning" / "create_only.json"
-COMMAND = "python -m tools.generate.create_only"
 
 CDK = ROOT / "node_modules" / "aws-cdk"
 REGION = "us-west-2"
@@ -105,7 +100,3 @@ def _replacing(
             inner = kind["reference"]["$ref"]
             if inner not in above:
                 yield from _replacing(types[inner]["properties"], types, f"{prefix}{name}/", (*above, inner))
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

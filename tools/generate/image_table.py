@@ -3,13 +3,12 @@
 The SDK weighs a gigabyte and takes seconds to import, so the launcher reads this table instead. What the SDK
 does not have is taken from launcher/planning/image_releases.json: the images for Trainium after 2022, and the
 full versions and Pythons of the images on Amazon Linux 2023. Run after an upgrade of `sagemaker` or a change
-there:  python -m tools.generate.image_table [--check]
+there:  python -m tools.generate image_table [--check]
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,10 @@ from typing import Any
 import botocore.session
 from botocore.regions import EndpointResolver
 
-from tools.generate.generated import ROOT, dated, write_or_check
+from tools.generate.generated import ROOT, dated
 
 TABLE = ROOT / "launcher" / "planning" / "images.json"
 RELEASES = TABLE.with_name("image_releases.json")
-COMMAND = "python -m tools.generate.image_table"
 SHELF_LIFE_DAYS = 90
 """AWS brings a new PyTorch about every two months (image_releases.json)."""
 
@@ -199,7 +197,3 @@ def _data_file(name: str) -> Path:
         if file.name == name and file.parent.name == "image_uri_config":
             return Path(str(file.locate()))
     raise FileNotFoundError(f"sagemaker-core ships no image_uri_config/{name}")
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

@@ -1,8 +1,5 @@
 """Write launcher/program/libraries.json: what the names of libraries mean to the reader of programs.
 
-    python -m tools.generate.library_tables           write the table
-    python -m tools.generate.library_tables --check   exit 1 when it is not current
-
 Each file of `launcher/program/libraries/` holds the names of one library, by the keys of `KEYS`. They are put
 together here and not when a script is judged, as reading TOML takes longer than judging a small one.
 """
@@ -10,16 +7,14 @@ together here and not when a script is judged, as reading TOML takes longer than
 from __future__ import annotations
 
 import json
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from launcher.rules.script.loaders import LoaderOwner
-from tools.generate.generated import ROOT, write_or_check
+from tools.generate.generated import ROOT
 
 TABLES = ROOT / "launcher" / "program" / "libraries"
-COMMAND = "python -m tools.generate.library_tables"
 
 Meanings = Iterator[tuple[str, object]]
 """Names, and what each of them means."""
@@ -149,7 +144,3 @@ def generated() -> dict[Path, str]:
     tables = read_tables(TABLES)
     content = {key: [*table] if KEYS[key][0] is _names else table for key, table in tables.items()}
     return {TABLES.with_suffix(".json"): json.dumps(content, indent=1) + "\n"}
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

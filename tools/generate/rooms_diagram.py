@@ -1,8 +1,5 @@
 """Draw docs/rooms.svg, the rooms of the code, from the code's own imports.
 
-    python -m tools.generate.rooms_diagram           write the picture
-    python -m tools.generate.rooms_diagram --check   exit 1 when it is not current
-
 A box is a room with the first sentence of its `__init__.py`. The floors are those of the import contract
 in pyproject.toml. An arrow is an import; one that follows from others is left out.
 """
@@ -10,7 +7,6 @@ in pyproject.toml. An arrow is an import; one that follows from others is left o
 from __future__ import annotations
 
 import ast
-import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -20,10 +16,9 @@ from textwrap import wrap
 
 from launcher.provisioning.picture import FONT, quoted
 from launcher.session.clusters.show_cluster import render
-from tools.generate.generated import ROOT, write_or_check
+from tools.generate.generated import ROOT
 
 PICTURE = ROOT / "docs" / "rooms.svg"
-COMMAND = "python -m tools.generate.rooms_diagram"
 
 LAUNCHER = "launcher"
 PROVISIONING = {
@@ -169,7 +164,3 @@ _HEAD = (
     '  node [color="#6b7280" fillcolor=white]',
     '  edge [color="#6b7280" arrowsize=0.7]',
 )
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

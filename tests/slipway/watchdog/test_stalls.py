@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.attack.stalls import CASES, run
+from tools.attack.real_ranks.stalls import CASES, run
 
 CASE = {case.name: case for case in CASES}
 

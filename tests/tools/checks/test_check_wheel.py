@@ -13,7 +13,7 @@ import pytest
 
 import launcher
 from tools.checks.check_wheel import WITH_AN_ACCOUNT, WITHOUT_AN_ACCOUNT, Expected, problems
-from tools.generate.command_line_page import commands
+from tools.generate.pages.command_line_page import commands
 
 ROOT = Path(__file__).parents[3]
 QUICK = (

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.planning.images import ImageSoftware, image_software
-from tools.facts import actions, images, instances, quota_codes, versions
+from tools.facts import actions, instances, quoted_tables, versions
 from tools.facts.comparison import Comparison
 from tools.facts.freshness import installed_versions, must_be_looked_at
 from tools.facts.references import quoted
@@ -91,8 +91,8 @@ def test_a_type_that_the_table_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_wrong_quota_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"codes": {"training job": {"ml.p4d.24xlarge": "L-00000000"}}}
-    monkeypatch.setattr(quota_codes, "read_data_file", lambda *_: wrong)
-    found = unexplained(list(quota_codes.comparisons()))
+    monkeypatch.setattr(quoted_tables, "read_data_file", lambda *_: wrong)
+    found = unexplained(list(quoted_tables.quota_codes()))
     assert len(found) == 2
     assert all("'L-00000000' here and 'L-09B4A649' there" in each for each in found)
 
@@ -106,8 +106,8 @@ def test_a_version_that_a_library_lost_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_image_that_the_table_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "image_versions", lambda framework: ["2.10.0"])
-    found = unexplained(list(images.releases()))
+    monkeypatch.setattr(quoted_tables, "image_versions", lambda framework: ["2.10.0"])
+    found = unexplained(list(quoted_tables.image_releases()))
     assert any("pytorch:2.12.1" in each for each in found)
 
 
@@ -116,8 +116,8 @@ def test_a_wrong_patch_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         software = image_software(framework, version)
         return software and replace(software, patched_until=datetime.date(2030, 1, 1))
 
-    monkeypatch.setattr(images, "image_software", ending_later)
-    found = unexplained(list(images.software()))
+    monkeypatch.setattr(quoted_tables, "image_software", ending_later)
+    found = unexplained(list(quoted_tables.image_contents()))
     assert any("patch end of pytorch-training:2.10.0" in each for each in found)
 
 

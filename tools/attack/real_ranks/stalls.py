@@ -1,7 +1,7 @@
 """Jobs that stall, each on purpose at one rank: does the watchdog name that rank, and no other?
 
-    python -m tools.attack.stalls --times 20 --at-once 1      # `make stalls`
-    python -m tools.attack.stalls sleep stopped --times 1
+    python -m tools.attack.real_ranks.stalls --times 20 --at-once 1      # `make stalls`
+    python -m tools.attack.real_ranks.stalls sleep stopped --times 1
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own. Needs torch
 and the standard library alone, so that it runs on any machine that has them. Also jobs that do not stall: of
@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.backends.local.layout import two_free_ports
-from tools.attack.local_hosts import start_boot
+from tools.attack.real_ranks.local_hosts import (
+    await_boots,
+    failure_of,
+    keep_copy,
+    printed_by,
+    start_boots,
+)
 
 LONGEST_SECONDS = 180.0
 _SAID = re.compile(
@@ -150,61 +152,46 @@ class Judged:
 
 def run(case: Case, folder: Path) -> Judged:
     """One job with this mishap, to the verdict that is expected or to its end."""
-    port = two_free_ports()
-    boots = [_boot(case, folder, host, port) for host in (1, 2)]
-    logs = [folder / f"algo-{host}.log" for host in (1, 2)]
+    script = SCRIPT.replace("{mishap}", textwrap.indent(case.mishap, "    "))
+    boots = start_boots(folder, script, ["--watchdog-stall", case.stall, "--watchdog-first-step", "120"])
     until = time.monotonic() + LONGEST_SECONDS
     try:
-        while time.monotonic() < until and any(boot.poll() is None for boot in boots):
-            if case.code and not case.ends and _said(logs):
+        while time.monotonic() < until and any(boot.poll() is None for boot in boots.values()):
+            if case.code and not case.ends and _said(folder):
                 # A second look follows, which may not say anything else.
                 time.sleep(1.0)
                 break
             time.sleep(0.1)
-        return _judged(case, logs, boots, folder)
+        return _judged(case, folder, {host: boot.poll() for host, boot in boots.items()})
     finally:
-        for boot in boots:
-            if boot.poll() is None:
-                boot.send_signal(signal.SIGTERM)
-        for boot in boots:
-            try:
-                boot.wait(30)
-            except subprocess.TimeoutExpired:
-                boot.kill()
+        await_boots(boots, 0.0)
 
 
-def _judged(
-    case: Case, logs: Sequence[Path], boots: Sequence[subprocess.Popen[bytes]], folder: Path
-) -> Judged:
-    said = _said(logs)
+def _judged(case: Case, folder: Path, codes: Mapping[int, int | None]) -> Judged:
+    said = _said(folder)
     wrong = []
     if case.code is None:
         wrong += [f"said {text!r}" for _, _, text in said]
-        wrong += [f"exit code {boot.poll()}" for boot in boots if boot.poll() != 0]
+        wrong += [f"exit code {code}" for code in codes.values() if code != 0]
     elif not said:
         wrong.append("said nothing")
-    for code, ranks, text in said:
-        if case.code is not None and (code, ranks) != (case.code, case.ranks):
-            wrong.append(f"named {code} {ranks}: {text}")
+    for named, ranks, text in said:
+        if case.code is not None and (named, ranks) != (case.code, case.ranks):
+            wrong.append(f"named {named} {ranks}: {text}")
         if case.says not in text:
             wrong.append(f"said {text!r}")
     if case.ends:
-        for boot, host in zip(boots, (1, 2), strict=True):
-            failure = folder / f"algo-{host}" / "output" / "failure"
-            reason = failure.read_text() if failure.exists() else ""
-            if boot.poll() != 1 or not reason.startswith(f"{case.code} rank {case.ranks} "):
-                wrong.append(f"algo-{host} ended with {boot.poll()}: {reason[:200]!r}")
+        for host, code in codes.items():
+            reason = failure_of(folder, host)
+            if code != 1 or not reason.startswith(f"{case.code} rank {case.ranks} "):
+                wrong.append(f"algo-{host} ended with {code}: {reason[:200]!r}")
     return Judged(case.name, "; ".join(wrong), tuple(text for _, _, text in said), _seconds(said))
 
 
-def _said(logs: Sequence[Path]) -> list[tuple[str, str, str]]:
-    found = []
-    for log in logs:
-        for line in log.read_text(errors="replace").splitlines():
-            match = _SAID.match(line)
-            if match:
-                found.append((match["code"], match["ranks"].strip(), match["text"]))
-    return found
+def _said(folder: Path) -> list[tuple[str, str, str]]:
+    lines = [line for host in (1, 2) for line in printed_by(folder, host).splitlines()]
+    found = [match for match in map(_SAID.match, lines) if match]
+    return [(match["code"], match["ranks"].strip(), match["text"]) for match in found]
 
 
 def _seconds(said: Sequence[tuple[str, str, str]]) -> float | None:
@@ -212,38 +199,24 @@ def _seconds(said: Sequence[tuple[str, str, str]]) -> float | None:
     return float(found[1]) if found else None
 
 
-def _boot(case: Case, folder: Path, host: int, port: int) -> subprocess.Popen[bytes]:
-    script = SCRIPT.replace("{mishap}", textwrap.indent(case.mishap, "    "))
-    return start_boot(
-        folder, host, port, script, ["--watchdog-stall", case.stall, "--watchdog-first-step", "120"]
-    )
-
-
 def campaign(cases: Sequence[Case], times: int, at_once: int, kept: Path) -> Iterator[Judged]:
     """Every case so many times; what went wrong is kept in a folder."""
 
     def one(number: int) -> Judged:
         case = cases[number % len(cases)]
-        folder = Path(tempfile.mkdtemp(prefix="stall-"))
-        judged = run(case, folder)
-        if judged.wrong:
-            shutil.copytree(folder, kept / f"{case.name}-{number}", symlinks=True, ignore=_pipes)
-        shutil.rmtree(folder, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="stall-", ignore_cleanup_errors=True) as folder:
+            judged = run(case, Path(folder))
+            if judged.wrong:
+                keep_copy(Path(folder), kept / f"{case.name}-{number}")
         return judged
 
     with ThreadPoolExecutor(at_once) as pool:
         yield from pool.map(one, range(times * len(cases)))
 
 
-def _pipes(folder: str, names: list[str]) -> list[str]:
-    return [
-        name for name in names if not (Path(folder) / name).is_dir() and not (Path(folder) / name).is_file()
-    ]
-
-
 def main() -> int:
     """Run the cases that are named, or all; 1 where something was said wrongly."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.stalls")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.stalls")
     parser.add_argument("cases", nargs="*", help="the names of cases, or their beginnings; all without")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=1)

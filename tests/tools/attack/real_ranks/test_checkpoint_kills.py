@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.exhaustive
@@ -18,7 +18,7 @@ def test_interrupted_trainings_end_as_if_nobody_had() -> None:
         "-W",
         "ignore",
         "-m",
-        "tools.attack.checkpoint_kills",
+        "tools.attack.real_ranks.checkpoint_kills",
         "--kills",
         "2",
         "--steps",

@@ -1,5 +1,5 @@
-"""The faults that `tools/attack/faults.py` injects into real jobs, and what the diagnosis is to say of
-each."""
+"""The faults that `tools/attack/real_ranks/faults.py` injects into real jobs, and what the diagnosis is to
+say of each."""
 
 from __future__ import annotations
 

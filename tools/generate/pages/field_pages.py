@@ -1,17 +1,43 @@
-"""A JSON schema as Markdown: a table for each part, with its fields, their values, defaults and meanings.
+"""Write docs/reference/job-file.md, docs/job.schema.json and docs/reference/cluster-file.md from the models.
 
-What a field means is written once, in the models; this file only says how a JSON schema reads as a page.
+What a field means is written once, in launcher/jobs/ and launcher/cluster/; everything else comes from
+tools/generate/pages/. Below stands how a JSON schema reads as Markdown: a table for each part, with its
+fields, their values, defaults and meanings.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from launcher.cli.output import as_json
+from launcher.cluster.specification import ClusterSpec
+from launcher.cluster.updates import POLICIES
+from launcher.jobs.specification import job_schema
+from tools.generate.generated import ROOT, filled_in
+
+CLUSTER_PAGE = ROOT / "docs" / "reference" / "cluster-file.md"
+JOB_PAGE = ROOT / "docs" / "reference" / "job-file.md"
+JOB_SCHEMA = ROOT / "docs" / "job.schema.json"
 
 Schema = Mapping[str, Any]
 
 _SCALARS = {"string", "integer", "number", "boolean"}
+
+
+def generated() -> dict[Path, str]:
+    """What each generated file should hold now."""
+    # The page's headings have no mark for the items of a list, and NAME for those of a mapping.
+    policies = {path.replace("[]", "").replace("{}", ".NAME"): row.words for path, row in POLICIES.items()}
+    schema = job_schema()
+    job, cluster = fields_of(schema), fields_of(ClusterSpec.model_json_schema(), policies)
+    return {
+        JOB_PAGE: filled_in(JOB_PAGE, __name__, "launcher/jobs/", {"fields": job}),
+        JOB_SCHEMA: as_json(schema) + "\n",
+        CLUSTER_PAGE: filled_in(CLUSTER_PAGE, __name__, "launcher/cluster/", {"fields": cluster}),
+    }
 
 
 def fields_of(schema: Schema, when_changed: Mapping[str, str] | None = None) -> str:

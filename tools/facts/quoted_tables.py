@@ -1,10 +1,18 @@
-"""The tables of images against AWS's own descriptions of them."""
+"""Tables of the launcher against what was quoted of public repositories (`tools.facts.references`).
+
+The images are described by AWS. The list of EC2 prices is another one than ours was read in. Of the lists of
+quotas, Gruntwork's is the one that ours was made from; the other was quoted by hand, in part: the quotas of
+training hosts among the codes L-00 to L-2B.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from launcher.account import facts
+from launcher.facts import read_data_file
+from launcher.planning import job_cost
 from launcher.planning.images import image_release, image_software, image_versions
 from tools.facts.comparison import Comparison, Figure, compare
 from tools.facts.references import quoted
@@ -18,13 +26,44 @@ FRAMEWORKS: Final = {
 """Our names of what is in AWS's repositories."""
 
 
-def releases() -> Iterator[Comparison]:
+_LISTS: Final = {"gruntwork-io/terraform-aws-utilities": False, "klaffka/aws-quota-monitor": True}
+"""The repositories that publish a list, and whether ours was made without it."""
+
+
+def ec2_prices() -> Iterator[Comparison]:
+    """The types that both name: theirs are half a year older, and no price has changed."""
+    quotation = quoted("tsaol/aws-gpu")
+    lists = read_data_file(job_cost.__file__, "ec2_prices.json")["lists"]
+    ours = next(each["prices"] for each in lists if each["region"] == "us-east-1")
+    figures = (
+        (f"EC2's price of {name} in us-east-1", ours[name], usd)
+        for name, usd in quotation.rows.items()
+        if name in ours
+    )
+    yield compare(str(quotation), figures, independent=True)
+
+
+def quota_codes() -> Iterator[Comparison]:
+    """The codes of the types that both name."""
+    ours = read_data_file(facts.__file__, "quota_codes.json")["codes"]
+    for repository, independent in _LISTS.items():
+        quotation = quoted(repository)
+        figures = (
+            (f"quota of {instance_type} for {use} usage", ours[use][instance_type], code)
+            for use, codes in quotation.rows.items()
+            for instance_type, code in codes.items()
+            if instance_type in ours.get(use, {})
+        )
+        yield compare(str(quotation), figures, independent=independent)
+
+
+def image_releases() -> Iterator[Comparison]:
     """Which images there are, with which Python: made from the SDK, and AWS says it again."""
     quotation = quoted("aws/deep-learning-containers")
     yield compare(str(quotation), _releases(quotation.rows), independent=True)
 
 
-def software() -> Iterator[Comparison]:
+def image_contents() -> Iterator[Comparison]:
     """What the images hold and until when they are patched."""
     quotation = quoted("aws/deep-learning-containers")
     yield compare(str(quotation), _software(quotation.rows), independent=False)

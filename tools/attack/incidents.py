@@ -1,8 +1,8 @@
 """Measure the diagnosis by told incidents.
 
-python -m tools.attack.told 500                # the first 500
-python -m tools.attack.told 500 --half odd     # of those the ones with odd numbers
-python -m tools.attack.told --show 17 FOLDER   # write the files of one, and say what is right
+python -m tools.attack.incidents 500                # the first 500
+python -m tools.attack.incidents 500 --half odd     # of those the ones with odd numbers
+python -m tools.attack.incidents --show 17 FOLDER   # write the files of one, and say what is right
 """
 
 # ruff: noqa: E501

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.attack.faults import Answer, answer_of, run, what_is_wrong
-from tools.attack.injected import FAULTS, Fault
+from tools.attack.real_ranks.faults import Answer, answer_of, run, what_is_wrong
+from tools.attack.real_ranks.injected import FAULTS, Fault
 
 
 def fault(name: str) -> Fault:

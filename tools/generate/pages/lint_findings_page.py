@@ -1,24 +1,18 @@
 """Write docs/contributing/lint-findings.md from the labels of findings in public programs.
 
-    python -m tools.generate.lint_findings_page           write the page
-    python -m tools.generate.lint_findings_page --check   exit 1 when it is not current
-
 The labels are in tools/benchmarks/real_programs/, everything else comes from
 tools/generate/pages/lint-findings.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tools.checks.real_programs import EARLIER, HALVES, NEW, Label, figures, labels, of_half, packages
-from tools.generate.generated import ROOT, write_or_check
-from tools.generate.page_text import filled_in
+from tools.generate.generated import ROOT, filled_in
 
 PAGE = ROOT / "docs" / "contributing" / "lint-findings.md"
-COMMAND = "python -m tools.generate.lint_findings_page"
 TYPE_BOOL = "CODE002"
 """`type=bool`, which copies of one script repeat: told apart."""
 
@@ -46,7 +40,7 @@ def generated() -> dict[Path, str]:
         "figures": "".join(_figures(every)),
         "codes": "".join(_codes([each for half in NEW for each in of_half(half, every)])),
     }
-    return {PAGE: filled_in(PAGE, COMMAND, "tools/benchmarks/real_programs/", parts)}
+    return {PAGE: filled_in(PAGE, __name__, "tools/benchmarks/real_programs/", parts)}
 
 
 def _sizes() -> Iterator[str]:
@@ -83,7 +77,3 @@ def _line(name: str, chosen: Iterable[Label]) -> str:
     counted = figures(chosen)
     precision = f"{counted.precision:.0%} | {counted.bound:.0%}" if counted.found else "- | -"
     return f"| {name} | {counted.true} | {counted.found} | {precision.replace('%', ' %')} |\n"
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

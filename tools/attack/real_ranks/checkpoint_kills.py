@@ -1,8 +1,8 @@
 """Ranks killed at random instants, in saves too, and files damaged: does training end with the same bits?
 
-`python -m tools.attack.checkpoint_kills --kills 200` trains on simulated hosts over gloo, interrupts with
-SIGKILL, resumes, and compares the weights at the end with those of a run that nobody interrupted. Every round
-is a fork of this process, which has imported torch already.
+`python -m tools.attack.real_ranks.checkpoint_kills --kills 200` trains on simulated hosts over gloo,
+interrupts with SIGKILL, resumes, and compares the weights at the end with those of a run that nobody
+interrupted. Every round is a fork of this process, which has imported torch already.
 """
 
 from __future__ import annotations
@@ -22,15 +22,10 @@ from random import Random
 from typing import Any
 
 from slipway.saving.stored_checkpoints import files_present, stored_checkpoints
+from tools.attack import ROOT
 
-ROOT = Path(__file__).parents[2]
-TRAINING = ROOT / "tests" / "slipway" / "checkpoints" / "training.py"
+TRAINING = ROOT / "tests" / "slipway" / "saving" / "training.py"
 RANKS_PER_HOST = 2
-EXPENSIVE = (
-    "torch._dynamo", "torch.nn.parallel", "torch.distributed.fsdp",
-    "torch.distributed.checkpoint.state_dict", "tests.examples.forked_ranks",
-)  # fmt: skip
-"""What every forked rank would else import by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Hosts and ranks killed while checkpoints go to S3, disks lost: does training end with the same bits?
 
-`python -m tools.attack.upload_kills --kills 20` starts the real boots of two hosts with disks of their own
-against an S3 on loopback that is slow and answers 503 to a fifth of what it is asked, kills one rank or a
-whole host (SIGKILL) or stops the job (SIGTERM) at random instants, loses disks in between, resumes, and
-compares the weights at the end with those of a run that nobody interrupted. After each kill whatever has a
-manifest on S3 must be whole there.
+`python -m tools.attack.real_ranks.upload_kills --kills 20` starts the real boots of two hosts with disks of
+their own against an S3 on loopback that is slow and answers 503 to a fifth of what it is asked, kills one
+rank or a whole host (SIGKILL) or stops the job (SIGTERM) at random instants, loses disks in between, resumes,
+and compares the weights at the end with those of a run that nobody interrupted. After each kill whatever has
+a manifest on S3 must be whole there.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from launcher.source.tree import read_source
 from slipway.saving.stored_checkpoints import parse_manifest
 from tests.emulator.faults import SLOW_DOWN
 from tests.emulator.faulty_server import FaultyServer, faulty_server
+from tools.attack import ROOT
 
-TRAINING = Path(__file__).parents[2] / "tests" / "slipway" / "saving" / "training.py"
+TRAINING = ROOT / "tests" / "slipway" / "saving" / "training.py"
 HOSTS = ("algo-1", "algo-2")
 BUCKET = "checkpoints"
 BUSY, SLOW_SECONDS = 0.2, 0.01

@@ -1,8 +1,5 @@
 """Write docs/reference/lint-rules.md from what stands above the rules on scripts, and from their examples.
 
-    python -m tools.generate.lint_rules_page           write the page
-    python -m tools.generate.lint_rules_page --check   exit 1 when it is not current
-
 The examples are in tools/generate/pages/lint-rules/. Each is linted here: what the page says of severities,
 fixes and messages is what the lint says of the example.
 """
@@ -10,20 +7,17 @@ fixes and messages is what the lint says of the example.
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script.check import RuleDescription, rule_descriptions
-from tools.generate.failure_mode_page import page_of_code
-from tools.generate.generated import ROOT, write_or_check
-from tools.generate.lint_examples import Example, examples, findings_in, is_shown
-from tools.generate.page_text import as_markdown, filled_in
+from tools.generate.generated import ROOT, as_markdown, filled_in
+from tools.generate.pages.failure_mode_page import page_of_code
+from tools.generate.pages.lint_examples import Example, examples, findings_in, is_shown
 
 PAGE = ROOT / "docs" / "reference" / "lint-rules.md"
-COMMAND = "python -m tools.generate.lint_rules_page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +35,9 @@ def generated() -> dict[Path, str]:
     by_code = {code: [each for each in rules if each.example.code == code] for code in CATALOGUE}
     found = {code: listed for code, listed in by_code.items() if listed}
     parts = {"table": _table(found), "rules": _sections(found)}
-    return {PAGE: filled_in(PAGE, COMMAND, "launcher/rules/script/, tools/generate/pages/lint-rules/", parts)}
+    return {
+        PAGE: filled_in(PAGE, __name__, "launcher/rules/script/, tools/generate/pages/lint-rules/", parts)
+    }
 
 
 def _rules() -> list[_Rule]:
@@ -124,7 +120,3 @@ def _linked(source: str) -> str:
     return re.sub(
         r"\b[A-Z]{2,4}[0-9]{3}\b", lambda code: f"[{code[0]}](failure-modes/{page_of_code(code[0])})", source
     )
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

@@ -1,7 +1,7 @@
 """Jobs whose ranks end badly, each on purpose: are they started again where they should, and only there?
 
-    python -m tools.attack.restarts --times 3                  # all cases
-    python -m tools.attack.restarts killed "no progress"
+    python -m tools.attack.real_ranks.restarts --times 3                  # all cases
+    python -m tools.attack.real_ranks.restarts killed "no progress"
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own; the script
 saves every tenth of its steps with slipway.CheckpointManager. Where a job goes on, its weights at the end
@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -24,8 +22,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.backends.local.layout import two_free_ports
-from tools.attack.local_hosts import start_boot
+from tools.attack.real_ranks.local_hosts import (
+    Boots,
+    failure_of,
+    keep_copy,
+    printed_by,
+    start_boots,
+)
 
 LONGEST_SECONDS = 200.0
 _WEIGHTS = re.compile(r"weights ([0-9a-f]{64})")
@@ -160,13 +163,12 @@ class Judged:
 
 def run(case: Case, folder: Path, weights: str | None) -> Judged:
     """One job with this mishap, to its end; `weights` are those of an uninterrupted one."""
-    port, began = two_free_ports(), time.time()
-    boots = {host: _boot(case, folder, host, port) for host in (1, 2)}
+    began, boots = time.time(), _boots(case, folder)
     until = time.monotonic() + LONGEST_SECONDS
     acted: float | None = None
     try:
         while time.monotonic() < until and any(boot.poll() is None for boot in boots.values()):
-            if acted is None and (case.kills or case.stops) and " step 20\n" in _log(folder, 1):
+            if acted is None and (case.kills or case.stops) and " step 20\n" in printed_by(folder, 1):
                 acted = time.monotonic()
                 for host, boot in boots.items():
                     if case.stops:
@@ -195,12 +197,11 @@ def _judged(
     began: float,
     took: float | None,
 ) -> Judged:
-    first = _log(folder, 1)
+    first = printed_by(folder, 1)
     wrong = []
     told = tuple(match[0] for match in _RESTART.finditer(first))
     for host, code in codes.items():
-        failure = folder / f"algo-{host}" / "output" / "failure"
-        reason = failure.read_text() if failure.exists() else ""
+        reason = failure_of(folder, host)
         if host == case.kills:
             continue
         if case.stops:
@@ -211,8 +212,9 @@ def _judged(
                 wrong.append(f"algo-{host} ended with {code}: {reason[:200]!r}")
         elif code in (0, None) or not reason.startswith(case.code) or case.says not in reason:
             wrong.append(f"algo-{host} ended with {code}: {reason[:400]!r}")
-        if _log(folder, host).count("slipway: restart ") != case.restarts:
-            wrong.append(f"algo-{host} tells of {_log(folder, host).count('slipway: restart ')} restarts")
+        restarts = printed_by(folder, host).count("slipway: restart ")
+        if restarts != case.restarts:
+            wrong.append(f"algo-{host} tells of {restarts} restarts")
     found = _WEIGHTS.search(first)
     final = found[1] if found else None
     if case.code is None and not case.stops and (final is None or (weights is not None and final != weights)):
@@ -222,10 +224,6 @@ def _judged(
     two = [at for at, attempt in steps if attempt == 1]
     seconds = took if took is not None else (min(two) - max(one) if one and two else None)
     return Judged(case.name, "; ".join(wrong), final, told, seconds, min(one) - began if one else None)
-
-
-def _log(folder: Path, host: int) -> str:
-    return (folder / f"algo-{host}.log").read_text(errors="replace")
 
 
 def _kill_below(root: Path) -> None:
@@ -239,35 +237,28 @@ def _kill_below(root: Path) -> None:
                 continue
 
 
-def _boot(case: Case, folder: Path, host: int, port: int) -> subprocess.Popen[bytes]:
+def _boots(case: Case, folder: Path) -> Boots:
     text = SCRIPT.replace("{first}", case.first).replace("{saves}", str(case.saves))
     script = text.replace("{mishap}", textwrap.indent(case.mishap, "    "))
     options = ["--watchdog-stall", "6", "--watchdog-first-step", "120", "--restarts", str(case.allowed)]
-    return start_boot(folder, host, port, script, options)
+    return start_boots(folder, script, options)
 
 
 def campaign(cases: Sequence[Case], times: int, kept: Path) -> Iterator[Judged]:
     """An uninterrupted job, then every case so many times; what went wrong is kept in a folder."""
     weights: str | None = None
     for number, case in enumerate([CASES[0], *cases * times]):
-        folder = Path(tempfile.mkdtemp(prefix="restart-"))
-        judged = run(case, folder, weights)
+        with tempfile.TemporaryDirectory(prefix="restart-", ignore_cleanup_errors=True) as folder:
+            judged = run(case, Path(folder), weights)
+            if judged.wrong:
+                keep_copy(Path(folder), kept / f"{case.name}-{number}")
         weights = weights or judged.weights
-        if judged.wrong:
-            shutil.copytree(folder, kept / f"{case.name}-{number}", symlinks=True, ignore=_pipes)
-        shutil.rmtree(folder, ignore_errors=True)
         yield judged
-
-
-def _pipes(folder: str, names: list[str]) -> list[str]:
-    return [
-        name for name in names if not (Path(folder) / name).is_dir() and not (Path(folder) / name).is_file()
-    ]
 
 
 def main() -> int:
     """Run the cases that are named, or all; 1 where something went wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.restarts")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.restarts")
     parser.add_argument("cases", nargs="*", help="the names of cases, or their beginnings; all without")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--kept", type=Path, default=Path("build/restarts"), help="for what went wrong")

@@ -23,7 +23,7 @@ from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
 from launcher.session.lint_scripts import ALL_FINDINGS, lint
 from launcher.session.prepare_plan import lint_with_job, source_of
-from tools.generate.page_text import TEXTS
+from tools.generate.generated import TEXTS
 
 EXAMPLES = TEXTS / "lint-rules"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.attack.numbers import CASES, Judge, checkpoints_in, equal_on_all_ranks
+from tools.attack.real_ranks.numbers import CASES, Judge, checkpoints_in, equal_on_all_ranks
 
 LOADERS = (
     "sequential", "shuffled", "slice", "weighted", "random subset", "batch sampler",

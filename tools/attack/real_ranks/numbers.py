@@ -1,7 +1,7 @@
 """Trouble in the data, the numbers or the memory of one rank: does the job end, or go on, as it should?
 
-    python -m tools.attack.numbers                         # all cases; `make numbers`
-    python -m tools.attack.numbers "loss" --times 5
+    python -m tools.attack.real_ranks.numbers                         # all cases; `make numbers`
+    python -m tools.attack.real_ranks.numbers "loss" --times 5
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own and the script
 under torchrun. Without what the script calls of `slipway`, most of these jobs would end in a timeout. The
@@ -17,7 +17,6 @@ import json
 import random
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -26,8 +25,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.backends.local.layout import two_free_ports
-from tools.attack.local_hosts import start_boot
+from tools.attack.real_ranks.local_hosts import (
+    Boots,
+    await_boots,
+    failure_of,
+    printed_by,
+    start_boots,
+)
 
 LONGEST_SECONDS = 200.0
 _SAID = re.compile(r"(?m)^(?:\[rank\d+\]:)?said (?P<what>.*)$")
@@ -256,12 +260,11 @@ CASES = (
 
 def run(case: Case, folder: Path) -> str:
     """One job of this case to its end; what is wrong with it, nothing where it went as it should."""
-    codes = _to_the_end(_boots(case.body, folder))
-    said = [match["what"] for host in (1, 2) for match in _SAID.finditer(_log(folder, host))]
+    codes = await_boots(_boots(case.body, folder), LONGEST_SECONDS)
+    said = _said(folder)
     wrong = []
     for host, code in codes.items():
-        failure = folder / f"algo-{host}" / "output" / "failure"
-        reason = failure.read_text() if failure.exists() else ""
+        reason = failure_of(folder, host)
         if case.code is None:
             if code != 0 or reason:
                 wrong.append(f"algo-{host} ended with {code}: {reason[:300]!r}")
@@ -285,22 +288,22 @@ def stopped_while_saving(folder: Path, seed: int) -> str:
     body = SAVING.replace("BALLAST", str(chance.choice([10_000, 1_000_000, 5_000_000])))
     boots = _boots(body, folder)
     until = time.monotonic() + LONGEST_SECONDS
-    while "said saving 2" not in _log(folder, 1):
+    while "said saving 2" not in printed_by(folder, 1):
         if time.monotonic() > until or any(boot.poll() is not None for boot in boots.values()):
             break
         time.sleep(0.05)
     time.sleep(chance.uniform(0.0, 1.5))
     for boot in boots.values():
         boot.send_signal(signal.SIGTERM)
-    first = _to_the_end(boots)
+    first = await_boots(boots, LONGEST_SECONDS)
     wrong = [f"algo-{host} was stopped and ended with {code}" for host, code in first.items() if code != 143]
     newest, broken = checkpoints_in(folder)
     wrong += broken
     for each in folder.glob("algo-*.log"):
         each.rename(each.with_suffix(".first"))
-    second = _to_the_end(_boots(body, folder))
+    second = await_boots(_boots(body, folder), LONGEST_SECONDS)
     wrong += [f"algo-{host} went on and ended with {code}" for host, code in second.items() if code != 0]
-    begun = {match["what"] for host in (1, 2) for match in _SAID.finditer(_log(folder, host))}
+    begun = set(_said(folder))
     if f"from {newest}" not in begun:
         wrong.append(f"it went on {sorted(begun)[:1]}, the newest checkpoint is of step {newest}")
     return "; ".join([*wrong, *checkpoints_in(folder)[1]])
@@ -321,35 +324,13 @@ def checkpoints_in(folder: Path) -> tuple[int, list[str]]:
     return newest, wrong
 
 
-def _boots(body: str, folder: Path) -> dict[int, subprocess.Popen[bytes]]:
-    port = two_free_ports()
+def _boots(body: str, folder: Path) -> Boots:
     script = SCRIPT.replace("{body}", textwrap.dedent(body))
-    options = ["--watchdog-stall", "60", "--watchdog-first-step", "120"]
-    return {host: start_boot(folder, host, port, script, options) for host in (1, 2)}
+    return start_boots(folder, script, ["--watchdog-stall", "60", "--watchdog-first-step", "120"])
 
 
-def _to_the_end(boots: dict[int, subprocess.Popen[bytes]]) -> dict[int, int | None]:
-    """The exit codes, None of a boot that did not end in time."""
-    until = time.monotonic() + LONGEST_SECONDS
-    codes: dict[int, int | None] = {}
-    for host, boot in boots.items():
-        try:
-            codes[host] = boot.wait(max(1.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            boot.send_signal(signal.SIGTERM)
-            codes[host] = None
-    for boot in boots.values():
-        try:
-            boot.wait(40)
-        except subprocess.TimeoutExpired:
-            boot.kill()
-            boot.wait()
-    return codes
-
-
-def _log(folder: Path, host: int) -> str:
-    log = folder / f"algo-{host}.log"
-    return log.read_text(errors="replace") if log.exists() else ""
+def _said(folder: Path) -> list[str]:
+    return [match["what"] for host in (1, 2) for match in _SAID.finditer(printed_by(folder, host))]
 
 
 def campaign(cases: Sequence[Case], times: int, stops: int) -> Iterator[tuple[str, str]]:
@@ -364,7 +345,7 @@ def campaign(cases: Sequence[Case], times: int, stops: int) -> Iterator[tuple[st
 
 def main() -> int:
     """Run the cases that are named, or all; 1 where something went wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.numbers")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.numbers")
     parser.add_argument("cases", nargs="*", help="beginnings of cases' names; all without")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--stops", type=int, default=20, help="stops of jobs that save")

@@ -1,25 +1,19 @@
 """Write docs/reference/costs.md from the table of prices and the synthesized clusters.
 
-    python -m tools.generate.costs_page           write the page
-    python -m tools.generate.costs_page --check   exit 1 when it is not current
-
 The prices are those of launcher/provisioning/resting_prices.json, everything else comes from
 tools/generate/pages/costs.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from launcher.provisioning.rest_costs import CostLine, prices, rest_costs, total
-from tools.generate.generated import ROOT, write_or_check
-from tools.generate.page_text import filled_in
+from tools.generate.generated import ROOT, filled_in
 from tools.generate.synthesis import synthesize
 
 PAGE = ROOT / "docs" / "reference" / "costs.md"
-COMMAND = "python -m tools.generate.costs_page"
 
 CLUSTERS = ("dev", "p4d", "p5-large", "isolated")
 """The shipped clusters, in the order in which the page tells them."""
@@ -35,7 +29,7 @@ def generated() -> dict[Path, str]:
         for name in CLUSTERS
     }
     origin = "launcher/provisioning/resting_prices.json"
-    return {PAGE: filled_in(PAGE, COMMAND, origin, {"prices": price_table(), **tables})}
+    return {PAGE: filled_in(PAGE, __name__, origin, {"prices": price_table(), **tables})}
 
 
 def price_table() -> str:
@@ -71,7 +65,3 @@ def _lines(lines: tuple[CostLine, ...]) -> Iterator[str]:
 def _usd(price: float) -> str:
     """Two digits after the point, or the three that some prices have."""
     return f"{price:.2f}" if round(price, 2) == price else f"{price:.3f}"
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

@@ -1,15 +1,11 @@
 """Write docs/reference/command-line.md from the commands themselves.
 
-    python -m tools.generate.command_line_page           write the page
-    python -m tools.generate.command_line_page --check   exit 1 when it is not current
-
 The options come from launcher/cli/, as `--help` prints them, everything else from
 tools/generate/pages/command-line.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from enum import Enum
 from inspect import Parameter
@@ -20,11 +16,9 @@ from typing import Any, get_args, get_origin
 from cyclopts import App
 
 from launcher.cli.app import app
-from tools.generate.generated import ROOT, write_or_check
-from tools.generate.page_text import filled_in
+from tools.generate.generated import ROOT, filled_in
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
-COMMAND = "python -m tools.generate.command_line_page"
 
 LAUNCH = "launch"
 """What the page calls the command that takes a job file and no other word."""
@@ -32,7 +26,7 @@ LAUNCH = "launch"
 
 def generated() -> dict[Path, str]:
     """What the page should hold now."""
-    return {PAGE: filled_in(PAGE, COMMAND, "launcher/cli/", {name: table(name) for name in commands()})}
+    return {PAGE: filled_in(PAGE, __name__, "launcher/cli/", {name: table(name) for name in commands()})}
 
 
 def commands() -> dict[str, App]:
@@ -97,7 +91,3 @@ def _value(hint: Any) -> tuple[str, bool]:
     if issubclass(hint, Enum):
         return " or ".join(f"`{each.value}`" for each in hint), False
     return {int: "whole number", Path: "path"}.get(hint, "text"), False
-
-
-if __name__ == "__main__":
-    sys.exit(write_or_check(generated, COMMAND))

@@ -1,8 +1,8 @@
 """Jobs with a fault injected into one of their ranks: does the diagnosis name the failure, and the rank?
 
-    python -m tools.attack.faults --times 5                       # all kinds; `make faults`
-    python -m tools.attack.faults killed "port" --kept build/faults
-    python -m tools.attack.faults --again build/faults            # what was kept, judged once more
+    python -m tools.attack.real_ranks.faults --times 5                       # all kinds; `make faults`
+    python -m tools.attack.real_ranks.faults killed "port" --kept build/faults
+    python -m tools.attack.real_ranks.faults --again build/faults            # what was kept, judged once more
 
 Real ranks over gloo, two hosts of two ranks on this machine, each host with a boot of its own and the script
 under torchrun. Afterwards all that the hosts left is diagnosed as `launch diagnose --log FOLDER` does: what
@@ -12,9 +12,6 @@ they printed, the logs kept of each rank, the recordings and the stacks. Needs t
 from __future__ import annotations
 
 import argparse
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,12 +19,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.backends.local.layout import two_free_ports
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.model import Diagnosis
 from launcher.session.log_files import logs_in
-from tools.attack.injected import FAULTS, Fault
-from tools.attack.local_hosts import start_boot
+from tools.attack.real_ranks.injected import FAULTS, Fault
+from tools.attack.real_ranks.local_hosts import await_boots, keep_copy, start_boots
 
 LONGEST_SECONDS = 150.0
 
@@ -56,22 +52,8 @@ def what_is_wrong(fault: Fault, answer: Answer) -> str:
 
 def run(fault: Fault, folder: Path) -> None:
     """One job with this fault, to its end; what it leaves lies below the folder."""
-    port = two_free_ports()
     options = ["--watchdog-stall", "5", "--watchdog-first-step", "90", "--restarts", str(fault.restarts)]
-    boots = {
-        host: start_boot(folder, host, port, fault.script, options, _variables(folder / f"algo-{host}"))
-        for host in (1, 2)
-    }
-    until = time.monotonic() + LONGEST_SECONDS
-    for sent in (signal.SIGTERM, signal.SIGKILL):
-        for boot in boots.values():
-            try:
-                boot.wait(max(1.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                boot.send_signal(sent)
-        until = time.monotonic() + 40
-    for boot in boots.values():
-        boot.wait()
+    await_boots(start_boots(folder, fault.script, options, _variables), LONGEST_SECONDS)
 
 
 def answer_of(folder: Path) -> Answer:
@@ -105,9 +87,7 @@ def campaign(faults: Sequence[Fault], times: int, kept: Path | None) -> Iterator
             took = time.monotonic() - began
             wrong = what_is_wrong(fault, answer_of(folder))
             if kept is not None:
-                place = kept / f"{fault.name}-{number // len(faults)}"
-                shutil.rmtree(place, ignore_errors=True)
-                shutil.copytree(folder, place, symlinks=True, ignore=_special)
+                keep_copy(folder, kept / f"{fault.name}-{number // len(faults)}")
             yield fault, wrong, took
 
 
@@ -118,16 +98,9 @@ def judged_again(faults: Sequence[Fault], kept: Path) -> Iterator[tuple[Fault, s
             yield fault, what_is_wrong(fault, answer_of(folder)), 0.0
 
 
-def _special(folder: str, names: list[str]) -> list[str]:
-    """Pipes and sockets, which cannot be copied."""
-    return [
-        name for name in names if not (Path(folder) / name).is_dir() and not (Path(folder) / name).is_file()
-    ]
-
-
 def main() -> int:
     """Run the kinds that are named, or all; 1 where an answer is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.faults")
+    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.faults")
     parser.add_argument("kinds", nargs="*", help="the beginnings of kinds' names; all without")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--kept", type=Path, help="where to keep what the jobs leave")
