@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from launcher.api import Job, JobLogs, LaunchRefusedError, check, launch, plan
     from launcher.backends.interface import JobStatus
     from launcher.diagnosis.model import Diagnosis
-    from launcher.failure_modes.model import Finding
-    from launcher.failure_modes.refusal import AwsRefusal, Refusal
+    from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.version import __version__
@@ -48,7 +47,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AwsRefusal": "launcher.failure_modes.refusal",
+    "AwsRefusal": "launcher.failure_modes.model",
     "Diagnosis": "launcher.diagnosis.model",
     "Finding": "launcher.failure_modes.model",
     "Job": "launcher.api",
@@ -56,7 +55,7 @@ _HOMES = {
     "JobStatus": "launcher.backends.interface",
     "LaunchRefusedError": "launcher.api",
     "Outcome": "launcher.session.runs.diagnose_job",
-    "Refusal": "launcher.failure_modes.refusal",
+    "Refusal": "launcher.failure_modes.model",
     "TrainingPlan": "launcher.planning.training_plan",
     "__version__": "launcher.version",
     "check": "launcher.api",

@@ -28,8 +28,7 @@ from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.python import interpreter_at, this_machine
 from launcher.diagnosis.logs.lines import redacted
 from launcher.diagnosis.model import Diagnosis
-from launcher.failure_modes.model import Finding, Severity
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Finding, Refusal, Severity
 from launcher.jobs.load_job import LoadedJob
 from launcher.planning.training_plan import Operation, TrainingPlan
 from launcher.session.account_checks import account_check, check_live

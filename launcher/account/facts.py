@@ -19,7 +19,7 @@ from launcher.account.network import Endpoint, NetworkAcl, RouteTable, Subnet
 from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.traffic import SecurityGroup
 from launcher.facts import read_data_file
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.jobs.job_sections import CHECKPOINT_URI_VARIABLE
 
 

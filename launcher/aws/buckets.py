@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher.aws.errors import aws_errors
 from launcher.aws.session import DaemonPool
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 
 _AT_ONCE = 8
 """Batches that are deleted at the same time: 8,000 objects. S3 takes 3,500 deletions a second and prefix."""

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
-from launcher.failure_modes.model import Figure, Source
-from launcher.failure_modes.refusal import AwsRefusal, Unreachable, UnusableSession
+from launcher.failure_modes.model import AwsRefusal, Figure, Source, Unreachable, UnusableSession
 
 FIGURES = (
     Figure(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from launcher.aws.errors import aws_errors
 from launcher.cluster.manifest import Cluster, manifest_parameter_name
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 
 
 def fetch_manifest(ssm: Any, name: str) -> Cluster:

@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import HTTPClientError
 from botocore.parsers import BaseJSONParser, ResponseParserError, ResponseParserFactory
 
-from launcher.failure_modes.refusal import Unreachable
+from launcher.failure_modes.model import Unreachable
 
 
 class OddAnswer(HTTPClientError):  # type: ignore[misc]

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
 from launcher.aws.errors import aws_errors
-from launcher.failure_modes.refusal import Unreachable
+from launcher.failure_modes.model import Unreachable
 
 
 def session_region() -> str | None:

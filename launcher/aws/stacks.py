@@ -14,7 +14,7 @@ from launcher.aws.errors import aws_errors
 from launcher.aws.session import DaemonPool
 from launcher.cluster.files import Template, is_kept, resources
 from launcher.cluster.manifest import CLUSTER_TAG
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 
 GONE = "DELETE_COMPLETE"
 """The state of a stack, or of a resource, that was deleted."""

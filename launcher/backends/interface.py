@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from launcher.diagnosis.model import Stop
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     # Looking at a job needs nothing of what plans one.

@@ -35,7 +35,7 @@ from launcher.backends.interface import (
 )
 from launcher.cluster.names import TRAINING_IN_BATCH
 from launcher.diagnosis.model import Stop, StopCause
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView

@@ -26,7 +26,7 @@ from launcher.cli.interaction import (
     message,
     print_json,
 )
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -36,7 +36,7 @@ from launcher.cli.launch import (
     refuse,
 )
 from launcher.experiments.ladder_rungs import Climbed, Result, Where, verdict
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.text.values import elapsed_time
 
 if TYPE_CHECKING:

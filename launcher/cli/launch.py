@@ -39,7 +39,7 @@ from launcher.cli.interaction import (
     print_json,
     read,
 )
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.text.regular_files import file_mode
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from launcher.cli.launch import (
     override_processes,
     parse_input_folders,
 )
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.text.regular_files import file_mode
 
 if TYPE_CHECKING:

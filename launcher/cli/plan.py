@@ -28,8 +28,7 @@ from launcher.cli.interaction import (
     print_json,
     read,
 )
-from launcher.failure_modes.model import Finding, Location, Severity, Stage
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Finding, Location, Refusal, Severity, Stage
 from launcher.text.values import without_credentials
 
 if TYPE_CHECKING:

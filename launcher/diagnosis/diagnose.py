@@ -21,7 +21,7 @@ from launcher.diagnosis.match.prefilter import alternation
 from launcher.diagnosis.match.rows import rows_matching
 from launcher.diagnosis.model import Diagnosis, Ending, table_of
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
-from launcher.diagnosis.signatures.table import SIGNATURES
+from launcher.diagnosis.signatures import SIGNATURES
 from launcher.diagnosis.signs.group_lines import WORLD_LITERALS, WorldSizes
 from launcher.diagnosis.signs.reader import LogReader
 from launcher.diagnosis.signs.sightings import Sighting, sighting_of, signs_of_service

@@ -15,10 +15,18 @@ from enum import Enum, auto
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from launcher.diagnosis.logs.digits import Layout, Spans, digit_kind, digit_shape, places_getter
 from launcher.diagnosis.logs.lines import Writer
-from launcher.diagnosis.signatures.signature import Signature
-from launcher.text.log_lines import LONGEST_LINE, origin_of, spans_of_origin
+from launcher.diagnosis.signatures import Signature
+from launcher.text.log_lines import (
+    LONGEST_LINE,
+    Layout,
+    Spans,
+    digit_kind,
+    digit_shape,
+    origin_of,
+    places_getter,
+    spans_of_origin,
+)
 
 _MOST_BYTES = 16_000_000
 """What may be known of all streams together, in bytes of memory, roughly; beyond it all is forgotten."""

@@ -1,17 +1,19 @@
-"""Who finds what: each function or table that meets a failure mode says so where it is defined.
+"""Which code finds which failure mode, and at which stages each is caught.
 
-The stages that the catalogue claims are collected from these registrations, so that none can be
-claimed without code behind it. The registry stands on the ground floor because every room that finds
-something registers with it.
+A function marked with `finds` is registered when its module is imported; `registered` imports every module
+that finds something. What came of it stands in `coverage.json`, which `launch explain` reads.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, ParamSpec, TypeVar
 
 from launcher.failure_modes.model import FailureMode, Stage
 
@@ -88,3 +90,29 @@ def _import_all(package_name: str) -> None:
             parts = file.relative_to(folder).with_suffix("").parts
             if parts[-1] != "__main__":
                 importlib.import_module(".".join((package_name, *parts)).removesuffix(".__init__"))
+
+
+IN_WORDS: Final[Mapping[Stage, str]] = MappingProxyType(
+    {
+        Stage.PROVISION: "prevented by what `cdk deploy` provisions",
+        Stage.SPEC: "found in the job file and its plan, offline",
+        Stage.SCRIPT: "found in the training script, by its syntax tree",
+        Stage.LIVE: "found by a live check against AWS before submission",
+        Stage.LOG: "diagnosed from logs and status",
+        Stage.RUNTIME: "handled or reported inside the container",
+    }
+)
+"""What it means for a failure mode to be caught at a stage, as `launch explain` prints it."""
+
+
+def stages_covered(code: str) -> tuple[Stage, ...]:
+    """The stages at which a failure mode is caught, in the order of a job's life; none if unknown."""
+    return _covered().get(code, ())
+
+
+@cache
+def _covered() -> Mapping[str, tuple[Stage, ...]]:
+    text = Path(__file__).with_name("coverage.json").read_text("utf-8")
+    return {
+        code: tuple(stage for stage in Stage if stage in stages) for code, stages in json.loads(text).items()
+    }

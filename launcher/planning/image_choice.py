@@ -17,8 +17,7 @@ from packaging.version import Version
 from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.failure_modes import images
-from launcher.failure_modes.model import Finding, Path, Severity, Stage, dotted
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Finding, Path, Refusal, Severity, Stage, dotted
 from launcher.failure_modes.registry import finds
 from launcher.jobs.job_sections import LATEST
 from launcher.jobs.specification import Distribution, JobSpec, Strategy

@@ -19,8 +19,7 @@ from launcher.aws.session import bounded
 from launcher.backends.interface import JobStatus
 from launcher.cluster.instances import instance_facts
 from launcher.diagnosis.model import AccountCheck, CheckOutcome, Diagnosis
-from launcher.failure_modes.model import Location, Retry, accept
-from launcher.failure_modes.refusal import AwsRefusal, Refusal, UnusableSession
+from launcher.failure_modes.model import AwsRefusal, Location, Refusal, Retry, UnusableSession, accept
 from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_view import RequestView

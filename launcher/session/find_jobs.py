@@ -19,7 +19,7 @@ from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import cached_manifests
-from launcher.failure_modes.refusal import AwsRefusal, Refusal, UnusableSession
+from launcher.failure_modes.model import AwsRefusal, Refusal, UnusableSession
 from launcher.session.local_runs import local_home
 from launcher.text.values import nearest
 

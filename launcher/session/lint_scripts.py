@@ -19,8 +19,7 @@ from tempfile import NamedTemporaryFile
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from launcher.failure_modes.model import Edit, Finding, Fix
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Edit, Finding, Fix, Refusal
 from launcher.program.index import Unread
 from launcher.program.program import (
     NO_CHANGED_FILES,

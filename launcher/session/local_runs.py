@@ -25,7 +25,7 @@ from launcher.backends.local.files import UnreadableJob
 from launcher.backends.local.overlay import files_beside, is_in_the_making
 from launcher.backends.local.processes import busy_jobs
 from launcher.backends.local.records import JobStore
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 
 if TYPE_CHECKING:
     from launcher.backends.local.python import Machine

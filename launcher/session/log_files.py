@@ -26,7 +26,7 @@ from launcher.diagnosis.logs.decode import ZIP, Archive, Unreadable, as_text, un
 from launcher.diagnosis.logs.events import Event
 from launcher.diagnosis.logs.formats import PLAIN, Format, format_of
 from launcher.diagnosis.logs.lines import BLOCK, HEAD, LogRecord, LogStream, Record, split_head
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.text.regular_files import file_mode, open_regular
 from launcher.text.values import without_controls
 

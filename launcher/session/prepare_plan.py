@@ -17,8 +17,7 @@ from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, is_path, load_manifest
 from launcher.documents import read_document
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Severity, accept
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Finding, Refusal, Severity, accept
 from launcher.jobs.job_sections import Code
 from launcher.jobs.load_job import LoadedJob, Variables, allowed_variables, is_variable_name, load_job
 from launcher.jobs.specification import AS_WRITTEN, JobSpec

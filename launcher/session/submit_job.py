@@ -29,8 +29,7 @@ from launcher.backends.interface import (
     UncertainError,
 )
 from launcher.cluster.files import cache_folder
-from launcher.failure_modes.model import Figure
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Figure, Refusal
 from launcher.planning.training_plan import (
     TrainingPlan,
     build_resumed_request,
@@ -40,8 +39,7 @@ from launcher.planning.training_plan import (
     name_plan_by_run,
     rename_plan,
 )
-from launcher.report.plan_summary import summary_from_json, summary_of_plan, summary_to_json
-from launcher.report.run_report import PlannedRun
+from launcher.report.run_report import PlannedRun, summary_from_json, summary_of_plan, summary_to_json
 from launcher.session.runs.diagnose_job import write_left_out_note
 from launcher.text.regular_files import NoteFolder, remove_old_files
 from launcher.text.values import duration_in_words

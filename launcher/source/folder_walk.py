@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.text.regular_files import read_regular
 from launcher.text.values import size_in_words
 

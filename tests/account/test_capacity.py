@@ -23,7 +23,7 @@ from launcher.account.facts import (
 )
 from launcher.account.questions.ask_capacity import fetch_image, fetch_running_jobs
 from launcher.cluster.instances import instance_facts, training_instance_types
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tests.emulator.faults import DENIED, inject
 from tests.emulator.running_jobs import emulated_search
 

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from launcher.account.facts import Role, parse_evaluation, parse_role, permissions_of, principal_of
 from launcher.account.questions.ask_identities import fetch_role
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 
 ROLE = "arn:aws:iam::123456789012:role/team"

@@ -23,7 +23,7 @@ from launcher.account.network import (
 )
 from launcher.account.questions.ask_network import fetch_network_acls, fetch_security_groups
 from launcher.cluster.traffic import Passage, SecurityGroup, SecurityGroupRule, efa_passage, passage
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.rules.live.network_rules import lets_pass
 from tests.account.read_back import read_network
 

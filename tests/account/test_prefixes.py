@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from launcher.account.facts import MOST_LISTED, Prefix
 from launcher.account.questions.ask_storage import fetch_prefix
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 
 

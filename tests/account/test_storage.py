@@ -18,7 +18,7 @@ from launcher.account.questions.ask_storage import (
     fetch_interfaces,
     fetch_prefix,
 )
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tests.account.read_back import read_file_system
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.faults import DENIED_S3, inject

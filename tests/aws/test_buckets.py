@@ -10,7 +10,7 @@ import pytest
 from botocore.stub import Stubber
 
 from launcher.aws.buckets import count_contents, empty_bucket
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 
 KEY = {"Key": "model", "VersionId": "v1"}
 

@@ -15,7 +15,7 @@ from botocore.exceptions import UnknownServiceError
 from launcher.account.questions.ask import BOUND_SECONDS
 from launcher.aws.clients import BRISK, FOLLOWING, PATIENT, CallSettings, Clients, open_session
 from launcher.aws.session import Caller, fetch_caller
-from launcher.failure_modes.refusal import UnusableSession
+from launcher.failure_modes.model import UnusableSession
 from tests.emulator.account import EmulatedAccount, emulated_account
 from tests.emulator.faulty_clients import FaultyClients
 

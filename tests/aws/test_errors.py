@@ -14,7 +14,7 @@ from launcher.aws.errors import CredentialsExpired, Outage, answers, aws_errors
 from launcher.aws.lookups import fetch_manifest
 from launcher.aws.session import fetch_caller, session_region
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 
 
 def test_the_region_comes_from_the_environment_first(

@@ -16,7 +16,7 @@ from launcher.aws.session import fetch_caller
 from launcher.backends.interface import JobQuery
 from launcher.backends.sagemaker.backend import list_jobs
 from launcher.backends.sagemaker.logs import LogStreams
-from launcher.failure_modes.refusal import AwsRefusal, Unreachable
+from launcher.failure_modes.model import AwsRefusal, Unreachable
 from tests.emulator.faults import (
     EMPTY,
     ODD,

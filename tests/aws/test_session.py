@@ -9,7 +9,7 @@ from threading import Barrier, Event
 import pytest
 
 from launcher.aws.session import DaemonPool, bounded
-from launcher.failure_modes.refusal import Unreachable
+from launcher.failure_modes.model import Unreachable
 
 
 def test_an_answer_in_time_is_returned() -> None:

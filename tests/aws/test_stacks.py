@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 
 from launcher.aws.stacks import fetch_stack, fetch_stacks
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from tests.emulator.cloudformation.stacks import Stacks
 from tests.session.clusters.checkout import ACCOUNT, REGION, hold_stack
 

@@ -174,7 +174,7 @@ def test_what_may_not_be_seen_is_said_with_the_permission(
     run_launch: RunLaunch, job: Path, account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from launcher.account.questions import ask_network
-    from launcher.failure_modes.refusal import AwsRefusal
+    from launcher.failure_modes.model import AwsRefusal
 
     def refuse(*_: Any) -> Any:
         raise AwsRefusal("AWS refused: UnauthorizedOperation: not you.", "Ask.")

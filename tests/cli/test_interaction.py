@@ -15,7 +15,7 @@ from rich.text import Text
 
 from launcher.backends.interface import LogLine
 from launcher.cli.interaction import HIDDEN, ReadingView, choose_lines, console, message, passing, print_json
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.planning.request_view import RequestView
 from tests.cli.conftest import RunLaunch, WriteJob
 

@@ -148,7 +148,7 @@ def test_the_help_is_shown_on_asking_and_where_nothing_was_asked(
 
 def test_debug_shows_the_traceback_of_a_refusal(write_job: WriteJob) -> None:
     from launcher.cli.app import main
-    from launcher.failure_modes.refusal import Refusal
+    from launcher.failure_modes.model import Refusal
 
     with pytest.raises(Refusal):
         main(["nowhere.yaml", "--debug"])

@@ -18,7 +18,7 @@ from launcher.aws.clients import PATIENT, CallSettings, Clients
 from launcher.backends.interface import Backend, Polling
 from launcher.cli.app import main
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import emulated_account
 from tests.emulator.faults import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import LogStream, Record
-from launcher.diagnosis.signatures.table import SIGNATURES
+from launcher.diagnosis.signatures import SIGNATURES
 from launcher.failure_modes.model import Retry
 from tests.diagnosis.cases import cases, records
 

@@ -14,7 +14,7 @@ from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import TAIL, LogStream
 from launcher.diagnosis.match import prefilter, rows
 from launcher.diagnosis.match.prefilter import PatternFinder
-from launcher.diagnosis.signatures.signature import SHORTLY
+from launcher.diagnosis.signatures import SHORTLY
 from launcher.diagnosis.signs import reader
 from launcher.diagnosis.signs.reader import LogReader
 from launcher.diagnosis.storms import KnownLines

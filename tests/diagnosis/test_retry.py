@@ -10,7 +10,7 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.match.rows import ROLES, rows_matching
-from launcher.diagnosis.signatures.table import SIGNATURES
+from launcher.diagnosis.signatures import SIGNATURES
 
 
 @pytest.mark.parametrize(

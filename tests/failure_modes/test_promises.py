@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from launcher.diagnosis.signatures.table import LACKS, SIGNATURES
+from launcher.diagnosis.signatures import LACKS, SIGNATURES
 from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.jobs.specification import JobSpec
 from tests.docs.test_commands import unknown_commands

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Stage
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal, Stage
 from launcher.jobs.load_job import (
     LoadedJob,
     Substitution,

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.failure_modes.model import Severity
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal, Severity
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_choice import native_counterpart
 from launcher.planning.planner import plan_job

@@ -15,7 +15,7 @@ from launcher.account.facts import FileSystem
 from launcher.account.questions.ask_network import fetch_security_groups
 from launcher.aws.clients import Clients
 from launcher.cluster.traffic import Passage, efa_passage
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 from launcher.jobs.load_job import LoadedJob
 from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan

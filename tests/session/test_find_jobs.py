@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from launcher.aws.clients import Clients
 from launcher.backends.interface import JobState, UnknownJob
 from launcher.cluster.manifest import Cluster, cache_manifest
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.session.find_jobs import find_job, stop_job
 from tests.cli.test_jobs import NAME, REGION, account, create, stopped
 from tests.emulator.batch import EmulatedQueue

@@ -18,8 +18,7 @@ from launcher.aws.clients import BRISK, PATIENT, CallSettings, Clients
 from launcher.backends.interface import Backend, JobState, JobStatus, Polling
 from launcher.cluster.manifest import Cluster, cache_manifest, cached_manifest
 from launcher.diagnosis.model import Diagnosis, Verdict
-from launcher.failure_modes.model import Retry
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal, Retry
 from launcher.jobs.load_job import LoadedJob, load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.launch_job import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.session.lint_scripts import Lint, Repair, lint, repair
 from tests.program import trial_rules
 

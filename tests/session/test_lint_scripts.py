@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.failure_modes.model import Finding, Severity
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Finding, Refusal, Severity
 from launcher.program import program as reading
 from launcher.program.index import FileIndex, Unread
 from launcher.program.program import Program

@@ -18,7 +18,7 @@ from launcher.backends.interface import BackendError, JobState
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.python import Interpreter, Machine
 from launcher.backends.local.records import JobRecord
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.jobs.load_job import load_job
 from launcher.session.local_runs import (
     OldKind,

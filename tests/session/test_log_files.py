@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from launcher.diagnosis.logs.lines import lines_of
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.session.log_files import logs_in
 
 

@@ -11,7 +11,7 @@ import pytest
 from launcher.cluster.files import cache_folder
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.report.plan_summary import NOT_KEPT, summary_of_plan
+from launcher.report.run_report import NOT_KEPT, summary_of_plan
 from launcher.session.prepare_plan import prepare
 from launcher.session.submit_job import PLAN_KEPT_SECONDS, read_plan_note, write_plan_note
 

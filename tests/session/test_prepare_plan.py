@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.cluster.manifest import Cluster, cache_manifest, cached_manifests
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job import code_rules as source_rules
 from launcher.session.prepare_plan import JobSource, prepare, read_job

@@ -13,8 +13,7 @@ from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record, shown
 from launcher.diagnosis.match.rows import rows_matching as rows_of_the_diagnosis
 from launcher.diagnosis.model import RootCause
-from launcher.diagnosis.signatures.signature import Signature
-from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.diagnosis.signatures import CONTEXTS, SIGNATURES, Signature
 from slipway.failure import judge_output
 from slipway.output_signatures import lines_of, root_sign_of, rows_matching, table
 from tests.diagnosis.cases import cases

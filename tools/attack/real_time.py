@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tests.emulator.faults import DRIP, HANG, Fault
 from tools.attack.matrix.account import ENDED, RUNNING
 from tools.attack.matrix.commands import LOOKS

@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launcher.diagnosis.logs.tracebacks import FOLLOWS_FROM_ANOTHER
-from launcher.diagnosis.signatures.signature import Context, Signature
-from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.diagnosis.signatures import CONTEXTS, SIGNATURES, Context, Signature
 from launcher.diagnosis.signs.sightings import GOES_ON
 from launcher.text.log_lines import PREFIX
 from tools.generate.generated import ROOT, command_of

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.failure_modes.model import Retry, Severity, Stage, Symptom
 from tools.generate.generated import ROOT, command_of
 from tools.generate.literals import literal_of

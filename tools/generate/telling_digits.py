@@ -12,7 +12,7 @@ from re import _constants as regex
 from re import _parser as parser
 from typing import Any
 
-from launcher.diagnosis.logs.digits import WIDEST, digit_kind, digit_shape
+from launcher.text.log_lines import WIDEST, digit_kind, digit_shape
 
 _ALL_DIGITS = frozenset("0123456789")
 _REPEATS = (regex.MAX_REPEAT, regex.MIN_REPEAT, regex.POSSESSIVE_REPEAT)

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
 from launcher.account.facts import Unverified
 from launcher.aws.clients import BRISK, Clients
-from launcher.failure_modes.refusal import AwsRefusal, Unreachable, UnusableSession
+from launcher.failure_modes.model import AwsRefusal, Unreachable, UnusableSession
 from launcher.text.values import split_uri
 
 

@@ -24,7 +24,7 @@ from launcher.backends.sagemaker.creation import create_once, existing_state, jo
 from launcher.backends.sagemaker.logs import LogStreams
 from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
 from launcher.backends.sagemaker.upload import upload_code
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Operation, Request, TrainingPlan

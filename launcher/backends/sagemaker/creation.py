@@ -23,7 +23,7 @@ from launcher.backends.interface import (
 )
 from launcher.cluster.names import host_name
 from launcher.diagnosis.model import Stop, StopCause
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView

@@ -11,8 +11,7 @@ from cyclopts import App, Parameter
 
 from launcher.cli.interaction import OutputFormat, OutputOption, console, message, print_json
 from launcher.cluster.names import CLUSTER_NAME
-from launcher.failure_modes.model import Figure
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Figure, Refusal
 
 if TYPE_CHECKING:
     from launcher.session.clusters.destroy_cluster import Aftermath, Survey

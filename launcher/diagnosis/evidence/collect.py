@@ -40,7 +40,7 @@ from launcher.diagnosis.evidence.rank_reports import (
     read_ras_report,
 )
 from launcher.diagnosis.model import CollectiveCall, RankState, table_of
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import checkpoints, nccl
 from launcher.failure_modes.model import FailureMode, Stage

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from launcher.diagnosis.evidence.dumps import FileEvidence
 from launcher.diagnosis.logs.lines import parse
 from launcher.diagnosis.match.rows import rows_matching
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, sighting_of
 from launcher.failure_modes import hardware
 from launcher.failure_modes.model import FailureMode, Stage

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from launcher.diagnosis.evidence.dumps import FileEvidence
 from launcher.diagnosis.model import CollectiveCall, RankState
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import nccl
 from launcher.failure_modes.model import Stage

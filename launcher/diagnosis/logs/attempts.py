@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import nan
 
 from launcher.diagnosis.logs.lines import LogRecord, Record
-from launcher.diagnosis.signatures.table import FRAGMENTS
+from launcher.diagnosis.signatures import FRAGMENTS
 from launcher.text.log_lines import PrintedMetrics
 
 # Where a log says that the job was started again, and where it says that training ended well.

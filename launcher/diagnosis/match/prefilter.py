@@ -27,7 +27,7 @@ from launcher.diagnosis.logs.lines import (
     Window,
     Windows,
 )
-from launcher.diagnosis.signatures.signature import SHORTLY
+from launcher.diagnosis.signatures import SHORTLY
 from launcher.diagnosis.storms import KnownBounds, KnownLines
 
 _BATCH = 128

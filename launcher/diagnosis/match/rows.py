@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from launcher.diagnosis.logs.digits import Spans, digit_kind, digit_shape
 from launcher.diagnosis.logs.lines import Line, may_be_indented, parse
 from launcher.diagnosis.match.prefilter import Candidate, finder_of
-from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
-from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.diagnosis.signatures import CONTEXTS, SIGNATURES, Context, LineRole, Signature
 from launcher.failure_modes import training_script
-from launcher.text.log_lines import LONGEST_LINE
+from launcher.text.log_lines import LONGEST_LINE, Spans, digit_kind, digit_shape
 
 ROLES = {role: position for position, role in enumerate(LineRole)}
 _LINES_OF_A_RECORD = 3

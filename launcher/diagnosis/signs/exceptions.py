@@ -12,7 +12,7 @@ from launcher.diagnosis.logs.attempts import is_first_line, says_started_again
 from launcher.diagnosis.logs.lines import Line, Writer, parse
 from launcher.diagnosis.logs.tracebacks import HEADER, Traceback, says_what_was_raised
 from launcher.diagnosis.match.prefilter import Candidate
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.readings import LastLine
 from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row
 from launcher.failure_modes import checkpoints, data, interruption, nccl, training_script

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.evidence.rank_reports import differing, not_joined
 from launcher.diagnosis.logs.lines import Line, parse, shown
 from launcher.diagnosis.match.prefilter import Candidate
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.readings import LastLine
 from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row, time_of
 from launcher.failure_modes import distribution, hardware, interruption, nccl, training_script

@@ -13,8 +13,7 @@ from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_
 from launcher.diagnosis.match.prefilter import Candidate, Scanner, finder_of
 from launcher.diagnosis.match.rows import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.model import RankState
-from launcher.diagnosis.signatures.signature import Context, LineRole, Signature
-from launcher.diagnosis.signatures.table import CONTEXTS, SIGNATURES
+from launcher.diagnosis.signatures import CONTEXTS, SIGNATURES, Context, LineRole, Signature
 from launcher.diagnosis.signs import exceptions, group_lines, ranks
 from launcher.diagnosis.signs.exceptions import (
     Downloads,

@@ -18,7 +18,7 @@ from launcher.diagnosis.logs.attempts import Course, Moment, counters_and_loss_i
 from launcher.diagnosis.logs.lines import TAIL, Line, shown
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.model import RankState
-from launcher.diagnosis.signatures.signature import Context, LineRole
+from launcher.diagnosis.signatures import Context, LineRole
 from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with, time_of
 from launcher.failure_modes import interruption, losses

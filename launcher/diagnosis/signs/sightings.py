@@ -15,8 +15,7 @@ from launcher.diagnosis.logs.lines import Line, parse
 from launcher.diagnosis.logs.tracebacks import HEADER, names_exception
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.match.rows import rows_matching, weightiest
-from launcher.diagnosis.signatures.signature import LineRole, Signature
-from launcher.diagnosis.signatures.table import FRAGMENTS
+from launcher.diagnosis.signatures import FRAGMENTS, LineRole, Signature
 from launcher.diagnosis.signs.ranks import group_and_rank
 from launcher.failure_modes import training_script
 from launcher.failure_modes.catalogue import CATALOGUE

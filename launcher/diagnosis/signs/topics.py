@@ -15,18 +15,16 @@ from typing import Final
 
 from launcher.diagnosis.logs import attempts
 from launcher.diagnosis.logs.attempts import counters_in
-from launcher.diagnosis.logs.digits import Layout, Spans, digit_kind, digit_shape
 from launcher.diagnosis.logs.lines import Line, Writer, is_plain, may_be_indented, parse
 from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_traceback
 from launcher.diagnosis.match.prefilter import Candidate, Scanner
 from launcher.diagnosis.match.rows import have_different_writers, is_vague_cascade, telling_numbers
-from launcher.diagnosis.signatures.signature import Signature
-from launcher.diagnosis.signatures.table import CONTEXTS
+from launcher.diagnosis.signatures import CONTEXTS, Signature
 from launcher.diagnosis.signs import exceptions, group_lines, ranks
 from launcher.diagnosis.signs import group_lines as world_sizes
 from launcher.diagnosis.signs.sightings import line_of
 from launcher.diagnosis.storms import Identity, KnownLines, Step
-from launcher.text.log_lines import LONGEST_LINE, spans_of_origin
+from launcher.text.log_lines import LONGEST_LINE, Layout, Spans, digit_kind, digit_shape, spans_of_origin
 
 # Of what a line speaks that the reader acts on, beside what the rows of the signatures know.
 #

@@ -11,7 +11,7 @@ from launcher.diagnosis.logs.lines import shown
 from launcher.diagnosis.match.rows import ROLES
 from launcher.diagnosis.model import Diagnosis, End, Ending, RankState, RootCause, Stop, StopCause, Verdict
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, remedy_with_numbers
-from launcher.diagnosis.signatures.signature import SHORTLY, LineRole
+from launcher.diagnosis.signatures import SHORTLY, LineRole
 from launcher.diagnosis.signs.ranks import add_silent_ranks
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, replace_by_log

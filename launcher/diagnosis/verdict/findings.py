@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.match.rows import ROLES
 from launcher.diagnosis.model import Confidence, RankState, RootCause, Sureness
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting

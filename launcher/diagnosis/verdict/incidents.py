@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from launcher.diagnosis.logs.attempts import Course
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.readings import COMES_DOWN, Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import hardware, interruption, losses, nccl, training_script

@@ -46,7 +46,7 @@ from launcher.aws.stacks import (
 from launcher.cluster.files import Template, references, resources
 from launcher.cluster.manifest import Lustre
 from launcher.cluster.names import PARTS, stack_name
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.provisioning.rest_costs import CostLine, rest_costs
 from launcher.session.clusters.plan_update import ClusterJob, unfinished_jobs
 from launcher.session.clusters.show_cluster import not_deployed

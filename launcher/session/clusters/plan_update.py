@@ -30,8 +30,7 @@ from launcher.cluster.instances import instance_facts
 from launcher.cluster.names import stack_name
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import FieldChange, Policy, changes, deployed_cluster_file
-from launcher.failure_modes.model import Finding
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Finding, Refusal
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request import build_network_request
 from launcher.planning.request_view import RequestView

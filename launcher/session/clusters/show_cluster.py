@@ -38,8 +38,7 @@ from launcher.aws.stacks import (
 from launcher.cluster.files import region_in_file
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.names import ALWAYS_THERE, PARTS, stack_name
-from launcher.failure_modes.model import Figure, Source
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Figure, Refusal, Source
 from launcher.provisioning.picture import FONT, graph_of
 from launcher.provisioning.rest_costs import CostLine, rest_costs
 

@@ -33,8 +33,7 @@ from launcher.experiments.ladder_rungs import (
 )
 from launcher.failure_modes import distribution
 from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.model import Finding
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Finding, Refusal
 from launcher.jobs.job_sections import Ladder
 from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec

@@ -19,10 +19,9 @@ from launcher.cluster.instances import instance_facts
 from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.model import Diagnosis, End, Ending, RootCause, Verdict
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
-from launcher.diagnosis.signatures.table import FRAGMENTS, LACKS
+from launcher.diagnosis.signatures import FRAGMENTS, LACKS
 from launcher.failure_modes import model_hub, training_script
-from launcher.failure_modes.model import Finding
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal, Finding
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, find_left_out
 from launcher.text.regular_files import NoteFolder, file_mode

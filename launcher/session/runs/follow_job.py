@@ -22,8 +22,7 @@ from launcher.aws.errors import CredentialsExpired, Outage
 from launcher.aws.session import SHOW_SECONDS, bounded
 from launcher.backends.interface import Backend, Cursor, JobStatus, LogBatch, LogLine
 from launcher.diagnosis.diagnose import SuccessReader
-from launcher.failure_modes.model import Finding
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal, Finding
 from launcher.session.runs.diagnose_job import Check, Outcome, outcome_of
 from launcher.session.runs.read_job_lines import Moving, ProgressReader, Stall, StallWatch, TrainingProgress
 from launcher.text.values import duration_in_words

@@ -14,8 +14,7 @@ from launcher.cluster.names import HOST_NAME, host_name
 from launcher.diagnosis.logs.lines import LogRecord, parse
 from launcher.diagnosis.logs.tracebacks import Traceback, open_traceback
 from launcher.failure_modes import capacity, checkpoints, data, images, nccl, network, storage
-from launcher.failure_modes.model import FailureMode
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import FailureMode, Refusal
 from launcher.jobs.values import parse_duration
 from launcher.text.log_lines import LONGEST_LINE, Origin, PrintedMetrics, origin_of
 from launcher.text.values import duration_in_words, without_controls

@@ -27,7 +27,7 @@ from launcher.experiments.run_comparison import (
     samples_per_step,
 )
 from launcher.experiments.run_measures import Series, SeriesReader
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.planning.request_view import RequestView
 from launcher.planning.show_plan import fields_of_job, fields_of_plan, job_uses_compiler, plan_uses_compiler
 from launcher.planning.training_plan import TrainingPlan

@@ -13,7 +13,7 @@ import pytest
 
 from launcher.account.facts import Unverified
 from launcher.account.questions.ask import BOUND_SECONDS, Answers, Question, Service, ask_all
-from launcher.failure_modes.refusal import AwsRefusal, Unreachable, UnusableSession
+from launcher.failure_modes.model import AwsRefusal, Unreachable, UnusableSession
 
 
 def question(ask: Callable[[], Any]) -> Question[Any]:

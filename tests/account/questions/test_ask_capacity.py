@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from launcher.account.questions.ask import Answers
 from launcher.account.questions.ask_capacity import QuotaQuestions, fetch_offering_zones
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.planning.request_view import RequestView
 from launcher.session.account_checks import wanted_facts
 from tests.emulator.faults import DENIED, inject

@@ -9,7 +9,7 @@ from botocore.stub import Stubber
 
 from launcher.account.questions.ask_network import authorize, fetch_security_groups
 from launcher.cluster.traffic import SecurityGroupRule
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from launcher.account.facts import AccountFacts, Permissions, Prefix, Unverified
 from launcher.account.questions.gather import gather
-from launcher.failure_modes.refusal import Unreachable, UnusableSession
+from launcher.failure_modes.model import Unreachable, UnusableSession
 from launcher.planning.request_view import RequestView
 from launcher.session.account_checks import wanted_facts
 from tests.emulator.account import (

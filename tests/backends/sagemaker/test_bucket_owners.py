@@ -9,7 +9,7 @@ import pytest
 
 from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tests.backends.sagemaker.conftest import ACCOUNT, REGION
 from tests.emulator.sagemaker import TrainingScript
 from tests.session.submission.launches import PlanOf

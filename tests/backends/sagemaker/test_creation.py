@@ -14,7 +14,7 @@ from launcher.backends.interface import BackendError, JobState, NameTakenError, 
 from launcher.backends.sagemaker import creation
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.creation import job_state, status_of
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.source.folder_walk import SourceError
 from tests.emulator.faults import (
     BAD_GZIP_DONE,

@@ -12,7 +12,7 @@ from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import upload
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.resume import CheckpointChoice, StoredObject, choose_checkpoint
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tests.emulator.faults import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
 from tests.emulator.sagemaker import TrainingScript
 from tests.session.submission.launches import PlanOf, entries, interrupt, launch

@@ -10,7 +10,7 @@ import pytest
 from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import creation
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 from tests.emulator.faults import (
     EMPTY,
     Fault,

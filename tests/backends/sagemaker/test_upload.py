@@ -21,7 +21,7 @@ from launcher.backends.sagemaker import upload as transfers
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.upload import read_stored_source
 from launcher.cluster.manifest import Cluster
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare_for

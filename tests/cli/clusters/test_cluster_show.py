@@ -99,7 +99,7 @@ def test_what_failed_is_told_with_its_reason(run_launch: RunLaunch) -> None:
 def test_a_permission_that_is_missing_hides_nothing_else(
     run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from launcher.failure_modes.refusal import AwsRefusal
+    from launcher.failure_modes.model import AwsRefusal
     from launcher.session.clusters import show_cluster
 
     def refused(*_: Any) -> None:

@@ -9,7 +9,7 @@ from launcher.diagnosis.evidence.collect import evidence_of
 from launcher.diagnosis.evidence.dumps import FileEvidence
 from launcher.diagnosis.logs.lines import LogRecord, Record
 from launcher.diagnosis.model import Diagnosis, Verdict
-from launcher.diagnosis.signatures.signature import LineRole
+from launcher.diagnosis.signatures import LineRole
 
 NOON = 1_787_227_200.0
 """2026-08-20 12:00 UTC."""

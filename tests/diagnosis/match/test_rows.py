@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 import re
 
-from launcher.diagnosis.logs.digits import Layout, digit_kind, digit_shape
 from launcher.diagnosis.match.rows import rows_matching, telling_numbers
-from launcher.diagnosis.signatures.signature import Signature
-from launcher.diagnosis.signatures.table import SIGNATURES
+from launcher.diagnosis.signatures import SIGNATURES, Signature
+from launcher.text.log_lines import Layout, digit_kind, digit_shape
 
 
 def one_by_one(text: str) -> list[tuple[Signature, dict[str, str]]]:

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.match.rows import rows_matching
-from launcher.diagnosis.signatures.table import SIGNATURES
+from launcher.diagnosis.signatures import SIGNATURES
 from slipway.gate.judge_host import ORDER, HostFinding, Report
 from slipway.gate.judge_network import first_host_silent, judge_pairs, missing_hosts
 from slipway.gate.pass_gate import verdict_lines, verdict_of

@@ -10,8 +10,7 @@ from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.match.rows import ROLES, rows_matching
 from launcher.diagnosis.model import Diagnosis
-from launcher.diagnosis.signatures.signature import Signature
-from launcher.diagnosis.signatures.table import CONTEXTS, LACKS, SIGNATURES
+from launcher.diagnosis.signatures import CONTEXTS, LACKS, SIGNATURES, Signature
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import registered
 

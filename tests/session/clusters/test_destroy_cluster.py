@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from launcher.aws.clients import Clients
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.session.clusters.destroy_cluster import (
     Aftermath,
     ClusterJob,

@@ -13,8 +13,7 @@ from moto.sagemaker.responses import SageMakerResponse
 from launcher.aws.clients import Clients
 from launcher.cluster.names import PARTS
 from launcher.cluster.specification import ClusterSpec
-from launcher.failure_modes.model import Finding
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
 from launcher.provisioning.updates import Fate, StackFate
 from launcher.session.clusters.plan_update import ClusterPlan, judge_adopted, plan_update, synthesize
 from tests.emulator.account import REGION, EmulatedAccount

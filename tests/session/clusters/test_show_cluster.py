@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.session.clusters import show_cluster
 from tools.generate.generated import ROOT
 

@@ -13,8 +13,7 @@ from launcher.backends.local.python import Interpreter, Machine
 from launcher.diagnosis.model import Diagnosis, RootCause, Verdict
 from launcher.experiments.ladder_rungs import Result, Rung, Where
 from launcher.failure_modes import checkpoints, distribution, training_script
-from launcher.failure_modes.model import Retry, Stage
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal, Retry, Stage
 from launcher.planning.job_cost import CostEstimate
 from launcher.session.prepare_plan import JobSource, code_of, read_job
 from launcher.session.runs.climb_ladder import (

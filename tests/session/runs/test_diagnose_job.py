@@ -15,7 +15,7 @@ from launcher.cli.app import main
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import Diagnosis, Verdict
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.planning.request_view import RequestView
 from launcher.session.runs.diagnose_job import (
     LEFT_OUT_KEPT_SECONDS,

@@ -12,7 +12,7 @@ from moto import mock_aws
 from launcher.aws.clients import FOLLOWING, Clients
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from launcher.session.runs.follow_job import Follower, Pace
 from tests.emulator.account import use_test_keys
 from tests.emulator.faults import (

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.session.runs.read_job_lines import (
     Digest,
     LogFilter,

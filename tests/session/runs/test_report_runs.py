@@ -18,7 +18,7 @@ from launcher.backends.interface import (
 )
 from launcher.diagnosis.model import Verdict
 from launcher.experiments.run_measures import Unit
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.planning.training_plan import Request, TrainingPlan
 from launcher.report.page import page_of
 from launcher.session.find_jobs import FoundJob

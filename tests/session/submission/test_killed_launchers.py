@@ -39,7 +39,7 @@ from pathlib import Path
 from launcher.aws.clients import Clients
 from launcher.backends.sagemaker import upload as transfers
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from launcher.session.submit_job import Start
 

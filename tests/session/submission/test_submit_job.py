@@ -11,7 +11,7 @@ import pytest
 
 from launcher.backends.interface import JobState, Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.failure_modes.refusal import AwsRefusal, Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 from launcher.session.submit_job import Journal, JournalEntry, Start, run_id_of
 from tests.emulator.faults import EXPIRED, inject
 from tests.emulator.sagemaker import TrainingScript

@@ -14,7 +14,7 @@ from unittest import mock
 import psutil
 
 from launcher.cli.app import main
-from launcher.failure_modes.refusal import Refusal
+from launcher.failure_modes.model import Refusal
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 
 REGION = "us-west-2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.failure_modes.refusal import AwsRefusal
+from launcher.failure_modes.model import AwsRefusal
 from tools.attack.matrix.commands import LOOKS, Command
 from tools.attack.matrix.running import Attack, Run
 

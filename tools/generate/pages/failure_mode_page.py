@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
-from launcher.failure_modes.coverage import IN_WORDS
 from launcher.failure_modes.model import FailureMode, Stage
-from launcher.failure_modes.registry import registered
+from launcher.failure_modes.registry import IN_WORDS, registered
 from tools.generate.generated import ROOT, as_markdown, command_of
 
 PAGES = ROOT / "docs" / "reference" / "failure-modes"

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.cli.output import as_json
+from launcher.cli.interaction import as_json
+
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import POLICIES
 from launcher.jobs.specification import job_schema
