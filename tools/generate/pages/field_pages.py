@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from launcher.cli.interaction import as_json
-
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import POLICIES
 from launcher.jobs.specification import job_schema
