@@ -1,9 +1,7 @@
-"""Files of a cluster on this machine: its cluster file, the templates that `cdk synth` writes, and the
-cache."""
+"""Files of a cluster on this machine: its cluster file, and the templates that `cdk synth` writes."""
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -282,21 +280,3 @@ def _stack_name(value: Any) -> str:
 def _text(value: Any) -> str:
     """A name; one that is made of references has its JSON for a name."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-
-
-def cache_folder() -> Path:
-    """The launcher's folder in the user's cache, whether it is there or not: ~/.cache/slipway on Linux.
-
-    Raises FileNotFoundError for a user without a home, as in a container that runs under a foreign id.
-    """
-    # Only here: most commands need neither the folder nor the library.
-    from platformdirs import user_cache_path
-
-    try:
-        folder = user_cache_path("slipway", appauthor=False)
-    except RuntimeError:
-        folder = Path("~")
-    # Without a home, `~` is left as it is.
-    if not folder.is_absolute():
-        raise FileNotFoundError(errno.ENOENT, "this user has no home folder")
-    return folder

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from launcher.cluster.files import cache_folder
 from launcher.documents import DocumentError, read_document
-from launcher.text.regular_files import file_mode, replace_file
+from launcher.text.regular_files import cache_folder, file_mode, replace_file
 
 CODE_FOLDER = "code"
 """Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""

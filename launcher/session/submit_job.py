@@ -28,7 +28,6 @@ from launcher.backends.interface import (
     Progress,
     UncertainError,
 )
-from launcher.cluster.files import cache_folder
 from launcher.failure_modes.model import Figure, Refusal
 from launcher.planning.training_plan import (
     TrainingPlan,
@@ -41,7 +40,7 @@ from launcher.planning.training_plan import (
 )
 from launcher.report.run_report import PlannedRun, summary_from_json, summary_of_plan, summary_to_json
 from launcher.session.runs.diagnose_job import write_left_out_note
-from launcher.text.regular_files import NoteFolder, remove_old_files
+from launcher.text.regular_files import NoteFolder, cache_folder, remove_old_files
 from launcher.text.values import duration_in_words
 
 if TYPE_CHECKING:

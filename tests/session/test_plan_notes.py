@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cluster.files import cache_folder
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.report.run_report import NOT_KEPT, summary_of_plan
 from launcher.session.prepare_plan import prepare
 from launcher.session.submit_job import PLAN_KEPT_SECONDS, read_plan_note, write_plan_note
+from launcher.text.regular_files import cache_folder
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
 

@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from launcher.backends.interface import Backend, Cursor, JobState, JobStatus, LogLine
-from launcher.cluster.files import cache_folder
 from launcher.cluster.instances import instance_facts
 from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.model import Diagnosis, End, Ending, RootCause, Verdict
@@ -24,7 +23,7 @@ from launcher.failure_modes import model_hub, training_script
 from launcher.failure_modes.model import AwsRefusal, Finding
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, find_left_out
-from launcher.text.regular_files import NoteFolder, file_mode
+from launcher.text.regular_files import NoteFolder, cache_folder, file_mode
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
