@@ -8,7 +8,6 @@ them all.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +20,7 @@ from launcher.cluster.traffic import SecurityGroup
 from launcher.facts import read_data_file
 from launcher.failure_modes.model import AwsRefusal
 from launcher.jobs.job_sections import CHECKPOINT_URI_VARIABLE
+from launcher.text.values import ImageReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,26 +286,9 @@ def principal_of(caller_arn: str) -> str | None:
     return None
 
 
-_URI = re.compile(
-    r"(?P<account>\d{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\."
-    r"(?:amazonaws\.com(?:\.cn)?|on\.aws|on\.amazonwebservices\.com\.cn)/"
-    r"(?P<repository>[a-z0-9._/-]+?)(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
-)
 _ABSENT = frozenset(
     {"ImageNotFound", "ImageTagDoesNotMatchDigest", "InvalidImageDigest", "InvalidImageTag"},
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ImageReference:
-    """What an image's URI in ECR says; without a tag and a digest the tag is `latest`."""
-
-    uri: str
-    account: str
-    region: str
-    repository: str
-    tag: str | None
-    digest: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,18 +301,6 @@ class Image:
     uri: str
     exists: bool
     region: str | None = None
-
-
-def parse_image_uri(uri: str) -> ImageReference | None:
-    """The parts of an image's URI; None where it is not in ECR.
-
-    Source: ECR user guide, registries (the endpoints `dkr.ecr` and, over IPv4 and IPv6, `dkr-ecr`).
-    """
-    match = _URI.fullmatch(uri)
-    if match is None:
-        return None
-    tag = match["tag"] or (None if match["digest"] else "latest")
-    return ImageReference(uri, match["account"], match["region"], match["repository"], tag, match["digest"])
 
 
 def parse_image(reference: ImageReference, answer: Mapping[str, Any]) -> Image:

@@ -95,7 +95,7 @@ app.command(
     help="Let the shell complete commands and options.",
 )
 
-GARBAGE_THRESHOLD = 50_000
+GARBAGE_THRESHOLD = 200_000
 """New objects before the garbage collector looks; Python's own 700 is a hundredth of what a start makes."""
 
 

@@ -14,7 +14,6 @@ from datetime import date
 
 from packaging.version import Version
 
-from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.failure_modes import images
 from launcher.failure_modes.model import Finding, Path, Refusal, Severity, Stage, dotted
@@ -41,6 +40,7 @@ from launcher.planning.strategies.strategy import (
     check_framework,
 )
 from launcher.planning.strategies.toolkit import COMPILER_FRAMEWORK
+from launcher.text.values import parse_image_uri
 
 
 @dataclass(frozen=True, slots=True)

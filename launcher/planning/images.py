@@ -21,11 +21,10 @@ from typing import Any, Literal
 
 from packaging.version import InvalidVersion, Version
 
-from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import InstanceFacts
 from launcher.facts import read_data_file
 from launcher.jobs.specification import JobSpec
-from launcher.text.values import nearest
+from launcher.text.values import nearest, parse_image_uri
 
 
 class ImageUnavailableError(Exception):

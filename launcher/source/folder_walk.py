@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from launcher.failure_modes.model import Refusal
 from launcher.text.regular_files import read_regular
@@ -359,11 +361,16 @@ class Layer:
 
     def match(self, path: Path, is_folder: bool) -> Match | None:
         """What is said of the path; the last pattern that fits it counts. None where none does."""
-        name = path.relative_to(self.folder).as_posix()
+        name = _as_bytes(path.relative_to(self.folder).as_posix())
         found = self.patterns.check_file(f"{name}/" if is_folder else name)
         if found.include is None or found.index is None:
             return None
         return Match(found.include, *self.origins[found.index])
+
+
+def _as_bytes(text: str) -> str:
+    """A name or a pattern with a character for each of its bytes, which are what git compares."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def match_layers(path: Path, is_folder: bool, layers: Sequence[Layer]) -> Match | None:
@@ -380,23 +387,27 @@ def read_layers(folder: Path) -> list[Layer]:
     origins: list[tuple[str, Path]] = []
     for file in (folder / name for name in IGNORE_FILES):
         if file.is_file():
-            patterns = read_regular(file, MOST_PATTERN_BYTES + 1)
-            if len(patterns) > MOST_PATTERN_BYTES:
+            content = read_regular(file, MOST_PATTERN_BYTES + 1)
+            if len(content) > MOST_PATTERN_BYTES:
                 raise SourceError(
                     f"{file} has more than {size_in_words(MOST_PATTERN_BYTES)}: too many patterns to apply.",
                     "Leave whole folders out instead of each of their files.",
                 )
-            lines = patterns.decode("utf-8", errors="surrogateescape").splitlines()
+            lines = content.decode("utf-8", errors="surrogateescape").splitlines()
             origins += [(line, file) for line in lines if line]
     if not origins:
         return []
-    try:
-        return [Layer(folder, GitIgnoreSpec.from_lines(line for line, _ in origins), origins)]
-    except ValueError as error:
-        raise SourceError(
-            f"a pattern in {' or '.join(IGNORE_FILES)} of {folder} cannot be read: {error}.",
-            "Correct it; the syntax is that of .gitignore.",
-        ) from error
+    patterns: list[GitIgnoreSpecPattern] = []
+    for line, file in origins:
+        try:
+            patterns.append(GitIgnoreSpecPattern(_as_bytes(line)))
+        except (ValueError, re.error) as error:
+            raise SourceError(
+                f"the pattern '{line}' in {file} cannot be read: {error}.",
+                "Correct it; the syntax is that of .gitignore.",
+            ) from error
+    # RE2 needs linear time for whatever pattern, where Python's `re` may need exponential time.
+    return [Layer(folder, GitIgnoreSpec(patterns, backend="re2"), origins)]
 
 
 # Where a symbolic link of a source folder leads, and which ones cannot be packed as what they lead to.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 
 def exact_duration(seconds: int) -> str:
@@ -108,6 +108,36 @@ def split_uri(uri: str) -> tuple[str, str]:
     """The bucket and the key of an S3 URI; the key is empty where the URI is a bucket's alone."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     return bucket, key
+
+
+_IMAGE_URI = re.compile(
+    r"(?P<account>\d{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\."
+    r"(?:amazonaws\.com(?:\.cn)?|on\.aws|on\.amazonwebservices\.com\.cn)/"
+    r"(?P<repository>[a-z0-9._/-]+?)(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+class ImageReference(NamedTuple):
+    """What an image's URI in ECR says; without a tag and a digest the tag is `latest`."""
+
+    uri: str
+    account: str
+    region: str
+    repository: str
+    tag: str | None
+    digest: str | None
+
+
+def parse_image_uri(uri: str) -> ImageReference | None:
+    """The parts of an image's URI; None where it is not in ECR.
+
+    Source: ECR user guide, registries (the endpoints `dkr.ecr` and, over IPv4 and IPv6, `dkr-ecr`).
+    """
+    match = _IMAGE_URI.fullmatch(uri)
+    if match is None:
+        return None
+    tag = match["tag"] or (None if match["digest"] else "latest")
+    return ImageReference(uri, match["account"], match["region"], match["repository"], tag, match["digest"])
 
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")

@@ -17,13 +17,13 @@ from launcher.account.facts import (
     RunningJob,
     Use,
     known_code,
-    parse_image_uri,
     parse_running_job,
     quota_name,
 )
 from launcher.account.questions.ask_capacity import fetch_image, fetch_running_jobs
 from launcher.cluster.instances import instance_facts, training_instance_types
 from launcher.failure_modes.model import AwsRefusal
+from launcher.text.values import parse_image_uri
 from tests.emulator.faults import DENIED, inject
 from tests.emulator.running_jobs import emulated_search
 

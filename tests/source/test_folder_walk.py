@@ -249,9 +249,23 @@ def test_an_ignored_link_is_nobodys_concern(source: Path, tmp_path: Path, patter
     assert packed(source) == [".slipwayignore", "lib/data.py", "train.py"]
 
 
-def test_a_pattern_that_cannot_be_read_is_refused(source: Path) -> None:
-    (source / ".slipwayignore").write_text("!\n")
-    assert "a pattern in" in problem(source)
+@pytest.mark.parametrize("pattern", ["!", "[z-a]"])
+def test_a_pattern_that_cannot_be_read_is_refused(source: Path, pattern: str) -> None:
+    (source / ".slipwayignore").write_text(f"*.log\n{pattern}\n")
+    assert f"the pattern '{pattern}' in {source / '.slipwayignore'} cannot be read" in problem(source)
+
+
+def test_no_pattern_takes_more_than_linear_time(source: Path) -> None:
+    write(source, "a" * 200)
+    (source / ".gitignore").write_text("*a" * 25 + "b\n.gitignore\n")
+    assert packed(source) == ["a" * 200, "lib/data.py", "train.py"]
+
+
+def test_names_and_patterns_that_are_not_utf8_are_compared_by_their_bytes(source: Path) -> None:
+    for name in (b"caf\xe9.bin", b"caf\xc3\xa9.bin", b"\xff.py"):
+        Path(os.fsdecode(os.fsencode(source) + b"/" + name)).touch()
+    (source / ".gitignore").write_bytes(b"caf\xe9*\n.gitignore\n")
+    assert [os.fsencode(each.name) for each in walk_folder(source).ignored] == [b".gitignore", b"caf\xe9.bin"]
 
 
 def test_folders_may_nest_more_deeply_than_calls(tmp_path: Path, deepest_folder: Path) -> None:
@@ -326,7 +340,7 @@ def test_all_problems_are_told_and_the_rest_is_seen_all_the_same(source: Path) -
 
 def test_a_pattern_that_cannot_be_read_hides_no_files(source: Path) -> None:
     (source / "lib" / ".gitignore").write_text("!\n")
-    assert "a pattern in" in problem(source)
+    assert "the pattern '!' in" in problem(source)
     assert "lib/data.py" in [file.name for file in walk_folder(source).files]
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from launcher.account.facts import (
     Fact,
     Image,
-    ImageReference,
     Quota,
     RunningJob,
     ServiceQuota,
@@ -18,13 +17,13 @@ from launcher.account.facts import (
     hosts_in_use,
     known_code,
     parse_image,
-    parse_image_uri,
     parse_quota,
     parse_running_job,
     quota_name,
 )
 from launcher.account.questions.ask import Answers, Question, Service, Wanted
 from launcher.aws.errors import aws_errors
+from launcher.text.values import ImageReference, parse_image_uri
 
 _ACCEPTED = (
     "application/vnd.docker.distribution.manifest.v2+json",

@@ -13,7 +13,6 @@ from launcher.account.facts import (
     Role,
     Unverified,
     parse_evaluation,
-    parse_image_uri,
     parse_role,
     permissions_of,
     principal_of,
@@ -22,7 +21,7 @@ from launcher.account.questions.ask import Answers, Question, Service, Wanted
 from launcher.aws.errors import aws_errors
 from launcher.aws.session import Caller, fetch_caller
 from launcher.cluster.names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS, TRAINING_LOGS, host_name, is_arn
-from launcher.text.values import split_uri
+from launcher.text.values import parse_image_uri, split_uri
 
 _SIMULATE = "iam:SimulatePrincipalPolicy"
 _WHAT_YOU_MAY = "what you may do"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from launcher.account.facts import parse_image_uri
 from launcher.cluster.instances import instance_facts, nearest_instance_types
 from launcher.failure_modes import data, distribution, images, job_file, network, notices, training_compiler
 from launcher.failure_modes.model import Finding, Path, Severity, Stage
@@ -27,6 +26,7 @@ from launcher.planning.job_cost import part_cost_in_words
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
 from launcher.planning.strategies.strategy import SHELL_ENDING
 from launcher.rules.job.subject import JobSubject
+from launcher.text.values import parse_image_uri
 
 # The instance type against the types that the training API accepts.
 
