@@ -102,6 +102,11 @@ def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
     strategy = fields.get("distribution", {}).get("strategy", "torchrun")
     resources = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2, **fields.pop("resources", {})}
     resources |= {name: fields.pop(name) for name in _RESOURCES if name in fields}
+    if fields.pop("spot", None):
+        resources["capacity"] = "spot"
+    retries = fields.pop("retries", fields.pop("retry", 0))
+    retries = retries.get("attempts", 3) if isinstance(retries, dict) else int(retries)
+    limits = {"max_runtime": "12h", "max_retries": retries, **fields.pop("limits", {})}
     return {
         "name": "blind",
         "region": "us-west-2",
@@ -111,6 +116,7 @@ def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
         "distribution": {"strategy": strategy},
         "output": {"s3_uri": "s3://acme-output/blind"},
         **fields,
+        "limits": limits,
         "resources": resources,
     }
 
