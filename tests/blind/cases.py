@@ -99,8 +99,9 @@ def judge_script(case: BlindScript, folder: Path) -> list[Finding]:
 def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The job file of plain fields: what its sections hold may stand at the top."""
     fields = dict(plain)
-    strategy = fields.get("distribution", {}).get("strategy", "torchrun")
-    resources = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2, **fields.pop("resources", {})}
+    strategy = fields.get("distribution", {}).get("strategy", "torchrun").replace("pytorchxla", "torch_xla")
+    host = "ml.p3.16xlarge" if strategy == "torch_xla" else "ml.p4d.24xlarge"
+    resources = {"instance_type": host, "instance_count": 2, **fields.pop("resources", {})}
     resources |= {name: fields.pop(name) for name in _RESOURCES if name in fields}
     if fields.pop("spot", None):
         resources["capacity"] = "spot"
@@ -112,10 +113,10 @@ def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
         "region": "us-west-2",
         "role_arn": "arn:aws:iam::111122223333:role/training",
         "code": {"source_dir": "src", "entry_point": ENTRY},
-        "framework": _COMPILER if "xla" in strategy else _FRAMEWORK,
-        "distribution": {"strategy": strategy},
+        "framework": _COMPILER if strategy == "torch_xla" else _FRAMEWORK,
         "output": {"s3_uri": "s3://acme-output/blind"},
         **fields,
+        "distribution": {"strategy": strategy},
         "limits": limits,
         "resources": resources,
     }
