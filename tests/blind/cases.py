@@ -69,7 +69,9 @@ def blind_scripts(half: str) -> Iterator[BlindScript]:
 
 
 def _script(part: Part, others: Mapping[str, str]) -> BlindScript:
-    headers = dict(match.groups() for match in map(_HEADER.fullmatch, takewhile(str.strip, part.lines)) if match)
+    headers = dict(
+        match.groups() for match in map(_HEADER.fullmatch, takewhile(str.strip, part.lines)) if match
+    )
     code, expected = part.file.stem, headers["expect"]
     if expected not in (code, "nothing"):
         raise part.bad(f"`{expected}` is expected in a file of {code}")
