@@ -58,7 +58,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
     Several,
-    Table,
+    Dictionary,
     Value,
     WorldSize,
     alternatives,
@@ -145,7 +145,7 @@ class Evaluation:
             case ast.Tuple() | ast.List():
                 return Several(node)
             case ast.Dict():
-                return Table(node)
+                return Dictionary(node)
             case ast.Lambda():
                 return Defined(node)
             case ast.Subscript():
@@ -409,7 +409,7 @@ class CallEvaluator:
         if name == "dataclasses.field":
             return self._default_of_field(node)
         if name in _TABLES:
-            return Table(node)
+            return Dictionary(node)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
@@ -530,7 +530,11 @@ class TableEvaluator:
             return None
         key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
         owner = self.evaluation.value(function.value, environment)
-        if not isinstance(owner, Table) or not isinstance(key, Constant) or not isinstance(key.value, str):
+        if (
+            not isinstance(owner, Dictionary)
+            or not isinstance(key, Constant)
+            or not isinstance(key.value, str)
+        ):
             return None
         found = self.item(function.value, key.value, environment)
         if found is UNKNOWN and self.entry(owner, key.value, environment) is None:
@@ -543,7 +547,7 @@ class TableEvaluator:
             return RANK_VARIABLES.get(key, UNKNOWN)
         if isinstance(owner, Made):
             return self.evaluation.attributes.member_of(owner.definition, key)
-        if not isinstance(owner, Table):
+        if not isinstance(owner, Dictionary):
             return UNKNOWN
         for name, value in reversed(_entries_of(owner.node)):
             if name is None:
@@ -597,7 +601,7 @@ class AttributeEvaluator:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
             return option if option is not UNKNOWN else RANK_ATTRIBUTES.get(whole) or External(whole)
-        if isinstance(owner, Table):
+        if isinstance(owner, Dictionary):
             entry = self.evaluation.tables.entry(owner, name, None)
             return self._stored(node, None) if entry is None or entry is UNKNOWN else entry
         if isinstance(owner, ModuleOf):

@@ -101,7 +101,7 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Dictionary:
     """A dictionary that is written out, or made by a call with its entries as keywords."""
 
     node: ast.Dict | ast.Call
@@ -134,7 +134,7 @@ Value = (
     | Defined
     | Made
     | Several
-    | Table
+    | Dictionary
     | Either
     | Nothing
 )
