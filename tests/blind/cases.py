@@ -1,4 +1,4 @@
-"""Blind examples: programs written from a failure mode's title and sources by somebody who had not read the rules.
+"""Blind examples: programs written from a failure mode's title and sources by who had not read the rules.
 
 `scripts/HALF/CODE.test` holds programs with the failure mode and tempting ones that are right:
 
