@@ -34,6 +34,7 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     function_of_parameter,
+    is_property,
     is_static,
     last_name,
     parameters_of,
@@ -650,7 +651,7 @@ class AttributeEvaluator:
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
         if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
-            if any(last_name(each) in ("property", "cached_property") for each in found.node.decorator_list):
+            if is_property(found.node):
                 return self.evaluation.calls.result(found.node, None)
             return Defined(found.node, definition)
         return found

@@ -348,6 +348,12 @@ def is_static(function: FunctionNode) -> bool:
     return _decorated_as(function, "staticmethod")
 
 
+def is_property(node: ast.AST) -> bool:
+    """Whether a definition is a method that is read like an attribute."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(last_name(each) in ("property", "cached_property") for each in decorators)
+
+
 def is_class_method(function: FunctionNode) -> bool:
     """Whether a function in a class gets the class."""
     return _decorated_as(function, "classmethod")
