@@ -9,12 +9,11 @@ import pytest
 import yaml
 from constructs.permissions import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
-from launcher.cluster.files import load_cluster_file
 from launcher.cluster.names import SHELL_ACTIONS
-from launcher.cluster.specification import MOST_SECRETS, ClusterSpec
+from launcher.cluster.specification import MOST_SECRETS
 from launcher.cluster.updates import deployed_cluster_file
 from tests.emulator.iam_policy import Context, allows, flat
-from tests.stacks.synthesis import ROOT, Synthesized, dev_spec, synthesize
+from tests.stacks.synthesis import ROOT, Synthesized, changed_spec, dev_spec, synthesize
 
 ACCOUNT, REGION = "111122223333", "us-west-2"
 KEY, ROLE, QUEUE, SUBNET, GROUP = (
@@ -44,15 +43,9 @@ def without(key: str, context: Context) -> Context:
     return {name: value for name, value in context.items() if name != key}
 
 
-def shipped(name: str, **changes: Any) -> Synthesized:
-    """A cluster that is shipped, with changes."""
-    spec = load_cluster_file(ROOT / "clusters" / f"{name}.yaml").model_dump()
-    return synthesize(ClusterSpec.model_validate({**spec, **changes}))
-
-
 @pytest.fixture(scope="module")
 def access() -> Synthesized:
-    return shipped("p5-large", buckets=NAMES, data_buckets=["our-data"], launchers=[TEAM])
+    return synthesize(changed_spec("p5-large", buckets=NAMES, data_buckets=["our-data"], launchers=[TEAM]))
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +228,7 @@ def test_jobs_and_launchers_write_with_the_keys_of_existing_buckets() -> None:
 @pytest.fixture(scope="module")
 def of_the_team() -> dict[str, Any]:
     teams = {"research": {"launchers": [EXISTING_ROLE]}, "speech": {}}
-    return of_launchers(shipped("p5-large", buckets=NAMES, teams=teams), "TeamResearch")
+    return of_launchers(synthesize(changed_spec("p5-large", buckets=NAMES, teams=teams)), "TeamResearch")
 
 
 @pytest.mark.parametrize(
@@ -304,7 +297,7 @@ PSEUDO_PARAMETERS = {"AWS::Partition": "aws", "AWS::AccountId": ACCOUNT, "AWS::R
 
 @pytest.fixture(scope="module")
 def cluster() -> Synthesized:
-    return shipped("isolated", secrets=["team/hf", ELSEWHERE], secret_keys=[EXISTING_KEY])
+    return synthesize(changed_spec("isolated", secrets=["team/hf", ELSEWHERE], secret_keys=[EXISTING_KEY]))
 
 
 def of_the_jobs(cluster: Synthesized) -> dict[str, Any]:
@@ -359,7 +352,7 @@ def test_the_longest_names_fit_into_the_policies() -> None:
 
 @pytest.fixture(scope="module")
 def debuggable() -> Synthesized:
-    return shipped("isolated", remote_debug=True)
+    return synthesize(changed_spec("isolated", remote_debug=True))
 
 
 @pytest.mark.parametrize("action", SHELL_ACTIONS)
