@@ -395,7 +395,7 @@ class ClusterSpec(Section):
                 zones=len(known["availability_zones"]),
                 max_hosts=known["max_hosts"],
                 hosts=known["hosts"],
-                lustre_gib=_capacity(known["lustre"]),
+                lustre_gib=(known["lustre"] and known["lustre"].capacity_gib) or 0,
             )
         return vpc
 
@@ -499,7 +499,3 @@ class ClusterSpec(Section):
         """How many hosts the jobs of the queue may use at the same time."""
         asked = self.queue.max_instances if self.queue else None
         return asked or sum(each.count for each in self.hosts)
-
-
-def _capacity(lustre: LustreSpec | None) -> int:
-    return 0 if lustre is None or lustre.capacity_gib is None else lustre.capacity_gib
