@@ -23,6 +23,7 @@ from launcher.planning.job_cost import (
     part_cost_in_words,
 )
 from launcher.planning.request_view import RequestView
+from tests.planning.plan_cases import make_plan
 
 P5, DAY = "ml.p5.48xlarge", 86400
 
@@ -197,6 +198,21 @@ def test_a_part_of_the_hosts_costs_its_share() -> None:
 def test_a_part_without_a_price_or_paid_for_whole_has_no_share() -> None:
     assert part_cost_in_words(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1", 0.5) is None
     assert part_cost_in_words(RequestView(training(plan="arn")), "us-east-1", 0.5) is None
+
+
+def test_a_job_of_several_types_costs_what_the_dearest_does() -> None:
+    def view(*types: str) -> RequestView:
+        others = {"resources.instance_types": list(types[1:]), "resources.instance_choice": "service"}
+        several = others if types[1:] else {}
+        made = make_plan({"type": types[0], "environment": {"OMP_NUM_THREADS": 4}, **several}).view
+        assert made is not None
+        return made
+
+    either, dearest = view("ml.g5.xlarge", "ml.g5.2xlarge"), view("ml.g5.2xlarge")
+    assert estimate_cost(either, "us-west-2") == estimate_cost(dearest, "us-west-2") is not None
+    assert "the dearest of its types" in cost_in_words(either, "us-west-2")
+    assert "dearest" not in cost_in_words(dearest, "us-west-2")
+    assert "has no ml.p2.xlarge" in cost_in_words(view("ml.g5.xlarge", "ml.p2.xlarge"), "us-west-2")
 
 
 PRICE_DAY = datetime.date(2026, 9, 1)
