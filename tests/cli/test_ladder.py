@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from launcher.backends.interface import Backend, Polling
 from launcher.backends.local.python import Interpreter, Machine
 from launcher.cli import ladder
-from launcher.cluster.manifest import Cluster
 from tests.backends.workplace import SHORT
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_launch_local import processes_of, start
-from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 NEEDS_DATA = """
@@ -175,19 +173,6 @@ def test_errors_of_the_job_stop_it_before_anything_runs(
     assert not (tmp_path / ".slipway").exists()
 
 
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        yield account
-
-
 class BreaksOn(TrainingScript):
     """Jobs with so many hosts fail."""
 
@@ -202,7 +187,7 @@ class BreaksOn(TrainingScript):
 
 
 @pytest.fixture
-def breaks_on_two(account: EmulatedAccount) -> Iterator[BreaksOn]:
+def breaks_on_two(cloud: EmulatedAccount) -> Iterator[BreaksOn]:
     with emulated_training(BreaksOn(2)) as script:
         yield script
 
@@ -273,9 +258,9 @@ def test_each_rung_that_costs_money_is_asked_about(
 
 
 def test_what_the_account_lacks_refuses_a_rung(
-    run_launch: RunLaunch, write_job: WriteJob, account: EmulatedAccount, breaks_on_two: BreaksOn
+    run_launch: RunLaunch, write_job: WriteJob, cloud: EmulatedAccount, breaks_on_two: BreaksOn
 ) -> None:
-    account.quotas["ml.p4d.24xlarge for training job usage"] = 1.0
+    cloud.quotas["ml.p4d.24xlarge for training job usage"] = 1.0
     code, out, _ = run_launch(
         "ladder", write_job(cluster="dev"), "--from", "1-host", "--yes", "--output", "json"
     )

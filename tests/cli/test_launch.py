@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from moto import mock_aws
 
-from launcher.backends.interface import Backend, Polling
-from launcher.cluster.manifest import Cluster
 from launcher.session import launch_job
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
-    """Emulated AWS with the provisioned cluster `dev`, and no waiting between looks."""
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account, emulated_training(TrainingScript()) as script:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        yield script
 
 
 def test_a_dry_run_prints_job_request_and_findings(run_launch: RunLaunch, write_job: WriteJob) -> None:
@@ -246,10 +229,6 @@ def test_a_job_file_may_be_called_almost_as_a_command(
     assert run_launch("chek", "--dry-run")[0] == 0
 
 
-RunLaunch_launch_attempts = Callable[..., tuple[int, str, str]]
-WriteJob_launch_attempts = Callable[..., Path]
-
-
 class Checkpointing(TrainingScript):
     """Every job saves a checkpoint, one step further than what it started from."""
 
@@ -280,22 +259,14 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> Iterator[Checkpointing]:
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        account.quotas["ml.p4de.24xlarge for training job usage"] = 8.0
-        with emulated_training(Checkpointing(account)) as script:
-            yield script
+def script(cloud: EmulatedAccount, waits: list[float]) -> Iterator[Checkpointing]:
+    cloud.quotas["ml.p4de.24xlarge for training job usage"] = 8.0
+    with emulated_training(Checkpointing(cloud)) as script:
+        yield script
 
 
 def test_hosts_at_fault_are_left_and_the_checkpoint_goes_along(
-    run_launch: RunLaunch_launch_attempts, write_job: WriteJob_launch_attempts, script: Checkpointing
+    run_launch: RunLaunch, write_job: WriteJob, script: Checkpointing
 ) -> None:
     script.failure_reason = "AlgorithmError: HW001 rank 3 on algo-2: uncorrectable ECC error, exit code: 1"
     script.logs = {"algo-1": ["step=500 loss=0.5"]}
@@ -311,8 +282,8 @@ def test_hosts_at_fault_are_left_and_the_checkpoint_goes_along(
 
 
 def test_without_capacity_the_next_type_is_tried_then_waited_for(
-    run_launch: RunLaunch_launch_attempts,
-    write_job: WriteJob_launch_attempts,
+    run_launch: RunLaunch,
+    write_job: WriteJob,
     script: Checkpointing,
     waits: list[float],
 ) -> None:
@@ -333,7 +304,7 @@ def test_without_capacity_the_next_type_is_tried_then_waited_for(
 
 
 def test_a_script_that_raised_is_not_tried_again(
-    run_launch: RunLaunch_launch_attempts, write_job: WriteJob_launch_attempts, script: Checkpointing
+    run_launch: RunLaunch, write_job: WriteJob, script: Checkpointing
 ) -> None:
     script.failure_reason = "AlgorithmError: CODE001 rank 0 on algo-1: ValueError: x, exit code: 1"
     run_launch(write_job(cluster="dev", limits={"max_retries": 5}), "--yes")
@@ -341,8 +312,8 @@ def test_a_script_that_raised_is_not_tried_again(
 
 
 def test_code_that_is_edited_meanwhile_does_not_change_the_next_attempt(
-    run_launch: RunLaunch_launch_attempts,
-    write_job: WriteJob_launch_attempts,
+    run_launch: RunLaunch,
+    write_job: WriteJob,
     script: Checkpointing,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -364,7 +335,7 @@ def _code(request: dict[str, Any]) -> str:
 
 
 def test_a_warm_pool_with_a_broken_host_is_ended(
-    run_launch: RunLaunch_launch_attempts, write_job: WriteJob_launch_attempts, script: Checkpointing
+    run_launch: RunLaunch, write_job: WriteJob, script: Checkpointing
 ) -> None:
     script.failure_reason = "AlgorithmError: HW001 rank 3 on algo-2: uncorrectable ECC error, exit code: 1"
     resources = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2, "keep_alive": "30m"}

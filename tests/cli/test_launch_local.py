@@ -146,8 +146,6 @@ def test_a_run_that_has_ended_is_listed_read_and_resumed_by_its_name(
     assert f"resumed from {job['name']}" in printed
 
 
-WriteJob_local_run = Callable[..., Path]
-
 PRINTS = """
 import os, sys
 print(os.environ["SM_HOSTS"], sys.executable)
@@ -155,9 +153,7 @@ print(os.environ["SM_HOSTS"], sys.executable)
 
 
 @pytest.fixture
-def job(
-    write_job: WriteJob_local_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Path]:
+def job(write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     monkeypatch.chdir(tmp_path)
 
     def write(**changes: Any) -> Path:

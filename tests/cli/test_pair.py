@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from moto.core.exceptions import JsonRESTError
 
-from launcher.backends.interface import Backend, Polling
 from launcher.cli import pair
-from launcher.cluster.manifest import Cluster
 from launcher.session.submit_job import read_plan_note
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 LEARNS = """
@@ -73,16 +71,8 @@ class TwoScripts(TrainingScript):
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoScripts]:
-    """Emulated AWS with the cluster `dev`, whose quota is enough for two jobs, and no waiting."""
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account, emulated_training(TwoScripts()) as script:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
+def account(cloud: EmulatedAccount) -> Iterator[TwoScripts]:
+    with emulated_training(TwoScripts()) as script:
         script.of_side = {"1": losses(1.0), "2": losses(1.5)}
         yield script
 

@@ -15,12 +15,10 @@ from typing import Any
 import pytest
 
 from launcher.aws.clients import PATIENT, CallSettings, Clients
-from launcher.backends.interface import Backend, Polling
 from launcher.cli.app import main
-from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import Refusal
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account
+from tests.emulator.account import EmulatedAccount
 from tests.emulator.faults import (
     DENIED,
     EXPIRED,
@@ -71,20 +69,15 @@ FAULTS = (
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
-    """Emulated AWS with the cluster `dev`, a session with a token, and no waiting."""
+def account(
+    cloud: EmulatedAccount, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[TrainingScript]:
+    """What the jobs of a session with a token do, without waiting after faults."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-secret-access-key")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "planted-session-token")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
     monkeypatch.chdir(tmp_path)
-    with emulated_account() as account, emulated_training(TrainingScript()) as script, no_backoff():
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
+    with emulated_training(TrainingScript()) as script, no_backoff():
         yield script
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import launcher
-from launcher.backends.interface import Backend, Polling
-from launcher.cluster.manifest import Cluster
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account, use_test_keys
-from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.sagemaker import TrainingScript
 
 VALUES = {
     "SECRET": "planted-hunter2-value",
@@ -69,7 +65,8 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     for name, value in VALUES.items():
         monkeypatch.setenv(name, value)
 
@@ -149,21 +146,6 @@ def test_a_tuning_job_is_shown_by_names_too(run_launch: RunLaunch, write_job: Wr
     limits = shown["HyperParameterTuningJobConfig"]["ResourceLimits"]
     assert limits == {"MaxNumberOfTrainingJobs": "${COUNT}", "MaxParallelTrainingJobs": "${COUNT}"}
     assert shown["TrainingJobDefinition"]["Environment"]["TOKEN_FILE"] == "${SECRET}"
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
-    """Emulated AWS with the cluster `dev`, and no waiting."""
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    monkeypatch.chdir(tmp_path)
-    with emulated_account() as account, emulated_training(TrainingScript()) as script:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        yield script
 
 
 ON_AWS = {key: value for key, value in JOB.items() if key not in ("inputs", "checkpoint")}

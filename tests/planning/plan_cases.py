@@ -11,7 +11,6 @@ errors say, those of `lacks` do not, and those of `tells` stand in the other fin
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -21,6 +20,7 @@ from typing import Any
 import yaml
 
 from launcher.planning.training_plan import TrainingPlan
+from tests.case_files import look_up, put
 from tests.planning.comparison import DAY, plan_of, what_the_api_refuses
 
 CASES = Path(__file__).with_name("cases")
@@ -88,18 +88,6 @@ def _in_full(path: str) -> str:
     return SHORT.get(first, first) + dot + rest
 
 
-def put(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with values at dotted paths; null takes away what is there."""
-    changed: dict[str, Any] = copy.deepcopy(dict(data))
-    for path, value in changes.items():
-        *way, last = path.split(".")
-        part = changed
-        for key in way:
-            part = part.setdefault(key, {})
-        part[last] = copy.deepcopy(value)
-    return {key: value for key, value in changed.items() if value is not None}
-
-
 def complaints(plan: TrainingPlan, expected: Mapping[str, Any]) -> Iterator[str]:
     """What the plan says otherwise, and what the API would refuse of a request without a finding about it."""
     seen = see(plan)
@@ -153,15 +141,3 @@ def see(plan: TrainingPlan) -> dict[str, Any]:
             "tags": view.tags,
         }
     return seen
-
-
-def look_up(data: Any, path: str) -> Any:
-    """The value at a dotted path through mappings, lists and attributes; None where there is none."""
-    for key in path.split("."):
-        if isinstance(data, Mapping):
-            data = data.get(key)
-        elif isinstance(data, list):
-            data = data[int(key)] if -len(data) <= int(key) < len(data) else None
-        else:
-            data = None if data is None else getattr(data, key)
-    return data
