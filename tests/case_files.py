@@ -1,4 +1,4 @@
-"""Files of cases: `*.test`, parts that each begin with a heading such as `[case NAME]`, and tables in YAML."""
+"""Files of cases: `*.test`, whose parts begin with a heading such as `[case NAME]`, and tables of YAML."""
 
 from __future__ import annotations
 

@@ -258,14 +258,6 @@ def test_what_is_no_python_ends_with_a_sentence(
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("option", ["--python", "--processes"])
-def test_options_for_this_machine_are_refused_without_it(
-    job: Callable[..., Path], run_launch: RunLaunch, option: str
-) -> None:
-    code, _, err = run_launch(job(), "--dry-run", option, "1")
-    assert (code, "Add --local" in err) == (2, True)
-
-
 @pytest.mark.few_cases("command0")
 @pytest.mark.parametrize("command", [("list",), ("status", "unknown"), ("logs", "unknown")])
 def test_without_a_region_the_local_runs_are_hinted_at_where_there_are_some(

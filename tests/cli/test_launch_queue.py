@@ -73,15 +73,6 @@ def test_a_cluster_without_a_queue_is_told(
     assert account.requests == []
 
 
-@pytest.mark.parametrize("arguments", [["--share", "research"], ["--queue", "--local"]])
-def test_what_makes_no_sense_together_is_refused(
-    run_launch: RunLaunch, write_job: WriteJob, arguments: list[str]
-) -> None:
-    code, _, err = run_launch(write_job(), *arguments)
-    assert code == 2
-    assert "--queue" in err
-
-
 def test_the_queue_of_an_unknown_cluster_is_refused_with_the_known_ones(run_launch: RunLaunch) -> None:
     code, _, err = run_launch("list", "--queue", "nowhere")
     assert code == 2

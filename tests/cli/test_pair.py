@@ -228,22 +228,3 @@ def test_a_side_that_is_refused_keeps_both_from_running(
     assert (code, account.requests) == (1, [])
     assert "not launched: B has 1 error" in err
     assert "instance_count" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["job.yaml"], "job.yaml alone is no pair: --set is not given."),
-        (["job.yaml", "--set", "a=1"], "--set is given once"),
-        (["job.yaml", "other.yaml", "--set", "a=1"], "--set has no side to belong to"),
-        (["job.yaml", "some-job"], "some-job is not a job file"),
-        (["some-job", "other-job", "--local"], "are jobs that ran: nothing is run"),
-        (["same-job", "same-job"], "cannot be compared with itself"),
-        (["job.yaml", "other.yaml", "--processes", "2"], "Add --local"),
-        (["job.yaml", "other.yaml", "--same-within", "2"], "--same-within 2 is no part of a loss"),
-    ],
-)
-def test_what_is_no_pair_is_refused(run_launch: RunLaunch, arguments: list[str], says: str) -> None:
-    code, _, err = run_launch("pair", *arguments)
-    assert code == 2
-    assert says in err

@@ -80,16 +80,3 @@ def test_one_run_queues_one_job(
     for _ in range(2):
         assert run_launch(job, "--queue", "--detach", "--run-id", "nightly-7")[0] == 0
     assert len(queue.jobs) == 1
-
-
-@pytest.mark.parametrize("arguments", [["--local"], ["--dry-run"]])
-def test_a_run_is_about_jobs_on_aws(run_launch: RunLaunch, write_job: WriteJob, arguments: list[str]) -> None:
-    code, _, err = run_launch(write_job(), "--run-id", "nightly-7", *arguments)
-    assert code == 2
-    assert "--run-id" in err
-
-
-def test_a_wrong_id_is_refused_before_anything_is_asked(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    code, _, err = run_launch(write_job(), "--run-id", "two words")
-    assert code == 2
-    assert "'two words' is not an id of a run" in err
