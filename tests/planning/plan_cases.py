@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from launcher.planning.job_cost import cost_in_words
 from launcher.planning.training_plan import TrainingPlan
 from tests.case_files import look_up, put
 from tests.planning.comparison import DAY, plan_of, what_the_api_refuses
@@ -139,5 +140,6 @@ def see(plan: TrainingPlan) -> dict[str, Any]:
             "boot": view.boot_options,
             "arguments": list(view.arguments),
             "tags": view.tags,
+            "cost": cost_in_words(view, plan.region),
         }
     return seen
