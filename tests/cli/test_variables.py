@@ -130,25 +130,6 @@ def test_the_same_job_has_no_difference_to_an_earlier_one(
     assert "another-planted-one" not in out + err
 
 
-def test_a_cluster_that_aws_does_not_know_is_named_as_in_the_file(
-    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
-) -> None:
-    code, out, err = run_launch(write_job(cluster="${SECRET}"), "--yes", "--detach")
-    assert code in (2, 3)
-    assert "${SECRET}" in err
-    assert "planted" not in out + err
-
-
-def test_what_the_account_says_against_a_job_is_told_by_names(
-    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
-) -> None:
-    file = write_job(**JOB, cluster="dev")
-    code, out, err = run_launch("check", file, "--live", "--output", "json")
-    assert code == 1
-    assert any("${SECRET}" in finding["message"] for finding in json.loads(out)["findings"])
-    assert "planted" not in out + err
-
-
 def test_in_a_notebook_the_same_is_allowed(write_job: WriteJob) -> None:
     file = write_job(tags={"owner": "${WHO}", "flag": "${FLAG}"})
     made = launcher.plan(file, allow_env=["WHO", "FLAG"])
