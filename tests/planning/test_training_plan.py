@@ -8,73 +8,21 @@ from unittest import mock
 
 import pytest
 
-from launcher.failure_modes import debugger
 from launcher.jobs.specification import MAX_NAME_LENGTH, JobSpec
 from launcher.planning import training_plan
 from launcher.planning.training_plan import (
     REGIONS_WITHOUT_DEBUGGER,
     PlannedCheckpoints,
-    PlannedDebugger,
     TrainingPlan,
     build_resumed_request,
     fingerprint,
     make_resumed_name,
-    plan_checkpoints,
     plan_debugger,
     without_cluster_tag,
 )
-from tests.planning.plan_cases import make_plan
+from tests.planning.plan_cases import JOB, make_plan
 
-CHECKPOINT = {"s3_uri": "s3://bucket/runs"}
-REGION = "us-west-2"
 TEAMS = ({"team": "vision"}, {"team": "speech"})
-TWO_HOSTS = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2}
-
-
-def job(strategy: str, asked: bool = True, **changes: Any) -> JobSpec:
-    return JobSpec.model_validate(
-        {
-            "name": "g",
-            "code": {"entry_point": "train.py"},
-            "framework": {"version": "2.0.1"},
-            "resources": {"instance_type": "ml.p4d.24xlarge"},
-            "distribution": {"strategy": strategy},
-            "debugger": asked,
-            **changes,
-        }
-    )
-
-
-@pytest.mark.parametrize(
-    ("strategy", "changes", "code"),
-    [
-        ("smddp", {}, None),
-        ("smddp", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("smddp", {"cluster": "dev"}, "DBG001"),
-        ("smddp", {"checkpoint": {**CHECKPOINT, "sync": "slipway"}}, None),
-        ("smddp", {"checkpoint": {"lustre": "/checkpoints"}, "cluster": "dev"}, None),
-        ("smp", {}, "DBG002"),
-        ("smp", {"checkpoint": CHECKPOINT}, "DBG002"),
-        ("torchrun", {}, None),
-        ("torchrun", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("torchrun", {"checkpoint": {**CHECKPOINT, "sync": "slipway"}}, None),
-        ("mpi", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("torch_xla", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("none", {"checkpoint": CHECKPOINT}, None),
-        ("none", {"checkpoint": CHECKPOINT, "resources": TWO_HOSTS}, "DBG001"),
-        ("none", {"resources": TWO_HOSTS}, None),
-    ],
-)
-def test_what_debugger_would_break(strategy: str, changes: dict[str, Any], code: str | None) -> None:
-    planned = decided(job(strategy, **changes))
-    assert (planned.conflict.code if planned.conflict else None) == code
-    assert planned.on is (code is None)
-
-
-def test_a_region_without_debugger_has_it_off() -> None:
-    assert decided(job("none"), "me-central-1").conflict is debugger.NOT_OFFERED
-    assert not decided(job("none"), "me-central-1").on
-    assert decided(job("none"), "eu-west-1").on
 
 
 def test_the_regions_without_debugger_are_those_of_the_sdk() -> None:
@@ -82,27 +30,13 @@ def test_the_regions_without_debugger_are_those_of_the_sdk() -> None:
     assert set(fw_utils.DEBUGGER_UNSUPPORTED_REGIONS) == REGIONS_WITHOUT_DEBUGGER
 
 
-def test_debugger_is_never_on_unless_it_is_asked_for() -> None:
-    assert not decided(job("torchrun", asked=False)).on
-
-
-def test_a_tuning_job_has_no_debugger() -> None:
-    tuning = {
-        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
-        "ranges": {"lr": {"min": 0.1, "max": 0.2}},
-        "max_jobs": 20,
-    }
-    assert decided(job("torchrun", tuning=tuning)) == PlannedDebugger(on=False, conflict=None)
-
-
 def test_checkpoints_that_the_plan_knows_of_count() -> None:
     by_service = PlannedCheckpoints("/opt/ml/checkpoints", "s3://bucket/runs/g-1", by_service=True)
-    assert plan_debugger(job("smddp"), by_service, REGION).conflict is not None
-    assert plan_debugger(job("smddp", checkpoint=CHECKPOINT), None, REGION).conflict is None
-
-
-def decided(spec: JobSpec, region: str = REGION) -> PlannedDebugger:
-    return plan_debugger(spec, plan_checkpoints(spec, None, "g-1"), region)
+    distribution, region = {"strategy": "smddp"}, "us-west-2"
+    asked = {**JOB, "distribution": distribution, "debugger": True}
+    assert plan_debugger(JobSpec.model_validate(asked), by_service, region).conflict is not None
+    kept = JobSpec.model_validate({**asked, "checkpoint": {"s3_uri": "s3://bucket/runs"}})
+    assert plan_debugger(kept, None, region).conflict is None
 
 
 def test_the_longest_base_makes_a_name_that_the_service_takes() -> None:
