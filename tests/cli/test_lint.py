@@ -56,6 +56,14 @@ def test_a_place_far_right_in_a_long_line_is_shown_with_its_caret(run_launch: Ru
     assert carets.count("^") == len("barrier()")
 
 
+def test_github_gets_one_line_for_each_finding(run_launch: RunLaunch) -> None:
+    code, out, _ = run_launch("lint", "train.py", "--output", "github")
+    (line,) = out.splitlines()
+    start = "::error file=train.py,line=6,title=DDP004,endLine=6,col=5,endColumn=19::barrier is called"
+    assert line.startswith(f"{start}%0Aunder `if rank == 0`: train.py:5:1%0AMove the collective")
+    assert code == 1
+
+
 def test_fix_writes_and_shows_what_is_left(run_launch: RunLaunch) -> None:
     Path("train.py").write_text('e["A"] = 4\nbarrier()\n', "utf-8")
     code, out, err = run_launch("lint", "train.py", "--fix")
