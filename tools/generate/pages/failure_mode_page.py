@@ -15,11 +15,12 @@ from pathlib import Path
 
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Stage
-from launcher.failure_modes.registry import IN_WORDS, registered
+from launcher.failure_modes.registry import IN_WORDS, BlindExamples, registered
 from tools.generate.generated import ROOT, as_markdown, command_of
 
 PAGES = ROOT / "docs" / "reference" / "failure-modes"
 COVERAGE = ROOT / "launcher" / "failure_modes" / "coverage.json"
+BLIND_RESULTS = ROOT / "tests" / "blind" / "results.json"
 
 Coverage = Mapping[str, tuple[Stage, ...]]
 
@@ -58,8 +59,13 @@ def collect() -> Coverage:
 
 
 def coverage_json(covered: Coverage) -> str:
-    """The text of coverage.json: one line for each code."""
-    lines = (f"  {json.dumps(code)}: {json.dumps(list(stages))}" for code, stages in covered.items())
+    """The text of coverage.json: for each code its stages, with the blind examples of each."""
+    blind = json.loads(BLIND_RESULTS.read_text("utf-8"))
+    counted = {
+        code: {stage: blind.get(code, {}).get(stage, []) for stage in stages}
+        for code, stages in covered.items()
+    }
+    lines = (f"  {json.dumps(code)}: {json.dumps(stages)}" for code, stages in counted.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -125,7 +131,9 @@ def _table(modes: Sequence[FailureMode], covered: Coverage) -> str:
 
 
 def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
-    caught = "; ".join(IN_WORDS[stage] for stage in stages) or "not caught yet"
+    blind = json.loads(BLIND_RESULTS.read_text("utf-8")).get(mode.code, {})
+    counts = {stage: f" ({BlindExamples(*blind[stage])})" for stage in stages if stage in blind}
+    caught = "; ".join(IN_WORDS[stage] + counts.get(stage, "") for stage in stages) or "not caught yet"
     sources = "".join(f"- {as_markdown(str(source))} ({source.when_read})\n" for source in mode.sources)
     announced = "".join(f"Announced: {as_markdown(each.text)}.\n\n" for each in mode.notices)
     return (
