@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tools.attack import ROOT
+from tools import ROOT
 
 FILE = ROOT / "tools" / "attack" / "figures.json"
 PAGE = ROOT / "docs" / "reliability.md"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from tools.attack import ROOT
+from tools import ROOT
 
 SECONDS = 60.0
 MEMORY_BYTES = 3 * 1024**3

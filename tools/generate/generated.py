@@ -15,8 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-
+from tools import ROOT
 
 TEXTS = ROOT / "tools" / "generate" / "pages"
 

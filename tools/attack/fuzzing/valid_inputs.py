@@ -13,7 +13,7 @@ import yaml
 
 from launcher.cluster.manifest import Cluster
 from tests.logs.cases import log_cases
-from tools.attack import ROOT
+from tools import ROOT
 
 
 @cache

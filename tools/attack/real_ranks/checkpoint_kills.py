@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from slipway.saving.stored_checkpoints import files_present, stored_checkpoints
-from tools.attack import ROOT
+from tools import ROOT
 
 TRAINING = ROOT / "tests" / "slipway" / "saving" / "training.py"
 RANKS_PER_HOST = 2

@@ -10,7 +10,6 @@ a manifest on S3 must be whole there.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import re
@@ -34,7 +33,8 @@ from launcher.source.tree import read_source
 from slipway.saving.stored_checkpoints import parse_manifest
 from tests.emulator.faults import SLOW_DOWN
 from tests.emulator.faulty_server import FaultyServer, faulty_server
-from tools.attack import ROOT
+from tools import ROOT
+from tools.attack.real_ranks.local_hosts import environment_of, lay_out_host
 
 TRAINING = ROOT / "tests" / "slipway" / "saving" / "training.py"
 HOSTS = ("algo-1", "algo-2")
@@ -66,20 +66,16 @@ class Interrupted:
         self._boots = []
         for host, disk in zip(HOSTS, self.disks, strict=True):
             root = self._root(host)
-            config, code = root / "input" / "config", root / "input" / "data" / "code"
-            config.mkdir(parents=True)
-            code.mkdir(parents=True)
+            code = lay_out_host(root, HOSTS)
             disk.mkdir(exist_ok=True)
             for name in ("source.tar.gz", "slipway.pyz"):
                 shutil.copy(self._folder / self.prefix / name, code / name)
-            resources = {"current_host": host, "hosts": HOSTS, "network_interface_name": "lo"}
-            (config / "resourceconfig.json").write_text(json.dumps(resources))
             words = ["--strategy", "torchrun", "--processes-per-host", "1", "--entry-point", "training.py"]
             words += ["--checkpoint-sync", "slipway", "--", "--steps", str(self._steps), "--every", "5"]
             with (root / "log").open("wb") as log:
                 boot = subprocess.Popen(
                     [sys.executable, str(code / "slipway.pyz"), *words],
-                    env={**os.environ, **self._environment(disk, root, port)},
+                    env={**os.environ, **environment_of(root, port), **self._environment(disk)},
                     stdout=log,
                     stderr=subprocess.STDOUT,
                 )
@@ -124,17 +120,14 @@ class Interrupted:
     def _root(self, host: str) -> Path:
         return self._folder / self.prefix / f"start-{self._starts}" / host
 
-    def _environment(self, disk: Path, root: Path, port: int) -> dict[str, str]:
+    def _environment(self, disk: Path) -> dict[str, str]:
         return {
-            "SLIPWAY_ROOT": str(root),
-            "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
             "SLIPWAY_CHECKPOINT_DIR": str(disk),
             "SLIPWAY_CHECKPOINT_URI": f"s3://{BUCKET}/{self.prefix}",
             "AWS_ENDPOINT_URL_S3": self._url,
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_REGION": "us-east-1",
-            "OMP_NUM_THREADS": "1",
         }
 
 
