@@ -35,13 +35,10 @@ class Figure:
 
     def told(self) -> bool:
         """Print it; whether it is within its bound."""
-        limit = (
-            "no bound"
-            if self.bound is None
-            else f"at {'least' if self.at_least else 'most'} {self.bound:.4g}"
-        )
+        most = "least" if self.at_least else "most"
+        limit = "no bound" if self.bound is None else f"at {most} {self.bound:.4g}{self.unit}"
         beside = f"; {self.beside}" if self.beside else ""
-        print(f"{self.what}: {self.seen:.4g}{self.unit} ({limit}{self.unit}){beside}", flush=True)
+        print(f"{self.what}: {self.seen:.4g}{self.unit} ({limit}){beside}", flush=True)
         if self.bound is None:
             return True
         return self.seen >= self.bound if self.at_least else self.seen <= self.bound
