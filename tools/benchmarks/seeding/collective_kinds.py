@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
-from tools.benchmarks.seeding.site import Mutant, Site
-from tools.benchmarks.seeding.whole import WRAPPERS, Whole
+from tools.benchmarks.seeding.site import Site
+from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, kind, moved
 
-DEADLOCK = frozenset({"DDP004", "CKPT003"})
-
-
-def made(kind: str, site: Site, text: str | None, lines: range | set[int], *codes: str) -> Iterator[Mutant]:
-    """A mutant, where it could be written."""
-    if text is not None:
-        yield Mutant(kind, site.path, text, frozenset(lines), frozenset(codes))
+DEADLOCK = ("DDP004", "CKPT003")
 
 
-def moved(lines: range, by: int) -> range:
-    """Lines, so many further down."""
-    return range(lines.start + by, lines.stop + by)
-
-
-def guarded_collective(whole: Whole) -> Iterator[Mutant]:
+@kind("guard around a collective", *DEADLOCK)
+def guarded_collective(whole: Whole) -> Places:
     """A guard around a collective that every rank ran."""
     for site, statement, _ in whole.collectives():
         guard = site.guard(statement)
         if guard is not None:
             text = site.put_under([statement], [f"if {guard}:"])
-            yield from made(
-                "guard around a collective", site, text, moved(site.lines_of(statement), 1), *DEADLOCK
-            )
+            yield site, text, moved(site.lines_of(statement), 1)
 
 
-def guarded_call(whole: Whole) -> Iterator[Mutant]:
+@kind("guard around a call that runs a collective", *DEADLOCK)
+def guarded_call(whole: Whole) -> Places:
     """A guard around a call of a function that runs a collective in any case."""
     for site in whole.sites:
         for call in site.calls:
@@ -47,20 +35,22 @@ def guarded_call(whole: Whole) -> Iterator[Mutant]:
             if guard is not None and whole.on_every_rank(site, call):
                 text = site.put_under([statement], [f"if {guard}:"])
                 lines = moved(site.lines_of(statement), 1)
-                yield from made("guard around a call that runs a collective", site, text, lines, *DEADLOCK)
+                yield site, text, lines
 
 
-def early_return(whole: Whole) -> Iterator[Mutant]:
+@kind("return of other ranks before a collective", *DEADLOCK)
+def early_return(whole: Whole) -> Places:
     """The other ranks return before a collective."""
     for site, statement, _ in whole.collectives():
         guard = site.guard(statement)
         if guard is not None and site.function(statement) is not None:
             text = site.with_before(statement, [f"if not ({guard}):", "    return"])
             lines = range(statement.lineno, statement.lineno + 2)
-            yield from made("return of other ranks before a collective", site, text, lines, *DEADLOCK)
+            yield site, text, lines
 
 
-def barrier_in_except(whole: Whole) -> Iterator[Mutant]:
+@kind("barrier in an except", "DDP008")
+def barrier_in_except(whole: Whole) -> Places:
     """A save, load or step whose exception leads to a barrier."""
     for site in whole.sites:
         dist = site.alias("torch.distributed")
@@ -82,13 +72,14 @@ def barrier_in_except(whole: Whole) -> Iterator[Mutant]:
                 )
                 text = site.put_under([statement], heads, tails)
                 end = site.lines_of(statement).stop
-                yield from made("barrier in an except", site, text, {end + 3}, "DDP008")
+                yield site, text, {end + 3}
 
 
 _COMMON = ("torch.distributed.all_reduce", "torch.distributed.broadcast", "torch.distributed.barrier")
 
 
-def break_by_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("break of one rank in a training loop", "DDP004", "DDP007")
+def break_by_rank(whole: Whole) -> Places:
     """One rank leaves the training loop by what it alone sees."""
     for site, loop, backward in whole.training_loops():
         last = loop.body[-1]
@@ -104,12 +95,11 @@ def break_by_rank(whole: Whole) -> Iterator[Mutant]:
         at = last.end_lineno
         added = [f"{indent}if {guard} and {loss}.item() < 0.01:\n", f"{indent}    break\n"]
         text = "".join([*lines[:at], *added, *lines[at:]])
-        yield from made(
-            "break of one rank in a training loop", site, text, {at + 1, at + 2}, "DDP004", "DDP007"
-        )
+        yield site, text, {at + 1, at + 2}
 
 
-def skip_by_nan(whole: Whole) -> Iterator[Mutant]:
+@kind("step skipped by a local NaN", "DDP007")
+def skip_by_nan(whole: Whole) -> Places:
     """A rank whose loss is NaN skips the step."""
     for site, loop, backward in whole.training_loops():
         loss = _loss(backward)
@@ -119,7 +109,7 @@ def skip_by_nan(whole: Whole) -> Iterator[Mutant]:
             continue
         text = site.with_before(backward, [f"if {torch}.isnan({loss}):", "    continue"])
         lines = range(backward.lineno, backward.lineno + 2)
-        yield from made("step skipped by a local NaN", site, text, lines, "DDP007")
+        yield site, text, lines
 
 
 def _loss(backward: ast.Expr) -> str | None:
@@ -137,7 +127,8 @@ def _loss(backward: ast.Expr) -> str | None:
     return loss.id if isinstance(loss, ast.Name) else None
 
 
-def clip_while_scaled(whole: Whole) -> Iterator[Mutant]:
+@kind("clip while scaled", "DDP007")
+def clip_while_scaled(whole: Whole) -> Places:
     """The unscale_ before a clip removed."""
     for site in whole.sites:
         for call in site.calls:
@@ -162,10 +153,11 @@ def clip_while_scaled(whole: Whole) -> Iterator[Mutant]:
             text = site.replaced([(site.span(statement), "pass")])
             lines = {line for each in clips for line in site.lines_of(each) if each.lineno > call.lineno}
             if lines:
-                yield from made("clip while scaled", site, text, lines, "DDP007")
+                yield site, text, lines
 
 
-def clip_put_before_step(whole: Whole) -> Iterator[Mutant]:
+@kind("clip while scaled", "DDP007")
+def clip_put_before_step(whole: Whole) -> Places:
     """A clip put between the scaled backward and the scaler's step."""
     for site, loop, backward in whole.training_loops():
         match = re.fullmatch(r"(\w+)\.scale\(.*\)\.backward\(\)", site.source(backward))
@@ -182,10 +174,11 @@ def clip_put_before_step(whole: Whole) -> Iterator[Mutant]:
                 text = site.with_before(
                     statement, [f"{site.alias('torch')}.nn.utils.clip_grad_norm_({model}.parameters(), 1.0)"]
                 )
-                yield from made("clip while scaled", site, text, {statement.lineno}, "DDP007")
+                yield site, text, {statement.lineno}
 
 
-def step_in_no_sync(whole: Whole) -> Iterator[Mutant]:
+@kind("step inside no_sync", "DDP007")
+def step_in_no_sync(whole: Whole) -> Places:
     """Forward, backward and step under no_sync."""
     for site, loop, backward in whole.training_loops():
         model = _model_of(site, loop, whole)
@@ -204,7 +197,7 @@ def step_in_no_sync(whole: Whole) -> Iterator[Mutant]:
             continue
         text = site.put_under(block[forward[0] : steps[0] + 1], [f"with {model}.no_sync():"])
         lines = set(moved(site.lines_of(block[steps[0]]), 1))
-        yield from made("step inside no_sync", site, text, lines, "DDP007")
+        yield site, text, lines
 
 
 def _model_of(site: Site, loop: ast.For, whole: Whole) -> str | None:
@@ -218,7 +211,8 @@ def _model_of(site: Site, loop: ast.For, whole: Whole) -> str | None:
     return None
 
 
-def wrapper_removed(whole: Whole) -> Iterator[Mutant]:
+@kind("model not wrapped", "DDP009")
+def wrapper_removed(whole: Whole) -> Places:
     """The model is no longer wrapped, and its gradients stay where they are."""
     if "DistributedSampler(" not in whole.text or len(WRAPPERS.findall(whole.text)) != 1:
         return
@@ -232,18 +226,4 @@ def wrapper_removed(whole: Whole) -> Iterator[Mutant]:
             text = site.replaced([(site.span(call), site.source(call.args[0]))])
             by = text.count("\n") - site.text.count("\n")
             lines = moved(site.lines_of(backward[0][1]), by if backward[0][1].lineno > call.lineno else 0)
-            yield from made("model not wrapped", site, text, lines, "DDP009")
-
-
-KINDS = (
-    guarded_collective,
-    guarded_call,
-    early_return,
-    barrier_in_except,
-    break_by_rank,
-    skip_by_nan,
-    clip_while_scaled,
-    clip_put_before_step,
-    step_in_no_sync,
-    wrapper_removed,
-)
+            yield site, text, lines

@@ -6,9 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tools.benchmarks.seeding.collective_kinds import made, moved
-from tools.benchmarks.seeding.site import FunctionNode, Mutant, Site
-from tools.benchmarks.seeding.whole import WRAPPERS, Whole
+from tools.benchmarks.seeding.site import FunctionNode, Site
+from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, kind
 
 _SAMPLER = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
 _LOADER = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
@@ -46,7 +45,8 @@ def _for_training(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.Call]]:
             yield site, loader, samplers[0]
 
 
-def epoch_never_set(whole: Whole) -> Iterator[Mutant]:
+@kind("set_epoch removed", "DATA004")
+def epoch_never_set(whole: Whole) -> Places:
     """set_epoch of the training's sampler removed."""
     calls = [
         (site, call)
@@ -77,9 +77,7 @@ def epoch_never_set(whole: Whole) -> Iterator[Mutant]:
             if each is not call and where is site
             for line in site.lines_of(each)
         }
-        yield from made(
-            "set_epoch removed", site, site.replaced([(site.span(statement), "pass")]), lines, "DATA004"
-        )
+        yield site, site.replaced([(site.span(statement), "pass")]), lines
 
 
 def _shuffles(site: Site, _: ast.Call, sampler: ast.Call) -> bool:
@@ -103,7 +101,8 @@ def _loop_lines(
                         break
 
 
-def sampler_dropped(whole: Whole) -> Iterator[Mutant]:
+@kind("sampler dropped", "DATA003")
+def sampler_dropped(whole: Whole) -> Places:
     """The sampler no longer given to the training's loader."""
     if _draws_its_data(whole):
         return
@@ -113,7 +112,7 @@ def sampler_dropped(whole: Whole) -> Iterator[Mutant]:
             continue
         by = text.count("\n") - site.text.count("\n")
         lines = {line + min(by, 0) for line in site.lines_of(loader)} | set(site.lines_of(loader))
-        yield from made("sampler dropped", site, text, lines | set(site.lines_of(sampler)), "DATA003")
+        yield site, text, lines | set(site.lines_of(sampler))
 
 
 def _draws_its_data(whole: Whole) -> bool:
@@ -127,14 +126,16 @@ def _draws_its_data(whole: Whole) -> bool:
     )
 
 
-def shuffled_beside_sampler(whole: Whole) -> Iterator[Mutant]:
+@kind("shuffle beside a sampler", "DATA003")
+def shuffled_beside_sampler(whole: Whole) -> Places:
     """shuffle=True beside the sampler."""
     for site, loader, _ in _for_training(whole):
         text = site.with_argument(loader, "shuffle", "True")
-        yield from made("shuffle beside a sampler", site, text, site.lines_of(loader), "DATA003")
+        yield site, text, site.lines_of(loader)
 
 
-def workerless_prefetch(whole: Whole) -> Iterator[Mutant]:
+@kind("prefetch_factor without workers", "DATA005")
+def workerless_prefetch(whole: Whole) -> Places:
     """prefetch_factor, and no workers."""
     for site, loader in _placed(whole, _LOADER):
         given = next((each for each in loader.keywords if each.arg == "num_workers"), None)
@@ -143,10 +144,11 @@ def workerless_prefetch(whole: Whole) -> Iterator[Mutant]:
         if site.keyword(loader, "persistent_workers") is not None:
             continue
         text = site.replaced([(site.span(given), "num_workers=0, prefetch_factor=2")])
-        yield from made("prefetch_factor without workers", site, text, site.lines_of(loader), "DATA005")
+        yield site, text, site.lines_of(loader)
 
 
-def seed_by_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("sampler's seed by rank", "DATA008")
+def seed_by_rank(whole: Whole) -> Places:
     """A sampler whose seed is another on each rank."""
     for site, sampler in _placed(whole, _SAMPLER):
         dist = site.alias("torch.distributed")
@@ -157,10 +159,11 @@ def seed_by_rank(whole: Whole) -> Iterator[Mutant]:
         ):
             continue
         text = site.with_argument(sampler, "seed", new)
-        yield from made("sampler's seed by rank", site, text, site.lines_of(sampler), "DATA008")
+        yield site, text, site.lines_of(sampler)
 
 
-def sampler_by_local_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("sampler by LOCAL_RANK", "DATA003", "DIST007")
+def sampler_by_local_rank(whole: Whole) -> Places:
     """A sampler that takes the rank on its host for the rank of all."""
     if re.search(r"\bspawn\(|submitit", whole.text):
         return
@@ -168,10 +171,11 @@ def sampler_by_local_rank(whole: Whole) -> Iterator[Mutant]:
         if len(sampler.args) > 2 or site.alias("os") != "os":
             continue
         text = site.with_argument(sampler, "rank", 'int(os.environ["LOCAL_RANK"])')
-        yield from made("sampler by LOCAL_RANK", site, text, site.lines_of(sampler), "DATA003", "DIST007")
+        yield site, text, site.lines_of(sampler)
 
 
-def unseeded_split(whole: Whole) -> Iterator[Mutant]:
+@kind("split without a seed", "DATA003")
+def unseeded_split(whole: Whole) -> Places:
     """The dataset of a sampler split by chance, with no seed in the program."""
     if re.search("seed", whole.text, re.IGNORECASE):
         return
@@ -182,12 +186,11 @@ def unseeded_split(whole: Whole) -> Iterator[Mutant]:
             call = f"{site.alias('torch')}.utils.data.random_split({dataset.id}, [0.9, 0.1])"
             where = statement if statement.lineno < loader.lineno else site.statement(loader)
             text = site.with_before(where, [f"{dataset.id}, held_out = {call}"])
-            yield from made(
-                "split without a seed", site, text, moved(range(where.lineno, where.lineno + 1), 0), "DATA003"
-            )
+            yield site, text, {where.lineno}
 
 
-def downloaded_by_all(whole: Whole) -> Iterator[Mutant]:
+@kind("download on every rank", "DATA009")
+def downloaded_by_all(whole: Whole) -> Places:
     """A data set of torchvision that every rank downloads."""
     if "init_process_group" not in whole.text:
         return
@@ -202,16 +205,4 @@ def downloaded_by_all(whole: Whole) -> Iterator[Mutant]:
                 continue
             if whole.on_every_rank(site, call):
                 text = site.with_argument(call, "download", "True")
-                yield from made("download on every rank", site, text, site.lines_of(call), "DATA009")
-
-
-KINDS = (
-    epoch_never_set,
-    sampler_dropped,
-    shuffled_beside_sampler,
-    workerless_prefetch,
-    seed_by_rank,
-    sampler_by_local_rank,
-    unseeded_split,
-    downloaded_by_all,
-)
+                yield site, text, site.lines_of(call)

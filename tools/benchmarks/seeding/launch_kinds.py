@@ -7,10 +7,9 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from tools.benchmarks.seeding.collective_kinds import made, moved
-from tools.benchmarks.seeding.site import MENTIONS_RANK, TESTS_RANK_0, Mutant, Site
+from tools.benchmarks.seeding.site import MENTIONS_RANK, TESTS_RANK_0, Site
 from tools.benchmarks.seeding.switches import is_switched_off
-from tools.benchmarks.seeding.whole import Whole
+from tools.benchmarks.seeding.whole import Places, Whole, kind, moved
 
 _INIT = "torch.distributed.init_process_group"
 _SPAWNS = re.compile(r"\bspawn\(|start_processes\(|submitit|mp\.Process\(")
@@ -24,7 +23,7 @@ def _starts(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.stmt]]:
                 yield site, call, site.statement(call)
 
 
-def _set_before(whole: Whole, kind: str, name: str, value: str, code: str) -> Iterator[Mutant]:
+def _set_before(whole: Whole, name: str, value: str) -> Places:
     for site, call, statement in _starts(whole):
         method = site.keyword(call, "init_method")
         if method is not None and site.source(method).strip("\"'") != "env://":
@@ -32,41 +31,46 @@ def _set_before(whole: Whole, kind: str, name: str, value: str, code: str) -> It
         if name in whole.text or not whole.on_every_rank(site, call) or site.alias("os") != "os":
             continue
         text = site.with_before(statement, [f'os.environ["{name}"] = {value}'])
-        yield from made(kind, site, text, {statement.lineno}, code)
+        yield site, text, {statement.lineno}
 
 
-def fixed_port(whole: Whole) -> Iterator[Mutant]:
+@kind("fixed port", "NCCL009")
+def fixed_port(whole: Whole) -> Places:
     """A port of the script's own."""
-    yield from _set_before(whole, "fixed port", "MASTER_PORT", '"29500"', "NCCL009")
+    yield from _set_before(whole, "MASTER_PORT", '"29500"')
 
 
-def fixed_address(whole: Whole) -> Iterator[Mutant]:
+@kind("fixed address", "DIST006")
+def fixed_address(whole: Whole) -> Places:
     """An address of the script's own, in the environment or as init_method."""
-    yield from _set_before(whole, "fixed address", "MASTER_ADDR", '"10.0.0.12"', "DIST006")
+    yield from _set_before(whole, "MASTER_ADDR", '"10.0.0.12"')
     for site, call, _ in _starts(whole):
         if site.keyword(call, "init_method") is not None and not _SPAWNS.search(whole.text):
             text = site.with_argument(call, "init_method", '"tcp://10.0.0.12:23456"')
-            yield from made("fixed address", site, text, site.lines_of(call), "DIST006")
+            yield site, text, site.lines_of(call)
 
 
-def fixed_world_size(whole: Whole) -> Iterator[Mutant]:
+@kind("fixed world size", "DIST006")
+def fixed_world_size(whole: Whole) -> Places:
     """A number of processes written into the script."""
     if not _SPAWNS.search(whole.text):
         for site, call, _ in _starts(whole):
             text = site.with_argument(call, "world_size", "8")
-            yield from made("fixed world size", site, text, site.lines_of(call), "DIST006")
+            yield site, text, site.lines_of(call)
 
 
-def local_rank_as_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("LOCAL_RANK as rank", "DIST007")
+def local_rank_as_rank(whole: Whole) -> Places:
     """LOCAL_RANK as the rank of the process group."""
     if not _SPAWNS.search(whole.text):
         for site, call, _ in _starts(whole):
             if site.alias("os") == "os":
                 text = site.with_argument(call, "rank", 'int(os.environ["LOCAL_RANK"])')
-                yield from made("LOCAL_RANK as rank", site, text, site.lines_of(call), "DIST007")
+                yield site, text, site.lines_of(call)
 
 
-def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
+@kind("device from the global rank", "DIST006")
+def global_rank_as_device(whole: Whole) -> Places:
     """The rank among all processes as the index of a device."""
     if _SPAWNS.search(whole.text):
         return
@@ -94,28 +98,31 @@ def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
                 if site.keyword(call, "device_ids") is None:
                     continue
                 text = site.with_argument(call, "device_ids", f"[{new}]") or site.text
-            yield from made("device from the global rank", site, text, site.lines_of(call), "DIST006")
+            yield site, text, site.lines_of(call)
 
 
-def integer_in_environment(whole: Whole) -> Iterator[Mutant]:
+@kind("number in os.environ", "CODE003")
+def integer_in_environment(whole: Whole) -> Places:
     """A number put into os.environ."""
     for site, _, statement in _starts(whole):
         if site.alias("os") == "os":
             text = site.with_before(statement, ['os.environ["OMP_NUM_THREADS"] = 4'])
-            yield from made("number in os.environ", site, text, {statement.lineno}, "CODE003")
+            yield site, text, {statement.lineno}
 
 
-def interface_chosen(whole: Whole) -> Iterator[Mutant]:
+@kind("network interface chosen", "NCCL001")
+def interface_chosen(whole: Whole) -> Places:
     """NCCL's interface chosen by the script."""
     for site, call, statement in _starts(whole):
         if site.alias("os") == "os" and "NCCL_" not in whole.text and not site.under_rank(call):
             if any(isinstance(each, ast.If) for each in site.around(statement)):
                 continue  # Under a condition it may be meant.
             text = site.with_before(statement, ['os.environ["NCCL_SOCKET_IFNAME"] = "eth0"'])
-            yield from made("network interface chosen", site, text, {statement.lineno}, "NCCL001")
+            yield site, text, {statement.lineno}
 
 
-def bool_as_type(whole: Whole) -> Iterator[Mutant]:
+@kind("type=bool", "CODE002")
+def bool_as_type(whole: Whole) -> Places:
     """A switch made an option with type=bool."""
     for site in whole.sites:
         if "argparse" not in site.imported and "ArgumentParser" not in site.imported:
@@ -133,10 +140,11 @@ def bool_as_type(whole: Whole) -> Iterator[Mutant]:
                 continue  # Nobody starts this file.
             given = next(each for each in call.keywords if each.arg == "action")
             text = site.replaced([(site.span(given), "type=bool")])
-            yield from made("type=bool", site, text, site.lines_of(call), "CODE002")
+            yield site, text, site.lines_of(call)
 
 
-def save_without_guard(whole: Whole) -> Iterator[Mutant]:
+@kind("save without a guard", "CKPT008")
+def save_without_guard(whole: Whole) -> Places:
     """The test for rank 0 around a save removed; not where the program as it is written never saves."""
     if _INIT.rpartition(".")[2] not in whole.text:
         return
@@ -159,7 +167,7 @@ def save_without_guard(whole: Whole) -> Iterator[Mutant]:
             if _lacks_names(site, node):
                 continue  # The other ranks would stop with a NameError, which is another defect.
             text, by = _unguarded(site, node)
-            yield from made("save without a guard", site, text, moved(site.lines_of(saves[0]), by), "CKPT008")
+            yield site, text, moved(site.lines_of(saves[0]), by)
 
 
 def _lacks_names(site: Site, node: ast.If) -> bool:
@@ -200,16 +208,3 @@ def _unguarded(site: Site, node: ast.If) -> tuple[str | None, int]:
             if "\n" not in site.source(test):
                 return site.replaced([(site.span(test), new)]), 0
     return None, 0
-
-
-KINDS = (
-    fixed_port,
-    fixed_address,
-    fixed_world_size,
-    local_rank_as_rank,
-    global_rank_as_device,
-    integer_in_environment,
-    interface_chosen,
-    bool_as_type,
-    save_without_guard,
-)

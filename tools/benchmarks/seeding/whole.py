@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, wraps
 
-from tools.benchmarks.seeding.site import FunctionNode, Site
+from tools.benchmarks.seeding.site import FunctionNode, Mutant, Site
 
 COLLECTIVES = frozenset(
     f"torch.distributed.{name}"
     for name in (
-        "barrier",
-        "all_reduce",
-        "all_gather",
-        "all_gather_object",
-        "all_gather_into_tensor",
-        "broadcast",
-        "broadcast_object_list",
-        "reduce",
-        "gather",
+        *("barrier", "monitored_barrier", "all_reduce", "reduce", "reduce_scatter_tensor", "broadcast"),
+        *("broadcast_object_list", "all_gather", "all_gather_object", "all_gather_into_tensor", "gather"),
         "gather_object",
-        "reduce_scatter_tensor",
-        "monitored_barrier",
     )
 )
 METHODS = frozenset({("accelerator", "wait_for_everyone"), ("fabric", "barrier")})
@@ -222,3 +213,33 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+Places = Iterator[tuple[Site, str | None, Iterable[int]]]
+"""Files with a defect: what is written there, None where it cannot be, and the lines at which it is found."""
+
+KINDS: list[Callable[[Whole], Iterator[Mutant]]] = []
+"""Each kind of defect, as what makes its mutants of a program."""
+
+
+def kind(
+    name: str, *codes: str
+) -> Callable[[Callable[[Whole], Places]], Callable[[Whole], Iterator[Mutant]]]:
+    """Add a kind of defects, which any of the codes may find, to KINDS."""
+
+    def of(places: Callable[[Whole], Places]) -> Callable[[Whole], Iterator[Mutant]]:
+        @wraps(places)
+        def mutants(whole: Whole) -> Iterator[Mutant]:
+            for site, text, lines in places(whole):
+                if text is not None:
+                    yield Mutant(name, site.path, text, frozenset(lines), frozenset(codes))
+
+        KINDS.append(mutants)
+        return mutants
+
+    return of
+
+
+def moved(lines: range, by: int) -> range:
+    """Lines, so many further down."""
+    return range(lines.start + by, lines.stop + by)
