@@ -10,66 +10,47 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
+from tools.attack.real_ranks import restarts
+from tools.attack.real_ranks.campaign import filled, read_jobs
 from tools.attack.real_ranks.local_hosts import await_boots, printed_by, run_torchrun, start_boots
 from tools.benchmarks.measuring import Figure, medians
 
 RUNS = 3
 BOUND_SECONDS = 5.0
-SCRIPT = """
-import os, signal, time
-import torch
-import torch.distributed as dist
-import slipway
-
-attempt = int(os.environ.get("SLIPWAY_ATTEMPT", "0"))
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-model = torch.nn.Linear(16, 16)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-manager = slipway.CheckpointManager()
-begin = manager.resume(model=model, optimizer=optimizer)
-for step in range(begin.step if begin else 0, 40):
-    optimizer.zero_grad()
-    model(torch.ones(4, 16)).sum().backward()
-    for each in model.parameters():
-        dist.all_reduce(each.grad)
-    optimizer.step()
-    if rank == 0:
-        print(f"STEP {attempt} {time.time():.3f}", flush=True)
-    if step + 1 == 20:
-        manager.save(step + 1, model=model, optimizer=optimizer)
-        manager.wait()
-    if rank == 3 and step == 25 and not attempt and os.environ.get("KILLED"):
-        print(f"KILLED 0 {time.time():.3f}", flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-dist.destroy_process_group()
-"""
+_KILLED = """\
+if rank == 3 and step == 25 and not attempt:
+    print(f"{time.time():.3f} killed", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)"""
+_SCRIPT = partial(filled, read_jobs(restarts.__file__)["script"], first="", saves="True")
+"""A training that saves every tenth of its steps and says when it made each."""
 
 
 def from_start(folder: Path) -> float:
     """Seconds from the start of torchrun alone, on both hosts, to the end of the first step."""
     folder.mkdir()
     started = time.time()
-    variables = {"SLIPWAY_CHECKPOINT_DIR": str(folder / "checkpoints")}
-    return first("STEP", 0, run_torchrun(folder, SCRIPT, 2, variables)) - started
+    variables = {"SLIPWAY_CHECKPOINT_DIR": str(folder / "checkpoints"), "SLIPWAY_ATTEMPT": "0"}
+    return first("attempt 0", run_torchrun(folder, _SCRIPT(mishap="pass"), 2, variables)) - started
 
 
 def from_kill(folder: Path) -> float:
     """Seconds from the SIGKILL of one rank to the end of the next step of the ranks started again."""
     folder.mkdir()
-    codes = await_boots(start_boots(folder, SCRIPT, ["--restarts", "1"], lambda _: {"KILLED": "1"}), 300)
+    options = ["--restarts", "1", "--watchdog-stall", "60", "--watchdog-first-step", "120"]
+    codes = await_boots(start_boots(folder, _SCRIPT(mishap=_KILLED), options), 300)
     printed = "".join(printed_by(folder, host) for host in codes)
     if any(codes.values()):
         raise SystemExit(f"the job did not go on: {printed[-20000:]}")
-    return first("STEP", 1, printed) - first("KILLED", 0, printed)
+    return first("attempt 1", printed) - first("killed", printed)
 
 
-def first(word: str, attempt: int, printed: str) -> float:
-    """When something happened first in an attempt."""
-    return min(float(at) for at in re.findall(rf"{word} {attempt} (\d+\.\d+)", printed))
+def first(what: str, printed: str) -> float:
+    """When something happened first."""
+    return min(float(at) for at in re.findall(rf"(\d+\.\d+) {what}", printed))
 
 
 def figures(folder: Path) -> Iterator[Figure]:

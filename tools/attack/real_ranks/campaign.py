@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import tempfile
 import textwrap
+import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from tools.attack.real_ranks.local_hosts import keep_copy
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done to trainings that were interrupted, and what came of it."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def tell_kills(attack: Callable[[int, int, Path, int], Tally], *, kills: int, steps: int) -> int:
+    """Run an attack of so many kills of trainings of so many steps; 1 where anything went wrong."""
+    parser = argparse.ArgumentParser(
+        description=sys.modules["__main__"].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for option, default in (("--kills", kills), ("--seed", 1), ("--steps", steps)):
+        parser.add_argument(option, type=int, default=default)
+    options = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+        tally = attack(options.kills, options.seed, Path(folder), options.steps)
+    lines = [*(f"{n} {what}" for what, n in sorted(tally.counts.items()))]
+    lines += [f"WRONG: {one}" for one in tally.wrong]
+    print(*lines, f"{len(tally.wrong)} wrong, {time.monotonic() - began:.0f} s", sep="\n")
+    return 1 if tally.wrong else 0
 
 
 class Named(Protocol):

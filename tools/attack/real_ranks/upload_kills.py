@@ -9,7 +9,6 @@ a manifest on S3 must be whole there.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import re
@@ -17,9 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,6 +31,7 @@ from slipway.saving.stored_checkpoints import parse_manifest
 from tests.emulator.faults import SLOW_DOWN
 from tests.emulator.faulty_server import FaultyServer, faulty_server
 from tools import ROOT
+from tools.attack.real_ranks.campaign import Tally, tell_kills
 from tools.attack.real_ranks.local_hosts import environment_of, lay_out_host
 
 TRAINING = ROOT / "tests" / "slipway" / "saving" / "training.py"
@@ -131,14 +129,13 @@ class Interrupted:
         }
 
 
-def attack(kills: int, seed: int, folder: Path, steps: int) -> list[str]:
-    """So many interruptions of one job; what was wrong. Prints what was done."""
-    random, counts, wrong = Random(seed), Counter[str](), list[str]()
+def attack(kills: int, seed: int, folder: Path, steps: int) -> Tally:
+    """So many interruptions of one job."""
+    random, tally = Random(seed), Tally()
+    counts, wrong = tally.counts, tally.wrong
     with faulty_server() as server:
-        s3 = boto3.client(
-            "s3", endpoint_url=server.url, region_name="us-east-1",
-            aws_access_key_id="testing", aws_secret_access_key="testing",
-        )  # fmt: skip
+        keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+        s3 = boto3.client("s3", endpoint_url=server.url, region_name="us-east-1", **keys)
         s3.create_bucket(Bucket=BUCKET)
         unbroken = _to_the_end(Interrupted(folder, server, steps, "unbroken"))
         server.on_call = lambda operation, key: time.sleep(SLOW_SECONDS)
@@ -173,9 +170,7 @@ def attack(kills: int, seed: int, folder: Path, steps: int) -> list[str]:
         counts["calls of S3"] = len(server.calls)
         if final != unbroken:
             wrong.append(f"the weights are {final}, unbroken {unbroken}")
-    for what, number in sorted(counts.items()):
-        print(number, what)
-    return wrong
+    return tally
 
 
 def _to_the_end(job: Interrupted) -> str | None:
@@ -239,22 +234,6 @@ def _words(process: psutil.Process) -> list[str]:
         return []
 
 
-def main() -> int:
-    """Run it, print the figures; 1 where anything was wrong."""
-    parser = argparse.ArgumentParser(description="Kills hosts and ranks while checkpoints go to S3.")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=400)
-    options = parser.parse_args()
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="uploads-") as folder:
-        wrong = attack(options.kills, options.seed, Path(folder), options.steps)
-    for each in wrong:
-        print("WRONG:", each)
-    print(f"{len(wrong)} wrong, {time.monotonic() - began:.0f} s")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    sys.exit(tell_kills(attack, kills=20, steps=400))

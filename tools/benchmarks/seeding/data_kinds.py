@@ -17,8 +17,7 @@ _NOT_FOR_TRAINING = re.compile(r"val|test|eval", re.IGNORECASE)
 def _placed(whole: Whole, names: tuple[str, ...]) -> Iterator[tuple[Site, ast.Call]]:
     for site in whole.sites:
         for call in site.calls_of(*names):
-            function = site.function(call)
-            if (function is None or function in whole.reached) and not site.under_rank(call):
+            if whole.reaches(site, call) and not site.under_rank(call):
                 yield site, call
 
 

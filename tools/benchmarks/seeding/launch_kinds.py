@@ -18,8 +18,7 @@ _SPAWNS = re.compile(r"\bspawn\(|start_processes\(|submitit|mp\.Process\(")
 def _starts(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.stmt]]:
     for site in whole.sites:
         for call in site.calls_of(_INIT):
-            function = site.function(call)
-            if function is None or function in whole.reached:
+            if whole.reaches(site, call):
                 yield site, call, site.statement(call)
 
 
@@ -84,9 +83,7 @@ def global_rank_as_device(whole: Whole) -> Places:
                 for init in site.calls_of(_INIT)
             )
             new = f"{dist}.get_rank()" if dist and late and call.lineno % 2 else 'int(os.environ["RANK"])'
-            if (new.startswith("int") and site.alias("os") != "os") or (
-                function and function not in whole.reached
-            ):
+            if (new.startswith("int") and site.alias("os") != "os") or not whole.reaches(site, call):
                 continue
             if re.search(r"(?<![a-z_])(global_)?rank\b", site.source(call)):
                 continue  # It may be the global rank already.
@@ -133,10 +130,7 @@ def bool_as_type(whole: Whole) -> Places:
                 continue
             if not (isinstance(action, ast.Constant) and action.value == "store_true"):
                 continue
-            function = site.function(call)
-            if function is not None and function not in whole.reached:
-                continue
-            if site is not whole.sites[0] and site.under_main_guard(call):
+            if not whole.reaches(site, call) or (site is not whole.sites[0] and site.under_main_guard(call)):
                 continue  # Nobody starts this file.
             given = next(each for each in call.keywords if each.arg == "action")
             text = site.replaced([(site.span(given), "type=bool")])

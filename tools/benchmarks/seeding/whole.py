@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, wraps
+from types import UnionType
 
 from tools.benchmarks.seeding.site import FunctionNode, Mutant, Site
 
@@ -122,6 +123,19 @@ class Whole:
             node: name for name, found in self.functions.items() for _, node in found if name != node.name
         }
 
+    def reaches(self, site: Site, node: ast.AST) -> bool:
+        """Whether a node is in no function, or in one that is reached."""
+        function = site.function(node)
+        return function is None or function in self.reached
+
+    def called(self, of: type | UnionType = ast.Expr) -> Iterator[tuple[Site, ast.Call, ast.stmt]]:
+        """Every call that is the whole value of such a statement."""
+        for site in self.sites:
+            for call in site.calls:
+                statement = site.parents.get(call)
+                if isinstance(statement, of):
+                    yield site, call, statement
+
     def is_collective(self, site: Site, call: ast.Call) -> bool:
         """Whether a call is surely a collective of all ranks."""
         if any(each.arg in ("group", "async_op", None) for each in call.keywords):
@@ -137,15 +151,9 @@ class Whole:
 
     def collectives(self) -> Iterator[tuple[Site, ast.Expr, ast.Call]]:
         """The statements of a collective that every rank comes to."""
-        for site in self.sites:
-            for call in site.calls:
-                statement = site.parents.get(call)
-                if (
-                    isinstance(statement, ast.Expr)
-                    and self.is_collective(site, call)
-                    and self.on_every_rank(site, call)
-                ):
-                    yield site, statement, call
+        for site, call, statement in self.called():
+            if self.is_collective(site, call) and self.on_every_rank(site, call):
+                yield site, statement, call
 
     def surely_runs_collective(self, name: str, depth: int = 0) -> bool:
         """Whether the one function of a name runs a collective in whichever way it is gone through."""
@@ -170,24 +178,21 @@ class Whole:
         """The innermost loops with a `backward()` as a statement that every rank comes to, and that."""
         if not WRAPPERS.search(self.text):
             return
-        for site in self.sites:
-            for call in site.calls:
-                statement = site.parents.get(call)
-                if not (isinstance(call.func, ast.Attribute) and call.func.attr == "backward"):
-                    continue
-                if not isinstance(statement, ast.Expr) or not self.on_every_rank(site, call):
-                    continue
-                if any(
-                    isinstance(each, ast.With) and "join" in site.source(each.items[0].context_expr).lower()
-                    for each in site.around(statement)
-                ):
-                    continue  # `with Join([model]):` lets the ranks have different numbers of batches.
-                for outer in site.around(statement):
-                    if isinstance(outer, FunctionNode | ast.ClassDef):
-                        break
-                    if isinstance(outer, ast.For):
-                        yield site, outer, statement
-                        break
+        for site, call, statement in self.called():
+            if not (isinstance(call.func, ast.Attribute) and call.func.attr == "backward"):
+                continue
+            around = list(site.around(statement))
+            if not self.on_every_rank(site, call) or any(
+                isinstance(each, ast.With) and "join" in site.source(each.items[0].context_expr).lower()
+                for each in around
+            ):
+                continue  # `with Join([model]):` lets the ranks have different numbers of batches.
+            holder = next((each for each in around if isinstance(each, _HOLDERS)), None)
+            if isinstance(holder, ast.For):
+                yield site, holder, statement
+
+
+_HOLDERS = FunctionNode | ast.ClassDef | ast.For
 
 
 def _is_main_guard(statement: ast.stmt) -> bool:
