@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -45,33 +46,28 @@ def _rank(rank: int, rendezvous: str) -> None:
     def loss_of(batch: torch.Tensor) -> torch.Tensor:
         return model(batch).square().mean()
 
-    def plain() -> None:
-        for batch in DataLoader(Stream(), batch_size=1):
-            optimizer.zero_grad()
-            loss_of(batch).backward()
-            optimizer.step()
+    def step(batch: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        loss_of(batch).backward()
+        optimizer.step()
 
-    def guarded(guard: slipway.guard) -> Callable[[], None]:
+    def over(batches: Iterable[torch.Tensor], step: Callable[[torch.Tensor], object]) -> Callable[[], None]:
         def run() -> None:
-            for batch in DataLoader(Stream(), batch_size=1):
-                guard.step(batch, loss_of)
+            for batch in batches:
+                step(batch)
 
         return run
 
-    batches = slipway.even_batches(DataLoader(Stream(), batch_size=1))
-
-    def even() -> None:
-        for batch in batches:
-            optimizer.zero_grad()
-            loss_of(batch).backward()
-            optimizer.step()
-
-    runs = {
-        "guard": guarded(slipway.guard(model, optimizer)),
-        "even_batches": even,
-        "guard, not_finite=skip": guarded(slipway.guard(model, optimizer, not_finite="skip")),
-        "out_of_memory=split": guarded(slipway.guard(model, optimizer, out_of_memory="split")),
-    }
+    loader = DataLoader(Stream(), batch_size=1)
+    plain = over(loader, step)
+    runs = {"even_batches": over(slipway.even_batches(loader), step)}
+    for name, options in (
+        ("guard", {}),
+        ("guard, not_finite=skip", {"not_finite": "skip"}),
+        ("out_of_memory=split", {"out_of_memory": "split"}),
+    ):
+        guard = slipway.guard(model, optimizer, **options)
+        runs[name] = over(loader, partial(guard.step, loss=loss_of))
     added = {
         name: median(
             seconds_of(run, time.thread_time) - seconds_of(plain, time.thread_time) for _ in range(BLOCKS)

@@ -27,6 +27,7 @@ from launcher.aws.clients import BRISK, CallSettings, Clients
 from launcher.planning.request_view import RequestView
 from launcher.session.account_checks import wanted_facts
 from tests.emulator.account import REGION, EmulatedAccount, emulated_account
+from tests.emulator.faults import answered
 from tools.benchmarks.measuring import Figure
 
 DELAY_SECONDS = 1.0
@@ -61,22 +62,7 @@ class Replayed(Clients):
         self.calls += 1
         time.sleep(self.delay)
         status, headers, content = self._answers[key]
-        return AWSResponse(request.url, status, headers, _Body(content))
-
-
-class _Body:
-    """The body of an answer, as botocore reads it."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def stream(self, **_: Any) -> Any:
-        """All of it, once."""
-        yield self._content
-
-    def read(self, *_: Any) -> bytes:
-        """All of it."""
-        return self._content
+        return answered(request, status, content, headers)
 
 
 def seconds(account: EmulatedAccount, clients: Clients, caller: str | None) -> float:
