@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -67,7 +66,7 @@ def _rank(rank: int, rendezvous: str) -> None:
         ("out_of_memory=split", {"out_of_memory": "split"}),
     ):
         guard = slipway.guard(model, optimizer, **options)
-        runs[name] = over(loader, partial(guard.step, loss=loss_of))
+        runs[name] = over(loader, lambda batch, guard=guard: guard.step(batch, loss_of))
     added = {
         name: median(
             seconds_of(run, time.thread_time) - seconds_of(plain, time.thread_time) for _ in range(BLOCKS)

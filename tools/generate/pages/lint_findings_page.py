@@ -60,14 +60,11 @@ def _sizes() -> Iterator[Row]:
 def _figures(every: Sequence[Label]) -> Iterator[Row]:
     for half in HALVES:
         mine = of_half(half, every)
-        for when, chosen in (
-            ("before", [each for each in mine if each.before]),
-            ("now", [each for each in mine if each.now]),
-        ):
+        for when in ("before", "now"):
+            chosen = [each for each in mine if getattr(each, when)]
+            others = [each for each in chosen if each.code != TYPE_BOOL]
             yield _line(f"{half}, {when}", chosen)
-            yield _line(
-                f"{half}, {when}, without {TYPE_BOOL}", [each for each in chosen if each.code != TYPE_BOOL]
-            )
+            yield _line(f"{half}, {when}, without {TYPE_BOOL}", others)
 
 
 def _codes(new: Sequence[Label]) -> Iterator[Row]:
