@@ -16,6 +16,7 @@ import ast
 import gc
 import os
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -72,43 +73,7 @@ def of_few_files(folder: Path) -> Iterator[Figure]:
     yield against_parsing(what, folder / "whole.py", [*texts.values()], 4 * RUNS)
 
 
-MODEL = """
-import torch
-from torch import nn
-from package.shared import scaled
-
-
-class Block{number}(nn.Module):
-    def __init__(self, width, depth=2):
-        super().__init__()
-        self.width = width
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
-
-    def forward(self, values, mask=None):
-        for layer in self.layers:
-            if mask is not None:
-                values = values.masked_fill(mask, 0.0)
-            values = scaled(layer(values), self.width)
-        return values
-
-
-def block_{number}(width=64, **options):
-    model = Block{number}(width, options.get("depth", 2))
-    model.load_state_dict(torch.load(f"block-{{width}}.pt", map_location="cpu"))
-    return model
-"""
-SHARED = """
-import torch.distributed as dist
-
-
-def scaled(values, width):
-    return values / width ** 0.5
-
-
-def mean(value):
-    dist.all_reduce(value)
-    return value / dist.get_world_size()
-"""
+LIBRARY = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def of_many_files(folder: Path) -> Iterator[Figure]:
@@ -117,10 +82,10 @@ def of_many_files(folder: Path) -> Iterator[Figure]:
     package = place / "package"
     package.mkdir(parents=True)
     count = FILES - 3
-    texts = {package / "shared.py": SHARED}
+    texts = {package / "shared.py": LIBRARY["shared"]}
     for number in range(count):
         after = f"from package.model_{number + 1} import block_{number + 1}\n" if number < CHAIN else ""
-        texts[package / f"model_{number}.py"] = after + 4 * MODEL.format(number=number)
+        texts[package / f"model_{number}.py"] = after + 4 * LIBRARY["model"].format(number=number)
     fan = [0, *range(CHAIN + 1, count)]
     texts[package / "__init__.py"] = "".join(f"from .model_{each} import block_{each}\n" for each in fan)
     texts[place / "train.py"] = program(300, "from package import block_0\nfrom package.shared import mean\n")

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.case_files import read_parts
 from tools.benchmarks.seeding import collective_kinds, data_kinds, launch_kinds
 from tools.benchmarks.seeding.site import Mutant, Site
 from tools.benchmarks.seeding.whole import Whole
 
 Kind = Callable[[Whole], Iterator[Mutant]]
-
-TRAINING = """\
-import os
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel as DDP
-from torch.utils.data import DataLoader, DistributedSampler
-
-def main(net, data):
-    dist.init_process_group("nccl")
-    rank = dist.get_rank()
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    model = DDP(net)
-    optimizer = torch.optim.SGD(model.parameters())
-    sampler = DistributedSampler(data)
-    loader = DataLoader(data, sampler=sampler, num_workers=2)
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        for batch in loader:
-            optimizer.zero_grad()
-            loss = model(batch).sum()
-            loss.backward()
-            optimizer.step()
-        dist.barrier()
-        if rank == 0:
-            torch.save(model.state_dict(), f"{epoch}.pt")
-
-main(make(), read())
-"""
+TRAINING, UNDER_A_SWITCH = (
+    "\n".join(part.lines).strip("\n") + "\n"
+    for part in read_parts(Path(__file__).with_name("programs.test"), re.compile(r"\[(case) (.*)\]"))
+)
 
 
 def seeded(kind: Kind, text: str) -> list[tuple[str, list[str]]]:
@@ -158,29 +135,6 @@ def test_what_an_imported_module_does_when_it_is_started_is_left_alone() -> None
     for calls, mutants in (("other.check()", 1), ("pass", 0)):
         sites = [Site(Path("train.py"), entry.format(calls)), Site(Path("other.py"), other)]
         assert len(list(collective_kinds.guarded_collective(Whole(sites)))) == mutants
-
-
-UNDER_A_SWITCH = """\
-import torch
-import torch.distributed as dist
-
-class config:
-    saves = {value}
-
-def store(state, rank, text=False):
-    if text:
-        print(state)
-    else:
-        if rank == 0:
-            torch.save(state, "a.pt")
-
-def main(state):
-    dist.init_process_group("nccl")
-    if state and config.saves:
-        store(state, dist.get_rank(){given})
-
-main({{}})
-"""
 
 
 @pytest.mark.parametrize(
