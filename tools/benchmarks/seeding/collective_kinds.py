@@ -6,7 +6,7 @@ import ast
 import re
 
 from tools.benchmarks.seeding.site import Site
-from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, kind, moved
+from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, is_method, kind, moved
 
 DEADLOCK = ("DDP004", "CKPT003")
 
@@ -103,7 +103,7 @@ def clip_while_scaled(whole: Whole) -> Places:
     """The unscale_ before a clip removed."""
     for site, call, statement in whole.called():
         function = site.function(call)
-        if not _is_method(call, "unscale_") or function is None or function not in whole.reached:
+        if not is_method(call, "unscale_") or function is None or function not in whole.reached:
             continue
         if sum(getattr(each, "attr", "") == "unscale_" for each in ast.walk(function)) > 1:
             continue
@@ -115,10 +115,6 @@ def clip_while_scaled(whole: Whole) -> Places:
         lines = {line for each in clips for line in site.lines_of(each) if each.lineno > call.lineno}
         if lines:
             yield site, site.replaced([(site.span(statement), "pass")]), lines
-
-
-def _is_method(call: ast.Call, name: str) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == name
 
 
 @kind("clip while scaled", "DDP007")

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tools.benchmarks.seeding.site import FunctionNode, Site
-from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, kind
+from tools.benchmarks.seeding.site import Site
+from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, is_method, kind
 
 _SAMPLER = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
 _LOADER = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
@@ -48,35 +48,25 @@ def _for_training(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.Call]]:
 def epoch_never_set(whole: Whole) -> Places:
     """set_epoch of the training's sampler removed."""
     calls = [
-        (site, call)
-        for site in whole.sites
-        for call in site.calls
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "set_epoch"
+        (site, call, where) for site, call, where in whole.called(ast.AST) if is_method(call, "set_epoch")
     ]
     if not WRAPPERS.search(whole.text) or not any(_shuffles(*each) for each in _for_training(whole)):
         return
-    for site, call in calls:
-        assert isinstance(call.func, ast.Attribute)
-        receiver = site.source(call.func.value)
-        statement = site.parents[call]
-        function = site.function(call)
+    for site, call, statement in calls:
+        receiver = ast.unparse(call.func).removesuffix(".set_epoch")
         if not isinstance(statement, ast.Expr) or _NOT_FOR_TRAINING.search(receiver) or receiver == "loader":
             continue
-        if function is not None and function not in whole.reached:
+        others = [(where, each) for where, each, _ in calls if each is not call]
+        same = any(not _NOT_FOR_TRAINING.search(ast.unparse(each.func)) for _, each in others)
+        loop, function = _head_of_loop(site, call), site.function(call)
+        if same or not whole.reaches(site, call) or not (loop or function):
             continue
-        others = [each for where, each in calls if each is not call]
-        same = [each for each in others if not _NOT_FOR_TRAINING.search(ast.unparse(each.func))]
-        loop = next((each for each in site.around(call) if isinstance(each, ast.For | ast.While)), None)
-        if same or (loop is None and function is None):
-            continue
-        lines = set(_loop_lines(whole, site, loop, function))
-        lines |= {
-            line
-            for where, each in calls
-            if each is not call and where is site
-            for line in site.lines_of(each)
-        }
-        yield site, site.replaced([(site.span(statement), "pass")]), lines
+        lines = {line for where, each in others if where is site for line in site.lines_of(each)}
+        # The head of the loop over the epochs: around the call, or around the call of its function.
+        for each in site.calls if not loop and function else ():
+            if site.source(each.func).rpartition(".")[2] == function.name:
+                lines |= set(_head_of_loop(site, each))
+        yield site, site.replaced([(site.span(statement), "pass")]), lines | set(loop)
 
 
 def _shuffles(site: Site, _: ast.Call, sampler: ast.Call) -> bool:
@@ -85,19 +75,9 @@ def _shuffles(site: Site, _: ast.Call, sampler: ast.Call) -> bool:
     return shuffle is None or (isinstance(shuffle, ast.Constant) and shuffle.value is True)
 
 
-def _loop_lines(
-    whole: Whole, site: Site, loop: ast.For | ast.While | None, function: FunctionNode | None
-) -> Iterator[int]:
-    """The head of the loop over the epochs: around the call, or around the call of its function."""
-    if loop is not None:
-        yield from range(loop.lineno, loop.body[0].lineno)
-    elif function is not None:
-        for call in site.calls:
-            if site.source(call.func).rpartition(".")[2] == function.name:
-                for outer in site.around(call):
-                    if isinstance(outer, ast.For | ast.While):
-                        yield from range(outer.lineno, outer.body[0].lineno)
-                        break
+def _head_of_loop(site: Site, node: ast.AST) -> range:
+    loop = next((each for each in site.around(node) if isinstance(each, ast.For | ast.While)), None)
+    return range(loop.lineno, loop.body[0].lineno) if loop else range(0)
 
 
 @kind("sampler dropped", "DATA003")

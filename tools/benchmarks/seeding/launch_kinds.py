@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tools.benchmarks.seeding.site import MENTIONS_RANK, TESTS_RANK_0, Site
 from tools.benchmarks.seeding.switches import is_switched_off
-from tools.benchmarks.seeding.whole import Places, Whole, kind, moved
+from tools.benchmarks.seeding.whole import Places, Whole, is_method, kind, moved
 
 _INIT = "torch.distributed.init_process_group"
 _SPAWNS = re.compile(r"\bspawn\(|start_processes\(|submitit|mp\.Process\(")
@@ -126,9 +126,7 @@ def bool_as_type(whole: Whole) -> Places:
             continue
         for call in site.calls:
             action = site.keyword(call, "action")
-            if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" and action):
-                continue
-            if not (isinstance(action, ast.Constant) and action.value == "store_true"):
+            if not is_method(call, "add_argument") or getattr(action, "value", None) != "store_true":
                 continue
             if not whole.reaches(site, call) or (site is not whole.sites[0] and site.under_main_guard(call)):
                 continue  # Nobody starts this file.
@@ -149,19 +147,13 @@ def save_without_guard(whole: Whole) -> Places:
             saves = [each for each in site.calls_of("torch.save") if node in site.around(each)]
             if len(saves) != 1 or MENTIONS_RANK.search(site.source(saves[0])) or len(saves[0].args) < 2:
                 continue
-            inner = [
-                each
-                for each in site.around(saves[0])
-                if isinstance(each, ast.If) and node in site.around(each)
-            ]
-            if any(MENTIONS_RANK.search(site.source(each.test)) for each in inner):
+            inner = [each for each in site.around(saves[0]) if node in site.around(each)]
+            if any(isinstance(e, ast.If) and MENTIONS_RANK.search(site.source(e.test)) for e in inner):
                 continue
-            if is_switched_off(whole, site, saves[0]):
-                continue
-            if _lacks_names(site, node):
-                continue  # The other ranks would stop with a NameError, which is another defect.
-            text, by = _unguarded(site, node)
-            yield site, text, moved(site.lines_of(saves[0]), by)
+            # Without its names the other ranks would stop with a NameError, which is another defect.
+            if not is_switched_off(whole, site, saves[0]) and not _lacks_names(site, node):
+                text, by = _unguarded(site, node)
+                yield site, text, moved(site.lines_of(saves[0]), by)
 
 
 def _lacks_names(site: Site, node: ast.If) -> bool:
@@ -194,11 +186,9 @@ def _unguarded(site: Site, node: ast.If) -> tuple[str | None, int]:
         return "".join([*lines[: node.lineno - 1], body, *lines[last:]]), node.lineno - 1 - start
     test = node.test
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        kept = [each for each in test.values if not TESTS_RANK_0.fullmatch(site.source(each))]
-        if len(kept) == len(test.values) - 1 and not any(
-            MENTIONS_RANK.search(site.source(each)) for each in kept
-        ):
-            new = " and ".join(site.source(each) for each in kept)
-            if "\n" not in site.source(test):
-                return site.replaced([(site.span(test), new)]), 0
+        parts = [site.source(each) for each in test.values]
+        kept = [each for each in parts if not TESTS_RANK_0.fullmatch(each)]
+        is_whole = len(kept) == len(parts) - 1 and "\n" not in site.source(test)
+        if is_whole and not any(map(MENTIONS_RANK.search, kept)):
+            return site.replaced([(site.span(test), " and ".join(kept))]), 0
     return None, 0

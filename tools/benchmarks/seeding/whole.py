@@ -179,7 +179,7 @@ class Whole:
         if not WRAPPERS.search(self.text):
             return
         for site, call, statement in self.called():
-            if not (isinstance(call.func, ast.Attribute) and call.func.attr == "backward"):
+            if not is_method(call, "backward"):
                 continue
             around = list(site.around(statement))
             if not self.on_every_rank(site, call) or any(
@@ -193,6 +193,11 @@ class Whole:
 
 
 _HOLDERS = FunctionNode | ast.ClassDef | ast.For
+
+
+def is_method(call: ast.Call, name: str) -> bool:
+    """Whether a call is of something's method with this name."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == name
 
 
 def _is_main_guard(statement: ast.stmt) -> bool:
