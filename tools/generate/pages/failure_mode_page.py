@@ -16,7 +16,7 @@ from pathlib import Path
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import IN_WORDS, BlindExamples, registered
-from tools.generate.generated import ROOT, as_markdown, command_of
+from tools.generate.generated import ROOT, as_markdown, command_of, table_of
 
 PAGES = ROOT / "docs" / "reference" / "failure-modes"
 COVERAGE = ROOT / "launcher" / "failure_modes" / "coverage.json"
@@ -90,7 +90,7 @@ _MARK = (
 
 
 def _introduction() -> str:
-    stages = "\n".join(f"| {stage.value} | {stage.letter} | {words} |" for stage, words in IN_WORDS.items())
+    rows = [(stage.value, stage.letter, words) for stage, words in IN_WORDS.items()]
     return f"""\
 {_MARK}
 
@@ -102,10 +102,7 @@ them. `launch explain CODE` prints one, `launch explain --all` the list.
 The texts are those of the catalogue in `launcher/failure_modes/`; the stages come from the code that catches
 the mode.
 
-| stage | | meaning |
-| --- | --- | --- |
-{stages}
-"""
+{table_of(("stage", "", "meaning"), rows)}"""
 
 
 def _claims() -> Iterator[tuple[Stage, str, str]]:
@@ -122,12 +119,12 @@ def _claims() -> Iterator[tuple[Stage, str, str]]:
 
 
 def _table(modes: Sequence[FailureMode], covered: Coverage) -> str:
-    rows = (
-        f"| [{mode.code}]({page_of_code(mode.code)}) | {mode.severity} | {_cell(mode.title)} "
-        f"| {_letters(covered[mode.code])} |\n"
-        for mode in modes
-    )
-    return "| code | severity | failure mode | caught at |\n| --- | --- | --- | --- |\n" + "".join(rows)
+    rows = []
+    for mode in modes:
+        letters = " ".join(stage.letter for stage in covered[mode.code])
+        title = as_markdown(mode.title).replace("|", "\\|")
+        rows.append((f"[{mode.code}]({page_of_code(mode.code)})", mode.severity, title, letters))
+    return table_of(("code", "severity", "failure mode", "caught at"), rows)
 
 
 def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
@@ -145,11 +142,3 @@ def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
         f"Caught: {caught}.\n\n"
         f"Sources:\n\n{sources}"
     )
-
-
-def _letters(stages: Sequence[Stage]) -> str:
-    return " ".join(stage.letter for stage in stages)
-
-
-def _cell(text: str) -> str:
-    return as_markdown(text).replace("|", "\\|")
