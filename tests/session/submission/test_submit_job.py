@@ -5,107 +5,93 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from launcher.backends.interface import JobState, Progress
-from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.model import AwsRefusal, Refusal
 from launcher.session.submit_job import Journal, JournalEntry, Start, run_id_of
+from tests.backends.sagemaker.conftest import Emulated
 from tests.emulator.faults import EXPIRED, inject
-from tests.emulator.sagemaker import TrainingScript
-from tests.session.submission.launches import PlanOf, entries, interrupt, launch, names
+from tests.session.submission.launches import entries, interrupt, launch, names
 
 
-def test_an_interrupted_launch_goes_on_under_its_name(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    first = plan_of()
+def test_an_interrupted_launch_goes_on_under_its_name(aws: Emulated) -> None:
+    first = aws.plan_of()
     interrupt(first, seconds_ago=130)
     told: list[Progress] = []
-    assert launch(backend, plan_of(), told.append) == first.name
-    assert script.requests == [first.request]
+    assert launch(aws.backend, aws.plan_of(), told.append) == first.name
+    assert aws.script.requests == [first.request]
     assert "interrupted 2 minutes ago; it had created nothing yet" in told[0].step
     assert entries() == []
 
 
-def test_a_launch_of_another_request_is_told_of_the_interrupted_ones_job(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    first = plan_of()
-    launch(backend, first)
+def test_a_launch_of_another_request_is_told_of_the_interrupted_ones_job(aws: Emulated) -> None:
+    first = aws.plan_of()
+    launch(aws.backend, first)
     interrupt(first)
     told: list[Progress] = []
-    second = plan_of(hyperparameters={"lr": 0.1})
-    assert launch(backend, second, told.append) == second.name
+    second = aws.plan_of(hyperparameters={"lr": 0.1})
+    assert launch(aws.backend, second, told.append) == second.name
     assert f"its job {first.name}, of another request, is InProgress" in told[0].step
 
 
 @pytest.mark.parametrize(("minutes", "goes_on"), [(59, True), (61, False)])
 def test_an_interrupted_launch_whose_job_has_ended_is_meant_for_an_hour(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, minutes: int, goes_on: bool
+    aws: Emulated, minutes: int, goes_on: bool
 ) -> None:
-    first, second = plan_of(), plan_of()
-    launch(backend, first)
+    first, second = aws.plan_of(), aws.plan_of()
+    launch(aws.backend, first)
     for _ in range(5):
-        backend.describe(str(first.name))
+        aws.backend.describe(str(first.name))
     interrupt(first, seconds_ago=60 * minutes)
-    assert launch(backend, second) == (first.name if goes_on else second.name)
+    assert launch(aws.backend, second) == (first.name if goes_on else second.name)
     assert entries() == []
 
 
-def test_a_launch_that_still_goes_on_is_left_alone(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    going_on, second = plan_of(), plan_of()
+def test_a_launch_that_still_goes_on_is_left_alone(aws: Emulated) -> None:
+    going_on, second = aws.plan_of(), aws.plan_of()
     claim = Journal().record(JournalEntry.of_plan(going_on))
-    assert launch(backend, second) == second.name
+    assert launch(aws.backend, second) == second.name
     claim.close()
 
 
-def test_a_refused_look_at_the_interrupted_job_forgets_nothing(
-    backend: SageMakerBackend, script: TrainingScript, clients: dict[str, Any], plan_of: PlanOf
-) -> None:
-    first = plan_of()
+def test_a_refused_look_at_the_interrupted_job_forgets_nothing(aws: Emulated) -> None:
+    first = aws.plan_of()
     interrupt(first)
-    inject(clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
+    inject(aws.clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
     with pytest.raises(AwsRefusal):
-        launch(backend, plan_of())
-    assert launch(backend, plan_of()) == first.name
-    assert names(script) == [first.name]
+        launch(aws.backend, aws.plan_of())
+    assert launch(aws.backend, aws.plan_of()) == first.name
+    assert names(aws.script) == [first.name]
 
 
 def test_without_a_place_for_notes_the_launch_says_so_and_goes_on(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    plan_of: PlanOf,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    aws: Emulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     told: list[Progress] = []
-    plan = plan_of()
-    launch(backend, plan, told.append)
+    plan = aws.plan_of()
+    launch(aws.backend, plan, told.append)
     assert "no note of this launch can be kept" in told[0].step
-    assert names(script) == [plan.name]
+    assert names(aws.script) == [plan.name]
 
 
 def test_a_launch_without_a_home_goes_on_without_its_note(
-    monkeypatch: pytest.MonkeyPatch, backend: SageMakerBackend, plan_of: PlanOf, script: TrainingScript
+    aws: Emulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     told: list[Progress] = []
-    plan = plan_of()
-    launch(backend, plan, told.append)
+    plan = aws.plan_of()
+    launch(aws.backend, plan, told.append)
     assert "no note of this launch can be kept (this user has no home folder)" in told[0].step
-    assert names(script) == [plan.name]
+    assert names(aws.script) == [plan.name]
 
 
-def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> None:
-    interrupt(plan_of(environment={"MY_SETTING": "planted-value"}))
+def test_a_note_is_private_and_holds_nothing_of_the_request(aws: Emulated) -> None:
+    interrupt(aws.plan_of(environment={"MY_SETTING": "planted-value"}))
     (entry,) = entries()
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
@@ -115,8 +101,8 @@ def test_a_note_is_private_and_holds_nothing_of_the_request(plan_of: PlanOf) -> 
     assert "planted" not in entry.read_text()
 
 
-def test_the_journal_survives_what_it_cannot_read(plan_of: PlanOf) -> None:
-    journal, launch = Journal(), JournalEntry.of_plan(plan_of())
+def test_the_journal_survives_what_it_cannot_read(aws: Emulated) -> None:
+    journal, launch = Journal(), JournalEntry.of_plan(aws.plan_of())
     journal.folder.mkdir(parents=True)
     (journal.folder / "broken.json").write_text("{")
     (journal.folder / "other.json").write_text('{"a": 1}')
@@ -125,74 +111,60 @@ def test_the_journal_survives_what_it_cannot_read(plan_of: PlanOf) -> None:
 
 
 def test_two_homes_with_one_run_id_have_one_job(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    plan_of: PlanOf,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    aws: Emulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Progress] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
-    first = launch(backend, plan_of(), run_id="nightly-7")
+    first = launch(aws.backend, aws.plan_of(), run_id="nightly-7")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    second = launch(backend, plan_of(), told.append, run_id="nightly-7")
+    second = launch(aws.backend, aws.plan_of(), told.append, run_id="nightly-7")
     assert second == first
-    assert names(script) == [first]
+    assert names(aws.script) == [first]
     assert told[-1].step == f"the run nightly-7 has launched this job already: {first} is InProgress"
-    assert first.startswith("digits-") and len(first) == len(str(plan_of().name))
+    assert first.startswith("digits-") and len(first) == len(str(aws.plan_of().name))
 
 
-def test_the_name_stands_in_the_prefixes_too(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    name = launch(backend, plan_of(checkpoint={}), run_id="nightly-7")
-    [request] = script.requests
+def test_the_name_stands_in_the_prefixes_too(aws: Emulated) -> None:
+    name = launch(aws.backend, aws.plan_of(checkpoint={}), run_id="nightly-7")
+    [request] = aws.script.requests
     assert request["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
 
 
-def test_another_run_and_other_content_are_other_jobs(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
+def test_another_run_and_other_content_are_other_jobs(aws: Emulated) -> None:
     started = [
-        launch(backend, plan_of(), run_id="nightly-7"),
-        launch(backend, plan_of(), run_id="nightly-8"),
-        launch(backend, plan_of(hyperparameters={"lr": 0.1}), run_id="nightly-7"),
-        launch(backend, plan_of()),
+        launch(aws.backend, aws.plan_of(), run_id="nightly-7"),
+        launch(aws.backend, aws.plan_of(), run_id="nightly-8"),
+        launch(aws.backend, aws.plan_of(hyperparameters={"lr": 0.1}), run_id="nightly-7"),
+        launch(aws.backend, aws.plan_of()),
     ]
     assert len(set(started)) == 4
-    assert names(script) == started
+    assert names(aws.script) == started
 
 
-def test_a_job_that_ended_is_still_the_runs_and_the_way_to_another_is_said(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    script.failure_reason = "AlgorithmError: out of luck, exit code: 1"
-    name = launch(backend, plan_of(), run_id="nightly-7")
-    while not backend.describe(name).state.is_final:
+def test_a_job_that_ended_is_still_the_runs_and_the_way_to_another_is_said(aws: Emulated) -> None:
+    aws.script.failure_reason = "AlgorithmError: out of luck, exit code: 1"
+    name = launch(aws.backend, aws.plan_of(), run_id="nightly-7")
+    while not aws.backend.describe(name).state.is_final:
         pass
-    begun = Start(backend, "nightly-7").begun(plan_of())
+    begun = Start(aws.backend, "nightly-7").begun(aws.plan_of())
     assert begun is not None
     assert (begun.name, begun.state) == (name, JobState.FAILED)
     assert "another --run-id launches it again" in begun.news
-    assert launch(backend, plan_of(), run_id="nightly-7") == name
-    assert names(script) == [name]
+    assert launch(aws.backend, aws.plan_of(), run_id="nightly-7") == name
+    assert names(aws.script) == [name]
 
 
-def test_a_run_needs_no_note_on_this_machine(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    launch(backend, plan_of(), run_id="nightly-7")
+def test_a_run_needs_no_note_on_this_machine(aws: Emulated) -> None:
+    launch(aws.backend, aws.plan_of(), run_id="nightly-7")
     assert entries() == []
 
 
-def test_launches_of_one_run_at_the_same_moment_make_one_job(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    start = Start(backend, "nightly-7")
+def test_launches_of_one_run_at_the_same_moment_make_one_job(aws: Emulated) -> None:
+    start = Start(aws.backend, "nightly-7")
     # Neither has seen the other's job when it sends its own.
-    plans = [start.named(plan_of()), start.named(plan_of())]
-    assert [backend.submit(plan) for plan in plans] == [plans[0].name] * 2
-    assert names(script) == [plans[0].name]
+    plans = [start.named(aws.plan_of()), start.named(aws.plan_of())]
+    assert [aws.backend.submit(plan) for plan in plans] == [plans[0].name] * 2
+    assert names(aws.script) == [plans[0].name]
 
 
 GITHUB = {"GITHUB_REPOSITORY": "team/models", "GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "1"}
