@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import yaml
 from botocore.stub import Stubber
 from moto import mock_aws
 
@@ -22,6 +24,8 @@ from launcher.failure_modes.model import AwsRefusal
 from tests.account.read_back import read_file_system
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.faults import DENIED_S3, inject
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 REGION = "us-west-2"
 KEY = "arn:aws:kms:us-west-2:123456789012:key/1"
@@ -112,26 +116,7 @@ def test_refused_encryption_names_the_permission(s3: Any) -> None:
 
 
 ID = "fs-0123456789abcdef0"
-LUSTRE = {
-    "DeploymentType": "PERSISTENT_2",
-    "PerUnitStorageThroughput": 250,
-    "MountName": "abcdefgh",
-    "DataCompressionType": "LZ4",
-    "EfaEnabled": True,
-}
-DESCRIBED = {
-    "FileSystemId": ID,
-    "FileSystemType": "LUSTRE",
-    "FileSystemTypeVersion": "2.15",
-    "Lifecycle": "AVAILABLE",
-    "StorageType": "SSD",
-    "StorageCapacity": 2400,
-    "VpcId": "vpc-0123456789abcdef0",
-    "SubnetIds": ["subnet-0123456789abcdef0"],
-    "NetworkInterfaceIds": ["eni-0123456789abcdef0", "eni-0123456789abcdef1"],
-    "KmsKeyId": "arn:aws:kms:us-west-2:123456789012:key/1",
-    "LustreConfiguration": LUSTRE,
-}
+DESCRIBED = CASES["described"]
 FILTERS = [{"Name": "file-system-id", "Values": [ID]}]
 
 
@@ -167,18 +152,7 @@ def test_what_fsx_does_not_say_is_not_known() -> None:
     assert not found.efa
 
 
-@pytest.mark.parametrize(
-    ("lifecycle", "serves"),
-    [
-        ("AVAILABLE", True),
-        ("UPDATING", True),
-        ("CREATING", False),
-        ("MISCONFIGURED", False),
-        ("MISCONFIGURED_UNAVAILABLE", False),
-        ("FAILED", False),
-        ("DELETING", False),
-    ],
-)
+@pytest.mark.parametrize(("lifecycle", "serves"), CASES["lifecycles"])
 def test_file_system_serves_while_it_is_available_or_updated(lifecycle: str, serves: bool) -> None:
     assert parse_file_system({**DESCRIBED, "Lifecycle": lifecycle}).serves is serves
 

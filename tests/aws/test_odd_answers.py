@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from moto import mock_aws
 
 from launcher.account.questions.ask_storage import fetch_bucket, fetch_prefix
@@ -29,6 +31,8 @@ from tests.emulator.faults import (
     inject,
     no_backoff,
 )
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 REGION = "us-west-2"
 
@@ -150,18 +154,7 @@ def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, pag
         call(client)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "code"),
-    [
-        ("json", "ParameterNotFound"),
-        ("json", "AccessDeniedException"),
-        ("rest-xml", "NoSuchBucket"),
-        ("rest-xml", "AccessDenied"),
-        ("ec2", "UnauthorizedOperation"),
-        ("query", "ExpiredTokenException"),
-        ("rest-json", "ClientException"),
-    ],
-)
+@pytest.mark.parametrize(("protocol", "code"), CASES["refusals"])
 def test_a_refusal_with_a_code_is_awss_whether_the_model_knows_it_or_not(
     clients: Clients, protocol: str, code: str
 ) -> None:
@@ -195,21 +188,7 @@ def test_an_answer_without_a_body_is_s3s_where_it_has_a_request_id(clients: Clie
     assert fetch_bucket(s3, "bucket-that-moto-does-not-have") is None
 
 
-LISTS = {
-    "texts in place of jobs": '["x"]',
-    "a text in place of the list": '"x"',
-    "a mapping in place of the list": '{"a": 1}',
-    "a number in place of the list": "5",
-    "a job that is null": "[null]",
-    "no time": '[{"TrainingJobName": "job", "TrainingJobStatus": "Completed"}]',
-    "no name": '[{"CreationTime": 1, "TrainingJobStatus": "Completed"}]',
-    "no status": '[{"CreationTime": 1, "TrainingJobName": "job"}]',
-    "a time that is none": '[{"CreationTime": "soon", "TrainingJobName": "job"}]',
-    "a time that is a list": '[{"CreationTime": [], "TrainingJobName": "job"}]',
-    "a name that is a number": '[{"CreationTime": 1, "TrainingJobName": 7, "TrainingJobStatus": "Failed"}]',
-    "a name that is a mapping": '[{"CreationTime": 1, "TrainingJobName": {}, "TrainingJobStatus": "Failed"}]',
-    "a token that is a list": '[], "NextToken": ["x"]',
-}
+LISTS = CASES["lists"]
 
 
 @pytest.mark.parametrize("shape", LISTS)
@@ -222,18 +201,7 @@ def test_an_odd_shape_within_a_list_is_an_outage(clients: Clients, shape: str) -
         list_jobs(sagemaker, JobQuery())
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        '"x"',
-        "null",
-        "{}",
-        '{"timestamp": 1}',
-        '{"message": "a"}',
-        '{"timestamp": "soon", "message": "a"}',
-        '{"timestamp": 1, "message": 5}',
-    ],
-)
+@pytest.mark.parametrize("event", CASES["events"])
 def test_an_odd_log_event_is_an_outage(clients: Clients, event: str) -> None:
     logs = clients("logs", REGION)
     streams = b'{"logStreams": [{"logStreamName": "job/algo-1-1"}]}'
@@ -245,17 +213,7 @@ def test_an_odd_log_event_is_an_outage(clients: Clients, event: str) -> None:
         LogStreams(logs, "job").read({})
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        '{"TrainingJobName": "job", "ResourceConfig": "large"}',
-        '{"TrainingJobName": "job", "Environment": ["A"]}',
-        '{"TrainingJobName": "job", "Environment": {"A": {"B": 1}}}',
-        '{"TrainingJobName": "job", "VpcConfig": {"Subnets": "subnet-1", "SecurityGroupIds": []}}',
-        '{"TrainingJobName": "job", "InputDataConfig": [["train"]]}',
-        '{"TrainingJobName": 7}',
-    ],
-)
+@pytest.mark.parametrize("body", CASES["structures"])
 def test_an_odd_shape_within_a_structure_is_an_outage(clients: Clients, body: str) -> None:
     sagemaker = clients("sagemaker", REGION)
     inject(sagemaker, "DescribeTrainingJob", *[Fault("odd", 200, body=body.encode())] * 6)

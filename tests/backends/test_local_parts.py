@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.backends.interface import BackendError, JobState
 from launcher.backends.local import logs
@@ -24,6 +25,8 @@ from launcher.planning.request_view import RequestView
 from launcher.text.regular_files import open_regular
 from tests.backends.environments import environment, program
 from tests.backends.workplace import SHORT, Workplace, finish, texts
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 @pytest.fixture
@@ -148,19 +151,7 @@ def ended(host: Host, code: int, text: str | None, time: float) -> HostEnd:
     return HostEnd(host, code, time + 5)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        ((1, "CODE001 a", 10.0), (1, "CODE001 b", 11.0), "AlgorithmError: CODE001 a, exit code: 1"),
-        ((1, "NCCL006 a", 10.0), (2, "CODE001 b", 11.0), "AlgorithmError: CODE001 b, exit code: 2"),
-        ((1, "NCCL006 a", 10.0), (1, "NCCL004 b", 11.0), "AlgorithmError: NCCL004 b, exit code: 1"),
-        ((1, "NCCL006 a", 10.0), (143, None, 9.0), "AlgorithmError: NCCL006 a, exit code: 1"),
-        ((0, None, 10.0), (137, "MEM002 b", 11.0), "AlgorithmError: MEM002 b, exit code: 137"),
-        ((1, "NCCL006 a", 10.0), (-9, None, 9.0),
-         "AlgorithmError: MEM002 algo-2: the boot was killed by SIGKILL: the usual reason is host memory, "
-         "exit code: 137"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "reason"), CASES["causes"])
 def test_the_job_fails_for_its_first_cause(
     tmp_path: Path,
     first: tuple[int, str | None, float],
@@ -175,16 +166,7 @@ def test_the_job_fails_for_its_first_cause(
     assert failure_reason(reversed(ends)) == reason
 
 
-@pytest.mark.parametrize(
-    ("devices", "hosts", "processes", "expected"),
-    [
-        ([], 2, 2, [None, None]),
-        (["0", "1", "2", "3"], 2, 2, ["0,1", "2,3"]),
-        (["0", "1", "2", "3"], 1, 1, ["0,1,2,3"]),
-        (["0"], 2, 1, ["", ""]),
-        (["0", "1"], 1, 4, [""]),
-    ],
-)
+@pytest.mark.parametrize(("devices", "hosts", "processes", "expected"), CASES["shares"])
 def test_gpus_are_shared_out_or_not_used_at_all(
     devices: list[str], hosts: int, processes: int, expected: list[str | None]
 ) -> None:
@@ -338,15 +320,7 @@ def test_a_name_is_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
     assert choose_interpreter("python", {}).path == python
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("echo hello", r"is no Python that runs here: it ended with exit code 0\."),
-        ("echo broken >&2; exit 3", r"exit code 3 and said: broken"),
-        ("echo '{\"slipway\": 1, \"version\": [3, 6, 9], \"torch\": null, \"cuda\": null}'",
-         r"is Python 3\.6\.9, and a local run needs 3\.8 or later"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "message"), CASES["no Python"])
 def test_what_is_no_python_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BackendError, match=message) as refused:
         choose_interpreter(str(program(tmp_path / "python", text)), {})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.documents import parse_document
 from launcher.experiments.ladder_rungs import (
@@ -29,6 +31,8 @@ from launcher.experiments.ladder_rungs import (
     words_for_synthetic_data,
 )
 from launcher.jobs.specification import JobSpec
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 JobData = dict[str, Any]
 HERE = Footing(processes_per_host=8, most_here=4)
@@ -136,17 +140,7 @@ def job_of_script_words(data: JobData_script_words, **changes: Any) -> JobSpec:
     return JobSpec.model_validate({**data, **changes})
 
 
-@pytest.mark.parametrize(
-    ("offered", "told"),
-    [
-        ({"--max_steps": True, "--epochs": True}, {"max_steps": "5"}),
-        ({"--max-steps": True}, {"max-steps": "5"}),
-        ({"--train-iters": True}, {"train-iters": "5"}),
-        ({"--limit_train_batches": True, "--epochs": True}, {"limit_train_batches": "5", "epochs": "1"}),
-        ({"--epochs": True}, {"epochs": "1"}),
-        ({"--warmup_steps": True}, {}),
-    ],
-)
+@pytest.mark.parametrize(("offered", "told"), CASES["few steps"])
 def test_the_scripts_own_limit_is_taken_steps_before_epochs(
     job_data: JobData_script_words, offered: dict[str, bool], told: dict[str, str]
 ) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.experiments.run_comparison import (
     ON_ONE_MACHINE,
@@ -28,6 +30,8 @@ from launcher.experiments.run_comparison import (
     verdicts,
 )
 from launcher.experiments.run_measures import Estimate, Point, Series, SpeedRatio, Unit
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 def side(
@@ -269,18 +273,7 @@ def test_a_name_or_a_limit_is_nothing_that_matters() -> None:
     assert said.startswith("Nothing differs that could matter")
 
 
-@pytest.mark.parametrize(
-    ("sections", "says"),
-    [
-        ({"hyperparameters": {"lr": 0.2, "seed": 1}, "resources": {"instance_count": 4}}, "2 things differ"),
-        (
-            {"hyperparameters": {"lr": 0.2, "seed": 1, "beta": 3}},
-            "(hyperparameters.beta, hyperparameters.lr)",
-        ),
-        ({"hyperparameters": {"lr": 0.1, "seed": 2}}, "The seeds differ"),
-        ({"inputs": {"train": {"s3_uri": "s3://b/other"}}}, "The data differ"),
-    ],
-)
+@pytest.mark.parametrize(("sections", "says"), CASES["cautions"])
 def test_what_makes_a_comparison_mean_less_is_said(sections: dict[str, Any], says: str) -> None:
     assert says in " ".join(cautions(changed(**sections), (8, 8)))
 
@@ -290,17 +283,7 @@ def test_steps_of_different_sizes_are_said() -> None:
     assert "512 samples in A and 1024 in B" in said
 
 
-@pytest.mark.parametrize(
-    ("batch", "hyperparameters", "world_size", "samples"),
-    [
-        (32, {"batch_size": "7"}, 4, 128),
-        (None, {"batch_size": 32}, 4, 128),
-        (None, {"per_device_train_batch_size": '"8"', "gradient_accumulation_steps": "4"}, 16, 512),
-        (None, {"batch_size": "auto"}, 4, None),
-        (None, {}, 4, None),
-        (32, {}, None, None),
-    ],
-)
+@pytest.mark.parametrize(("batch", "hyperparameters", "world_size", "samples"), CASES["samples"])
 def test_the_samples_of_a_step_are_those_of_all_processes(
     batch: int | None, hyperparameters: dict[str, Any], world_size: int | None, samples: int | None
 ) -> None:

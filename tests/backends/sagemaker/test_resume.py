@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import upload
@@ -13,6 +15,8 @@ from launcher.failure_modes.model import AwsRefusal
 from tests.backends.sagemaker.conftest import Emulated
 from tests.emulator.faults import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
 from tests.session.submission.launches import entries, interrupt, launch
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 @pytest.fixture
@@ -145,49 +149,8 @@ def chosen(*names: str, **pointers: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param(["checkpoint-00001-000004.pt", "checkpoint-00002-000004.pt"],
-                     ["checkpoint-00002-000004.pt"], id="the example's files"),
-        pytest.param(["checkpoint-1000.pt", "checkpoint-900.pt"], ["checkpoint-1000.pt"],
-                     id="by number, not by text or time"),
-        pytest.param(["epoch=2-step=20.ckpt", "epoch=10-step=100.ckpt"], ["epoch=10-step=100.ckpt"],
-                     id="Lightning"),
-        pytest.param(["step-1/a", "step-1/b", "step-2/a", "step-2/b"], ["step-2/a", "step-2/b"],
-                     id="folders"),
-        pytest.param(["step-1/a", "step-1/b", "step-2/a"], ["step-1/a", "step-1/b"],
-                     id="the newest has fewer files than the one before"),
-        pytest.param(["step-1/a", "step-1/.metadata", "step-2/a", "step-2/b", "step-2/c"],
-                     ["step-1/.metadata", "step-1/a"], id="the newest lacks the marker"),
-        pytest.param(["step-1/.metadata", "step-1/a", "step-2/.metadata"], ["step-2/.metadata"],
-                     id="a marker counts for more than the number of files"),
-        pytest.param(["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json", "checkpoint-9/model.bin"],
-                     ["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json"], id="transformers"),
-        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank0.pt", "step-2-rank1.pt"],
-                     ["step-2-rank0.pt", "step-2-rank1.pt"], id="a file per rank"),
-        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank1.pt"],
-                     ["step-1-rank0.pt", "step-1-rank1.pt"], id="a rank has not saved yet"),
-        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt", "optim-2.pt"], ["model-2.pt", "optim-2.pt"],
-                     id="a step's files belong together"),
-        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt"], ["model-1.pt", "optim-1.pt"],
-                     id="model without its optimizer"),
-        pytest.param(["rank0.pt", "rank1.pt"], ["rank0.pt", "rank1.pt"], id="ranks are no steps"),
-        pytest.param(["model-00001-of-00002.bin", "model-00002-of-00002.bin", "config.json"],
-                     ["config.json", "model-00001-of-00002.bin", "model-00002-of-00002.bin"],
-                     id="parts of one model"),
-        pytest.param([".metadata", "__0_0.distcp", "__1_0.distcp"],
-                     [".metadata", "__0_0.distcp", "__1_0.distcp"], id="one checkpoint in the prefix itself"),
-        pytest.param(["step-1.pt", "step-2.pt", "best.pt", "config/model.json"],
-                     ["best.pt", "config/model.json", "step-2.pt"], id="what has no number goes along"),
-        pytest.param(["resnet50.pt", "step-1.pt", "step-2.pt"], ["resnet50.pt", "step-2.pt"],
-                     id="a number that is no step"),
-        pytest.param(["step-1.pt", "step-2.pt.tmp", ".step-3.pt.writing", "tmp-checkpoint-9/a", "step-4/"],
-                     ["step-1.pt"], id="unfinished work"),
-        pytest.param(["step-1.pt", "step-1.pt.sagemaker-uploaded", "step-2.pt.sagemaker-uploading"],
-                     ["step-1.pt"], id="SageMaker's own notes"),
-    ],
-)  # fmt: skip
+    ("names", "expected"), CASES["newest complete"].values(), ids=CASES["newest complete"]
+)
 def test_the_newest_complete_checkpoint_is_chosen(names: list[str], expected: list[str]) -> None:
     assert chosen(*names) == expected
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from moto.core.exceptions import JsonRESTError
 from moto.sagemaker.responses import SageMakerResponse
 
@@ -19,6 +20,8 @@ from launcher.session.clusters.plan_update import ClusterPlan, judge_adopted, pl
 from tests.emulator.account import REGION, EmulatedAccount
 from tests.session.clusters.checkout import TEAM, Checkout, deploy, hold_stack
 from tests.stacks.synthesis import ROOT, cluster, dev_spec
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 GROWN = {"lustre": {**TEAM["lustre"], "capacity_gib": 4800}}
 FASTER = {"lustre": {**TEAM["lustre"], "throughput": 250}}
@@ -136,18 +139,7 @@ def test_the_stacks_of_a_cluster_with_a_longer_name_are_not_its_own(checkout: Ch
     assert planned(checkout).is_first
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (None, "there is no cdk.json"),
-        ("{", "cdk.json cannot be read"),
-        ("[]", "cdk.json holds no mapping"),
-        ("{}", "names no app"),
-        ('{"app": "no-such-program-here app.py"}', "cannot be started"),
-        ('{"app": "python3 -c \\"print(1); raise SystemExit(\'a broken app\')\\""}', "a broken app"),
-        ('{"app": "python3 -c 1"}', "wrote no stacks"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), CASES["apps"])
 def test_an_app_that_cannot_be_synthesized_is_told(
     checkout: Checkout, settings: str | None, said: str
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
 from launcher.cli.app import main
@@ -33,6 +34,8 @@ from launcher.session.runs.diagnose_job import (
 )
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, read_source
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 KILLED = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 
@@ -169,27 +172,7 @@ def remedy(error: str, place: Place) -> str:
     return found.root_cause.finding.remedy
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
-        "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
-        "AssertionError: Torch not compiled with CUDA enabled",
-        "RuntimeError: No CUDA GPUs are available",
-        "RuntimeError: Distributed package doesn't have NCCL built in",
-        "RuntimeError: Attempting to deserialize on a CUDA device but torch.cuda.is_available() is False.",
-        "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
-        "RuntimeError: Tried to instantiate dummy base class Stream",
-        "MisconfigurationException: No supported gpu backend found!",
-        "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
-        "ValueError: SyncBatchNorm layers only work with GPU modules",
-        "ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
-        "single-device/multiple-device GPU modules or CPU modules, but got device_ids [device(type='cpu')], "
-        "output_device None, and module parameters {device(type='cpu')}.",
-        "RuntimeError: 0 active drivers ([]). There should only be one.",
-        "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
-    ],
-)
+@pytest.mark.parametrize("error", CASES["missing GPU"])
 def test_a_missing_gpu_is_the_machines(error: str) -> None:
     said = remedy(error, CPUS)
     assert said.startswith(
@@ -291,28 +274,7 @@ def told(error: str, source: SourceTree) -> str:
     return diagnosis.root_cause.finding.message
 
 
-@pytest.mark.parametrize(
-    ("error", "name", "pattern"),
-    [
-        ("FileNotFoundError: [Errno 2] No such file or directory: 'data/x.bin'", "data/x.bin", "*.bin"),
-        ("FileNotFoundError: [Errno 2] No such file or directory: './data/x.bin'", "data/x.bin", "*.bin"),
-        ("FileNotFoundError: [Errno 2] No such file or directory: b'data/x.bin'", "data/x.bin", "*.bin"),
-        (
-            "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/code/data/x.bin'",
-            "data/x.bin",
-            "*.bin",
-        ),
-        (
-            "FileNotFoundError: [Errno 2] No such file or directory: "
-            "'/me/code/.slipway/local/job-1/algo-1/opt/ml/code/code/a.csv'",
-            "code/a.csv",
-            "*.csv",
-        ),
-        ("ModuleNotFoundError: No module named 'generated'", "generated.py", "generated.py"),
-        ("ModuleNotFoundError: No module named 'made'", "made/__init__.py", "made/"),
-        ("ModuleNotFoundError: No module named 'lib.made'", "lib/made/__init__.py", "made/"),
-    ],
-)
+@pytest.mark.parametrize(("error", "name", "pattern"), CASES["left out"])
 def test_a_missing_file_that_was_left_out_is_named_with_its_pattern(
     source: SourceTree, error: str, name: str, pattern: str
 ) -> None:
@@ -320,18 +282,7 @@ def test_a_missing_file_that_was_left_out_is_named_with_its_pattern(
     assert f"{name} lies in the source folder and was not packed: the pattern {pattern} of" in said
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "FileNotFoundError: [Errno 2] No such file or directory: 'data/y.bin'",
-        "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.bin'",
-        "FileNotFoundError: [Errno 2] No such file or directory: '../data/x.bin'",
-        "FileNotFoundError: [Errno 2] No such file or directory: 'train.py'",
-        "FileNotFoundError: [Errno 2] No such file or directory: 'x.bin'",
-        "ModuleNotFoundError: No module named 'einops'",
-        "ValueError: bad file 'data/x.bin'",
-    ],
-)
+@pytest.mark.parametrize("error", CASES["not left out"])
 def test_what_was_not_left_out_or_never_was_there_is_the_scripts_own(source: SourceTree, error: str) -> None:
     assert told(error, source) == str(failed_with_left_out(error).findings[0].message)
 
@@ -429,15 +380,7 @@ def test_empty_folders_and_what_is_ours_are_not_named(run: Path) -> None:
     assert list(places_of(job(run / "gone", run / "gone"))) == []
 
 
-@pytest.mark.parametrize(
-    ("file", "label", "place"),
-    [
-        ("checkpoints/5/model.pt", "checkpoints", "checkpoints"),
-        ("hosts/algo-1/ml/model/model.pt", "output", "hosts"),
-        ("hosts/algo-1/ml/output/data/plots/loss.png", "output", "hosts"),
-        ("hosts/algo-1/ml/output/data/result.json", "output", "hosts"),
-    ],
-)
+@pytest.mark.parametrize(("file", "label", "place"), CASES["written"])
 def test_what_the_script_wrote_is(run: Path, file: str, label: str, place: str) -> None:
     (run / file).parent.mkdir(parents=True, exist_ok=True)
     (run / file).touch()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+import yaml
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.failure_modes.model import Refusal
@@ -23,24 +25,12 @@ from launcher.session.runs.read_job_lines import (
 )
 from tests.diagnosis.verdict.test_causes import RAISED, RANKS_TERMINATED
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 NOW = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("host", "text", "processes", "rank"),
-    [
-        ("algo-2", "[rank13]: loss=1", 8, 13),
-        ("algo-2", "[rank13]:[E1016 03:31:38.9 ProcessGroupNCCL.cpp:607] [Rank 4] x", None, 13),
-        ("algo-2", "[1,13]<stdout>: loss=1", 8, 13),
-        ("algo-2", "[1,mpirank:13,algo-2]<stderr>:boom", 8, 13),
-        ("algo-2", "[default5]:loss=1", 8, 13),
-        ("algo-2", "[default5]:loss=1", None, None),
-        ("algo-2", "[Rank 3] Watchdog caught collective operation timeout", None, 3),
-        ("algo-3", "plain", 1, 2),
-        ("algo-3", "plain", 8, None),
-        ("algo-3", "reached [rank3]: in the middle", 8, None),
-    ],
-)
+@pytest.mark.parametrize(("host", "text", "processes", "rank"), CASES["ranks"])
 def test_the_rank_of_a_line(host: str, text: str, processes: int | None, rank: int | None) -> None:
     assert rank_of(LogLine(0, host, text), processes) == rank
 
@@ -130,16 +120,7 @@ def test_ranks_that_print_their_tracebacks_at_the_same_time_are_told_apart() -> 
     assert "[rank1]:KeyError: 'label'" in shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[rank3]: ValueError: bad learning rate",
-        "[rank3]:torch.OutOfMemoryError",
-        "[rank3]:[E1122 10:00:00 ProcessGroupNCCL.cpp:616] ERROR: watchdog",
-        "slipway: algo-2, host 2 of 2: train.py by torchrun",
-        "FutureWarning: deprecated",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["shown"])
 def test_errors_of_every_rank_and_what_slipway_says_of_every_host_are_shown(text: str) -> None:
     assert seen(lines(text, host="algo-2")) == [text]
 
@@ -203,31 +184,7 @@ def lines_progress(*texts: str, host: str = "algo-1") -> list[LogLine]:
     return [LogLine(float(number), host, text) for number, text in enumerate(texts)]
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("epoch=3 loss=0.5120 samples/s=4100", {"epoch": 3, "loss": 0.512, "samples/s": 4100}),
-        ("step 12: train_loss: 2.31e-1, 5.5 samples/s", {"step": 12, "loss": 0.231, "samples/s": 5.5}),
-        ("{'loss': 1.25, 'grad_norm': 3.0, 'epoch': 0.5}", {"loss": 1.25, "epoch": 0.5}),
-        (
-            "{'loss': '4.303', 'grad_norm': '2.274', 'learning_rate': '0.0021', 'epoch': '0.2041'}",
-            {"loss": 4.303, "epoch": 0.2041},
-        ),  # Transformers 5 prints texts
-        (" iteration      100/  2000 | lm loss: 6.5E+00 | loss scale: 1.0 |", {"step": 100, "loss": 6.5}),
-        ("Epoch: [1][10/500] Loss 0.70 (0.71)", {"epoch": 1, "step": 10, "loss": 0.7}),
-        ("Epoch 2: 31%|#  | 31/100 [00:02<00:05, train_loss=2.5]", {"epoch": 2, "step": 31, "loss": 2.5}),
-        ("Map: 100%|####| 1000/1000 [00:02<00:00, 500it/s]", {}),
-        ("step 7 val loss 0.5", {"step": 7}),
-        ("step 7 validation loss 0.5 train loss 0.6", {"step": 7, "loss": 0.6}),
-        ("GLOBAL_STEP 5 LOSS=0.7 IMAGES/SEC=12", {"step": 5, "loss": 0.7, "samples/s": 12}),
-        ("Iter 4, 320.5 examples/sec", {"step": 4, "samples/s": 320.5}),
-        ('{"step": 7, "loss": NaN}', {"step": 7}),
-        ("eval_loss=0.3", {}),
-        ("loss_scale=65536", {}),
-        ("saved a checkpoint at the last step", {}),
-        ("12 steps/s", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "values"), CASES["progress"])
 def test_common_ways_to_print_are_read(text: str, values: dict[str, float]) -> None:
     progress = ProgressReader().read(lines_progress(text))
     found = {} if progress is None else {n: v for n, v in progress.values.items() if v == v}
