@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import boto3
 import pytest
+import yaml
 from moto import mock_aws
 
 from launcher.account.facts import Role, parse_evaluation, parse_role, permissions_of, principal_of
@@ -16,19 +18,12 @@ from launcher.account.questions.ask_identities import fetch_role
 from launcher.failure_modes.model import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 ROLE = "arn:aws:iam::123456789012:role/team"
 
 
-@pytest.mark.parametrize(
-    ("caller", "principal"),
-    [
-        ("arn:aws:sts::123456789012:assumed-role/team/alice", ROLE),
-        ("arn:aws-cn:sts::123456789012:assumed-role/team/a@b.c", ROLE.replace("aws", "aws-cn", 1)),
-        ("arn:aws:iam::123456789012:user/people/alice", "arn:aws:iam::123456789012:user/people/alice"),
-        ("arn:aws:sts::123456789012:federated-user/alice", None),
-        ("arn:aws:iam::123456789012:root", None),
-    ],
-)
+@pytest.mark.parametrize(("caller", "principal"), CASES["principals"])
 def test_session_is_simulated_as_its_role(caller: str, principal: str | None) -> None:
     assert principal_of(caller) == principal
 
@@ -37,16 +32,7 @@ def evaluated(decision: str, **more: Any) -> dict[str, Any]:
     return {"EvalActionName": "s3:GetObject", "EvalResourceName": "one", "EvalDecision": decision, **more}
 
 
-@pytest.mark.parametrize(
-    ("decision", "resource_may_allow", "denied", "undecided"),
-    [
-        ("allowed", False, 0, 0),
-        ("implicitDeny", False, 1, 0),
-        ("explicitDeny", False, 1, 0),
-        ("implicitDeny", True, 0, 1),
-        ("explicitDeny", True, 1, 0),
-    ],
-)
+@pytest.mark.parametrize(("decision", "resource_may_allow", "denied", "undecided"), CASES["decisions"])
 def test_only_the_principals_own_denial_is_certain(
     decision: str, resource_may_allow: bool, denied: int, undecided: int
 ) -> None:

@@ -66,6 +66,12 @@ class EmulatedAccount:
         """A client of the account, for the test's own use."""
         return _client(service)
 
+    def close_egress(self) -> None:
+        """Take away what the job's group sends to itself."""
+        group = self.ids["group"]
+        itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+        self.client("ec2").revoke_security_group_egress(GroupId=group, IpPermissions=itself)
+
     def manifest(self) -> dict[str, Any]:
         """The manifest of a cluster that is made of this."""
         zone, mount_name = f"{REGION}a", self.ids["file_system"].removeprefix("fs-")

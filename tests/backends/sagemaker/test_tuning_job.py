@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import yaml
 from botocore.stub import Stubber
 
 from launcher.backends.interface import JobState, UnknownJob
 from launcher.backends.sagemaker.backend import SageMakerBackend
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 ARN = "arn:aws:sagemaker:us-west-2:111122223333:hyper-parameter-tuning-job/search"
 CREATED = datetime(2026, 8, 20, 12, tzinfo=UTC)
-ANSWER: dict[str, Any] = {
-    "HyperParameterTuningJobName": "search",
-    "HyperParameterTuningJobArn": ARN,
-    "HyperParameterTuningJobConfig": {
-        "Strategy": "Bayesian",
-        "ResourceLimits": {"MaxParallelTrainingJobs": 2},
-    },
-    "HyperParameterTuningJobStatus": "InProgress",
-    "CreationTime": CREATED,
-    "TrainingJobStatusCounters": {"Completed": 3, "InProgress": 2, "NonRetryableError": 1, "Stopped": 0},
-    "ObjectiveStatusCounters": {"Succeeded": 3, "Pending": 2, "Failed": 0},
-    "BestTrainingJob": {
-        "TrainingJobName": "search-002",
-        "TrainingJobArn": "arn:aws:sagemaker:us-west-2:111122223333:training-job/search-002",
-        "CreationTime": CREATED,
-        "TrainingJobStatus": "Completed",
-        "TunedHyperParameters": {"lr": "0.01"},
-        "FinalHyperParameterTuningJobObjectiveMetric": {"MetricName": "accuracy", "Value": 0.93},
-    },
-}
+ANSWER = CASES["answer"]
 
 
 @pytest.fixture
