@@ -55,11 +55,8 @@ def test_each_resource_of_an_evaluation_counts_by_itself() -> None:
 
 
 def trust(*principals: Any, effect: str = "Allow") -> dict[str, Any]:
-    return {
-        "Statement": [
-            {"Effect": effect, "Action": "sts:AssumeRole", "Principal": each} for each in principals
-        ]
-    }
+    allowed = {"Effect": effect, "Action": "sts:AssumeRole"}
+    return {"Statement": [{**allowed, "Principal": each} for each in principals]}
 
 
 SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
@@ -100,30 +97,21 @@ def test_every_principal_is_read(principals: list[Any], trusted: Any) -> None:
     assert len(found) == trusted if isinstance(trusted, int) else found == trusted
 
 
-def test_denied_principals_are_not_trusted() -> None:
+def test_denied_principals_are_not_trusted_and_a_single_statement_needs_no_list() -> None:
     assert role(trust(SAGEMAKER, effect="Deny")).trusted == ()
-
-
-def test_single_statement_needs_no_list() -> None:
     (statement,) = trust(SAGEMAKER)["Statement"]
-
     assert role({"Statement": statement}).trusted == ("sagemaker.amazonaws.com",)
 
 
-def test_role_is_found_by_its_arn_with_a_path(iam: Any, arn: str) -> None:
+def test_role_is_found_by_its_arn_with_a_path_and_by_its_name(iam: Any, arn: str) -> None:
     assert arn.endswith(":role/teams/training")
+    expected = arn, "training", ("sagemaker.amazonaws.com",)
 
-    found = fetch_role(iam, arn)
-
-    assert found is not None
-    assert (found.arn, found.name, found.trusted) == (arn, "training", ("sagemaker.amazonaws.com",))
-
-
-def test_role_is_found_by_its_name(iam: Any, arn: str) -> None:
-    found = fetch_role(iam, "training")
-
-    assert found is not None
-    assert found.arn == arn
+    for asked in (arn, "training"):
+        found = fetch_role(iam, asked)
+        assert found is not None
+        assert (found.arn, found.name, found.trusted) == expected
+    assert fetch_role(iam, "arn:aws:iam::123456789012:role/nobody") is None
 
 
 def test_percent_encoded_document_is_decoded() -> None:
@@ -131,10 +119,6 @@ def test_percent_encoded_document_is_decoded() -> None:
     found = parse_role({**DESCRIBED, "AssumeRolePolicyDocument": quote(json.dumps(trust(SAGEMAKER)))})
 
     assert found.trusted == ("sagemaker.amazonaws.com",)
-
-
-def test_role_that_does_not_exist_is_none(iam: Any) -> None:
-    assert fetch_role(iam, "arn:aws:iam::123456789012:role/nobody") is None
 
 
 def test_refusal_names_the_permission(iam: Any, arn: str) -> None:
