@@ -13,6 +13,7 @@ from moto import mock_aws
 
 from launcher.aws.stacks import fetch_stack, fetch_stacks
 from launcher.failure_modes.model import Refusal
+from tests.emulator.account import use_test_keys
 from tests.emulator.cloudformation.stacks import Stacks
 from tests.session.clusters.checkout import ACCOUNT, REGION, hold_stack
 
@@ -23,8 +24,7 @@ TEMPLATE = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "DeletionPolicy":
 
 @pytest.fixture
 def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with mock_aws():
         yield boto3.client("cloudformation", REGION)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,9 @@ CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 DAY = 86400
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0s"), (90, "1m30s"), (1800, "30m"), (5400, "1h30m"), (DAY, "24h"), (28 * DAY, "672h")],
-)
-def test_a_span_reads_like_in_the_job_file(seconds: int, words: str) -> None:
-    assert exact_duration(seconds) == words
+def test_a_span_reads_like_in_the_job_file() -> None:
+    words = {0: "0s", 90: "1m30s", 1800: "30m", 5400: "1h30m", DAY: "24h", 28 * DAY: "672h"}
+    assert {seconds: exact_duration(seconds) for seconds in words} == words
 
 
 @given(st.integers(min_value=0, max_value=10**7))
@@ -50,27 +48,16 @@ def test_the_job_file_reads_an_exact_duration_back(seconds: int) -> None:
     assert parse_duration(exact_duration(seconds)) == seconds
 
 
-@pytest.mark.parametrize(("seconds", "words"), CASES["passed"])
-def test_what_has_passed_is_shown_to_two_units(seconds: float, words: str) -> None:
-    assert elapsed_time(seconds) == words
+@pytest.mark.parametrize(
+    ("name", "in_words"),
+    [("passed", elapsed_time), ("sentences", duration_in_words), ("sizes", size_in_words)],
+)
+def test_a_number_is_shown_in_words(name: str, in_words: Callable[[float], str]) -> None:
+    assert [(number, in_words(number)) for number, _ in CASES[name]] == [tuple(each) for each in CASES[name]]
 
 
-@pytest.mark.parametrize(("seconds", "words"), CASES["sentences"])
-def test_a_sentence_has_the_duration_rounded_down(seconds: float, words: str) -> None:
-    assert duration_in_words(seconds) == words
-
-
-@pytest.mark.parametrize(("size", "words"), CASES["sizes"])
-def test_a_size_is_shown_in_the_unit_that_fits_it(size: float, words: str) -> None:
-    assert size_in_words(size) == words
-
-
-def test_what_is_compared_with_a_disk_is_in_the_units_of_disks() -> None:
-    assert gigabytes(10_000 * 1000**3) == "10,000 GB"
-    assert gigabytes(501 * 1000**3) == "501 GB"
-
-
-def test_memory_is_in_the_units_of_memory() -> None:
+def test_disks_and_memory_have_the_units_that_they_are_sold_in() -> None:
+    assert [gigabytes(count * 1000**3) for count in (10_000, 501)] == ["10,000 GB", "501 GB"]
     assert gibibytes(40 * 2**30) == "40.0 GiB"
 
 
@@ -93,16 +80,9 @@ def test_the_container_and_the_launcher_say_it_alike(ranks: set[int]) -> None:
     assert judge_stall.ranks_text(sorted(ranks, reverse=True)) == ranks_text(sorted(ranks, reverse=True))
 
 
-@pytest.mark.parametrize(
-    ("uri", "parts"),
-    [
-        ("s3://data/train/1", ("data", "train/1")),
-        ("s3://data/", ("data", "")),
-        ("s3://data", ("data", "")),
-    ],
-)
-def test_a_uri_is_a_bucket_and_a_key(uri: str, parts: tuple[str, str]) -> None:
-    assert split_uri(uri) == parts
+def test_a_uri_is_a_bucket_and_a_key() -> None:
+    parts = {"s3://data/train/1": ("data", "train/1"), "s3://data/": ("data", ""), "s3://data": ("data", "")}
+    assert {uri: split_uri(uri) for uri in parts} == parts
 
 
 @pytest.mark.parametrize(("text", "shown"), CASES["controls"])
@@ -129,9 +109,6 @@ TYPES = ["ml.p4d.24xlarge", "ml.p4de.24xlarge", "ml.p5.48xlarge"]
 def test_the_likest_come_first_and_no_more_than_asked_for() -> None:
     assert nearest("ml.p4d.24xlrge", TYPES) == ["ml.p4d.24xlarge"]
     assert nearest("ml.p4d.24xlrge", TYPES, most=2) == ["ml.p4d.24xlarge", "ml.p4de.24xlarge"]
-
-
-def test_what_is_like_nothing_has_no_nearest() -> None:
     assert nearest("banana", TYPES) == []
 
 
