@@ -27,18 +27,32 @@ class _Killed(BaseException):
     """Ends a launcher at once, as SIGKILL does: nothing that handles errors sees it."""
 
 
-@pytest.fixture
-def queue(script: TrainingScript) -> EmulatedQueue:
-    return EmulatedQueue(QUEUE, boto3.client("sagemaker", region_name=REGION))
+@dataclass
+class _LossyQueue(EmulatedQueue):
+    """Does what it is asked, and its answers are lost for a while."""
+
+    lost: tuple[str, ...] = ()
+
+    def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._delivered("submit", super()._submit(asked))
+
+    def _list(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._delivered("list", super()._list(asked))
+
+    def _delivered(self, call: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if call in self.lost:
+            raise ReadTimeoutError(endpoint_url="https://batch")
+        return answer
 
 
 @pytest.fixture
-def batch(queue: EmulatedQueue) -> Any:
-    return queue.attach(boto3.client("batch", region_name=REGION))
+def queue(script: TrainingScript) -> _LossyQueue:
+    return _LossyQueue(QUEUE, boto3.client("sagemaker", region_name=REGION))
 
 
 @pytest.fixture
-def queued(batch: Any, backend: SageMakerBackend) -> QueueBackend:
+def queued(queue: _LossyQueue, backend: SageMakerBackend) -> QueueBackend:
+    batch = queue.attach(boto3.client("batch", region_name=REGION))
     return QueueBackend(batch, QUEUE, training=backend, provide=backend.provide)
 
 
@@ -52,7 +66,7 @@ def killed_after_sending(start: Start, plan: TrainingPlan) -> None:
 
 
 def test_a_killed_launch_through_the_queue_is_gone_on_with(
-    aws: Emulated, queued: QueueBackend, queue: EmulatedQueue
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
     first = aws.plan_of()
     killed_after_sending(Start(queued), first)
@@ -64,7 +78,7 @@ def test_a_killed_launch_through_the_queue_is_gone_on_with(
 
 
 def test_a_launch_through_the_queue_that_had_sent_nothing_goes_on_under_its_name(
-    aws: Emulated, queued: QueueBackend, queue: EmulatedQueue
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
     def send(each: TrainingPlan) -> str:
         raise _Killed
@@ -84,7 +98,7 @@ def test_a_launch_that_goes_straight_is_not_the_queued_one(aws: Emulated, queued
 
 
 def test_one_run_through_the_queue_makes_one_job(
-    aws: Emulated, queued: QueueBackend, queue: EmulatedQueue
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
     name = launch(queued, aws.plan_of(), run_id="nightly-7")
     assert launch(queued, aws.plan_of(), run_id="nightly-7") == name
@@ -92,55 +106,25 @@ def test_one_run_through_the_queue_makes_one_job(
     assert (job["jobName"], json.loads(job["serviceRequestPayload"])["TrainingJobName"]) == (name, name)
 
 
-@dataclass
-class _LossyQueue(EmulatedQueue):
-    """Does what it is asked, and its answers are lost for a while."""
-
-    lost: tuple[str, ...] = ()
-
-    def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
-        answer = super()._submit(asked)
-        return self._delivered("submit", answer)
-
-    def _list(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._delivered("list", super()._list(asked))
-
-    def _delivered(self, call: str, answer: dict[str, Any]) -> dict[str, Any]:
-        if call in self.lost:
-            raise ReadTimeoutError(endpoint_url="https://batch")
-        return answer
-
-
-@pytest.fixture
-def lossy(script: TrainingScript) -> _LossyQueue:
-    return _LossyQueue(QUEUE, boto3.client("sagemaker", region_name=REGION))
-
-
-@pytest.fixture
-def lossily_queued(lossy: _LossyQueue, backend: SageMakerBackend) -> QueueBackend:
-    batch = lossy.attach(boto3.client("batch", region_name=REGION))
-    return QueueBackend(batch, QUEUE, training=backend, provide=backend.provide)
-
-
 def test_a_queued_job_whose_answer_was_lost_is_looked_up(
-    aws: Emulated, lossily_queued: QueueBackend, lossy: _LossyQueue
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
-    lossy.lost = ("submit",)
+    queue.lost = ("submit",)
     plan = aws.plan_of()
-    assert launch(lossily_queued, plan) == plan.name
+    assert launch(queued, plan) == plan.name
     assert entries() == []
 
 
 def test_a_queued_job_that_cannot_be_seen_is_named_and_found_by_the_next_start(
-    aws: Emulated, lossily_queued: QueueBackend, lossy: _LossyQueue
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
-    lossy.lost = ("submit", "list")
+    queue.lost = ("submit", "list")
     plan = aws.plan_of()
     with pytest.raises(UncertainError, match=f"{plan.name} is in the queue cannot be seen"):
-        launch(lossily_queued, plan)
-    lossy.lost = ()
-    assert launch(lossily_queued, aws.plan_of()) == plan.name
-    assert len(lossy.jobs) == 1
+        launch(queued, plan)
+    queue.lost = ()
+    assert launch(queued, aws.plan_of()) == plan.name
+    assert len(queue.jobs) == 1
 
 
 def test_the_name_is_told_before_the_note_goes(aws: Emulated) -> None:

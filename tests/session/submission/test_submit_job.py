@@ -71,23 +71,14 @@ def test_without_a_place_for_notes_the_launch_says_so_and_goes_on(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    told: list[Progress] = []
-    plan = aws.plan_of()
-    launch(aws.backend, plan, told.append)
-    assert "no note of this launch can be kept" in told[0].step
-    assert names(aws.script) == [plan.name]
-
-
-def test_a_launch_without_a_home_goes_on_without_its_note(
-    aws: Emulated, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
-    told: list[Progress] = []
-    plan = aws.plan_of()
-    launch(aws.backend, plan, told.append)
-    assert "no note of this launch can be kept (this user has no home folder)" in told[0].step
-    assert names(aws.script) == [plan.name]
+    plans = [aws.plan_of(), aws.plan_of()]
+    for plan, said in zip(plans, ("", " (this user has no home folder)"), strict=True):
+        told: list[Progress] = []
+        launch(aws.backend, plan, told.append)
+        assert f"no note of this launch can be kept{said}" in told[0].step
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert names(aws.script) == [plan.name for plan in plans]
 
 
 def test_a_note_is_private_and_holds_nothing_of_the_request(aws: Emulated) -> None:
@@ -95,9 +86,8 @@ def test_a_note_is_private_and_holds_nothing_of_the_request(aws: Emulated) -> No
     (entry,) = entries()
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
-    assert sorted(json.loads(entry.read_text())) == [
-        "fingerprint", "job", "name", "operation", "queue", "region", "started",
-    ]  # fmt: skip
+    kept = "fingerprint job name operation queue region started"
+    assert sorted(json.loads(entry.read_text())) == kept.split()
     assert "planted" not in entry.read_text()
 
 
@@ -108,6 +98,13 @@ def test_the_journal_survives_what_it_cannot_read(aws: Emulated) -> None:
     (journal.folder / "other.json").write_text('{"a": 1}')
     (journal.folder / "folder.json").mkdir()
     assert list(journal.interrupted(launch)) == []
+
+
+def test_a_run_names_its_job_and_the_prefixes_and_needs_no_note(aws: Emulated) -> None:
+    name = launch(aws.backend, aws.plan_of(checkpoint={}), run_id="nightly-7")
+    [request] = aws.script.requests
+    assert request["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
+    assert entries() == []
 
 
 def test_two_homes_with_one_run_id_have_one_job(
@@ -122,12 +119,6 @@ def test_two_homes_with_one_run_id_have_one_job(
     assert names(aws.script) == [first]
     assert told[-1].step == f"the run nightly-7 has launched this job already: {first} is InProgress"
     assert first.startswith("digits-") and len(first) == len(str(aws.plan_of().name))
-
-
-def test_the_name_stands_in_the_prefixes_too(aws: Emulated) -> None:
-    name = launch(aws.backend, aws.plan_of(checkpoint={}), run_id="nightly-7")
-    [request] = aws.script.requests
-    assert request["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
 
 
 def test_another_run_and_other_content_are_other_jobs(aws: Emulated) -> None:
@@ -154,11 +145,6 @@ def test_a_job_that_ended_is_still_the_runs_and_the_way_to_another_is_said(aws: 
     assert names(aws.script) == [name]
 
 
-def test_a_run_needs_no_note_on_this_machine(aws: Emulated) -> None:
-    launch(aws.backend, aws.plan_of(), run_id="nightly-7")
-    assert entries() == []
-
-
 def test_launches_of_one_run_at_the_same_moment_make_one_job(aws: Emulated) -> None:
     start = Start(aws.backend, "nightly-7")
     # Neither has seen the other's job when it sends its own.
@@ -170,21 +156,25 @@ def test_launches_of_one_run_at_the_same_moment_make_one_job(aws: Emulated) -> N
 GITHUB = {"GITHUB_REPOSITORY": "team/models", "GITHUB_RUN_ID": "123", "GITHUB_RUN_ATTEMPT": "1"}
 
 
-def test_in_ci_the_run_is_its_own_and_stays_it_when_it_is_repeated() -> None:
-    assert run_id_of(None, GITHUB) == "team/models:123"
-    assert run_id_of(None, {**GITHUB, "GITHUB_RUN_ATTEMPT": "2"}) == "team/models:123"
-    assert run_id_of(None, {"CODEBUILD_BUILD_ID": "train:8f1c"}) == "train:8f1c"
+REPEATED = {**GITHUB, "GITHUB_RUN_ATTEMPT": "2"}
+IDS: list[tuple[str | None, dict[str, str], str | None]] = [
+    # In CI the run is its own, and stays it when it is repeated.
+    (None, GITHUB, "team/models:123"),
+    (None, REPEATED, "team/models:123"),
+    (None, {"CODEBUILD_BUILD_ID": "train:8f1c"}, "train:8f1c"),
+    # Half an identity is none.
+    (None, {"GITHUB_RUN_ID": "123"}, None),
+    (None, {**GITHUB, "GITHUB_REPOSITORY": ""}, None),
+    (None, {}, None),
+    # What is given goes before the environment, and an empty one is none.
+    ("mine", GITHUB, "mine"),
+    ("", GITHUB, None),
+]
 
 
-def test_half_an_identity_is_none() -> None:
-    assert run_id_of(None, {"GITHUB_RUN_ID": "123"}) is None
-    assert run_id_of(None, {**GITHUB, "GITHUB_REPOSITORY": ""}) is None
-    assert run_id_of(None, {}) is None
-
-
-def test_what_is_given_goes_before_the_environment_and_an_empty_one_is_none() -> None:
-    assert run_id_of("mine", GITHUB) == "mine"
-    assert run_id_of("", GITHUB) is None
+@pytest.mark.parametrize(("given", "environment", "run_id"), IDS)
+def test_the_id_of_a_run(given: str | None, environment: dict[str, str], run_id: str | None) -> None:
+    assert run_id_of(given, environment) == run_id
 
 
 @pytest.mark.parametrize("given", ["two words", "line\nbreak", "x" * 129, "ümlaut"])
