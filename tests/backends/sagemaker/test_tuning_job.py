@@ -58,9 +58,14 @@ def test_a_name_that_is_neither_is_unknown(sagemaker: Any) -> None:
             SageMakerBackend(sagemaker, None, None).describe("search")
 
 
-def test_a_tuning_job_is_stopped_also_by_who_has_not_looked_at_it(sagemaker: Any) -> None:
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [("ResourceNotFound", "Requested resource not found."), ("AccessDeniedException", "not authorized")],
+    ids=["by who has not looked at it", "by who may stop training jobs by their tags"],
+)
+def test_a_tuning_job_is_stopped(sagemaker: Any, code: str, message: str) -> None:
     with Stubber(sagemaker) as stub:
-        stub.add_client_error("stop_training_job", "ResourceNotFound", "Requested resource not found.", 400)
+        stub.add_client_error("stop_training_job", code, message, 400)
         not_found(stub, "describe_training_job")
         stub.add_response("describe_hyper_parameter_tuning_job", ANSWER)
         stub.add_response("stop_hyper_parameter_tuning_job", {})
@@ -81,13 +86,3 @@ def test_a_name_that_no_job_can_have_is_unknown(sagemaker: Any) -> None:
             stub.add_client_error(operation, "ValidationException", message.format(key), 400)
         with pytest.raises(UnknownJob, match="no training job no_name"):
             SageMakerBackend(sagemaker, None, None).describe("no_name")
-
-
-def test_a_tuning_job_is_stopped_by_who_may_stop_training_jobs_by_their_tags(sagemaker: Any) -> None:
-    with Stubber(sagemaker) as stub:
-        stub.add_client_error("stop_training_job", "AccessDeniedException", "not authorized", 400)
-        not_found(stub, "describe_training_job")
-        stub.add_response("describe_hyper_parameter_tuning_job", ANSWER)
-        stub.add_response("stop_hyper_parameter_tuning_job", {})
-        SageMakerBackend(sagemaker, None, None).stop("search")
-        stub.assert_no_pending_responses()
