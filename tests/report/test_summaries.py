@@ -84,20 +84,16 @@ def test_the_slowest_rank_is_the_one_whose_steps_take_longest() -> None:
     assert max(point.slowest for point in pace.points()) == 1.5
 
 
-def test_ranks_that_are_alike_have_no_slowest() -> None:
-    pace = StepPace()
+def test_ranks_that_are_alike_have_no_slowest_and_a_counter_that_begins_anew_is_no_step_back() -> None:
+    alike, anew = StepPace(), StepPace()
     for step in range(10):
         for rank in range(4):
-            pace.add(rank, step, START + step * (1 + rank / 1000))
-    assert slowest_of(pace.ranks()) is None
-
-
-def test_a_step_counter_that_begins_anew_is_no_step_back() -> None:
-    pace = StepPace()
+            alike.add(rank, step, START + step * (1 + rank / 1000))
+    assert slowest_of(alike.ranks()) is None
     for epoch in range(3):
         for step in range(5):
-            pace.add(0, step, START + epoch * 100 + step)
-    (only,) = pace.ranks()
+            anew.add(0, step, START + epoch * 100 + step)
+    (only,) = anew.ranks()
     assert (only.seconds, only.steps) == (1.0, 12)
 
 
