@@ -122,20 +122,13 @@ def sagemaker(jobs: list[dict[str, Any]]) -> Iterator[Any]:
         yield boto3.client("sagemaker", region_name="us-west-2")
 
 
-def test_jobs_of_every_page_are_read(sagemaker: Any) -> None:
-    assert [each.name for each in fetch_running_jobs(sagemaker)] == NAMES
-
-
-@pytest.mark.parametrize(
-    ("status", "runs"),
-    [("InProgress", True), ("Stopping", True), ("Completed", False), ("Failed", False), ("Stopped", False)],
-)
-def test_jobs_that_stop_still_hold_their_hosts(
-    sagemaker: Any, jobs: list[dict[str, Any]], status: str, runs: bool
+def test_jobs_of_every_page_are_read_and_those_that_stop_still_hold_their_hosts(
+    sagemaker: Any, jobs: list[dict[str, Any]]
 ) -> None:
-    jobs[:] = [{"TrainingJobName": "other", "TrainingJobStatus": status}]
-
-    assert [each.status for each in fetch_running_jobs(sagemaker)] == [status] * runs
+    assert [each.name for each in fetch_running_jobs(sagemaker)] == NAMES
+    states = ("InProgress", "Stopping", "Completed", "Failed", "Stopped")
+    jobs[:] = [{"TrainingJobName": state, "TrainingJobStatus": state} for state in states]
+    assert {each.status for each in fetch_running_jobs(sagemaker)} == {"InProgress", "Stopping"}
 
 
 def test_refusal_names_the_permission(sagemaker: Any) -> None:
@@ -171,6 +164,9 @@ def test_a_job_of_several_instance_groups_names_no_type() -> None:
 
     assert (found.instance_type, found.hosts, found.checkpoints) == (None, 0, None)
     assert not found.keeps_hosts
+    # Checkpoints that the container copies are read from its environment.
+    copied = {"TrainingJobName": "a", "Environment": {"SLIPWAY_CHECKPOINT_URI": "s3://team/runs/a"}}
+    assert parse_running_job(copied).checkpoints == "s3://team/runs/a"
 
 
 def test_a_job_whose_type_the_service_chose_holds_hosts_of_that_type() -> None:
@@ -180,8 +176,3 @@ def test_a_job_whose_type_the_service_chose_holds_hosts_of_that_type() -> None:
     started = parse_running_job({"TrainingJobName": "other", "ResourceConfig": resources})
     assert (waiting.instance_type, started.instance_type) == (None, "ml.p5e.48xlarge")
     assert started.hosts == 2
-
-
-def test_checkpoints_that_the_container_copies_are_read_from_its_environment() -> None:
-    described = {"TrainingJobName": "a", "Environment": {"SLIPWAY_CHECKPOINT_URI": "s3://team/runs/a"}}
-    assert parse_running_job(described).checkpoints == "s3://team/runs/a"

@@ -23,7 +23,7 @@ from launcher.account.questions.ask_storage import (
 from launcher.failure_modes.model import AwsRefusal
 from tests.account.read_back import read_file_system
 from tests.emulator.buckets import emulated_buckets
-from tests.emulator.faults import DENIED_S3, inject
+from tests.emulator.faults import DENIED, DENIED_S3, inject
 
 CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
@@ -84,14 +84,10 @@ def test_a_bucket_of_another_owner_than_expected_is_refused_with_both_causes(
             fetch(s3, "999999999999")
 
 
-def test_bucket_that_sets_no_encryption(s3: Any) -> None:
+def test_encryption_and_key_of_a_bucket_are_read(s3: Any) -> None:
     create(s3, "bare")
     s3.delete_bucket_encryption(Bucket="bare")
-
     assert fetch_bucket_encryption(s3, "bare") == BucketEncryption(None, None)
-
-
-def test_key_of_a_bucket_is_read(s3: Any) -> None:
     create(s3, "safe")
     rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}}
     s3.put_bucket_encryption(Bucket="safe", ServerSideEncryptionConfiguration={"Rules": [rule]})
@@ -207,12 +203,6 @@ def test_file_system_that_does_not_exist_is_none(ec2: Any, fsx: Any) -> None:
         assert read_file_system(fsx, ec2, ID) is None
 
 
-def test_other_refusal_names_the_permission(ec2: Any, fsx: Any) -> None:
-    with Stubber(fsx) as stubbed, pytest.raises(AwsRefusal, match="fsx:DescribeFileSystems"):
-        stubbed.add_client_error("describe_file_systems", "AccessDeniedException", "not you")
-        read_file_system(fsx, ec2, ID)
-
-
 def test_associations_of_every_page_are_read(fsx: Any) -> None:
     pages = [
         {"Associations": [association("/train", "AVAILABLE")], "NextToken": "more"},
@@ -230,10 +220,17 @@ def test_associations_of_every_page_are_read(fsx: Any) -> None:
     )
 
 
-def test_refused_associations_name_the_permission(fsx: Any) -> None:
-    with Stubber(fsx) as stubbed, pytest.raises(AwsRefusal, match="fsx:DescribeDataRepositoryAssociations"):
-        stubbed.add_client_error("describe_data_repository_associations", "AccessDeniedException", "not you")
-        fetch_associations(fsx, ID)
+@pytest.mark.parametrize(
+    ("call", "fetch"),
+    [
+        ("FileSystems", lambda fsx, ec2: read_file_system(fsx, ec2, ID)),
+        ("DataRepositoryAssociations", lambda fsx, ec2: fetch_associations(fsx, ID)),
+    ],
+)
+def test_refusal_names_the_permission(ec2: Any, fsx: Any, call: str, fetch: Callable[..., Any]) -> None:
+    inject(fsx, f"Describe{call}", DENIED)
+    with pytest.raises(AwsRefusal, match=f"fsx:Describe{call}"):
+        fetch(fsx, ec2)
 
 
 def association(path: str, lifecycle: str, **more: Any) -> dict[str, Any]:

@@ -70,16 +70,12 @@ def test_what_is_wrong_in_the_account_is_not_tried_again_on_other_hosts(account:
     assert diagnosed(account, line).retry is Retry.NEVER
 
 
-def test_once_a_rank_has_made_a_step_the_hosts_had_met(account: EmulatedAccount) -> None:
+def test_one_host_and_hosts_whose_ranks_have_made_a_step_need_no_rule(account: EmulatedAccount) -> None:
     account.close_egress()
+    assert diagnosed(account, STALLED, hosts=1).checked == ()
     found = diagnosed(account, "[rank3]: step 120 loss 0.5", STALLED)
     assert found.ranks[0].step is not None
     assert found.checked == ()
-
-
-def test_one_host_needs_no_rule_to_itself(account: EmulatedAccount) -> None:
-    account.close_egress()
-    assert diagnosed(account, STALLED, hosts=1).checked == ()
 
 
 def test_a_cause_that_no_account_can_show_asks_it_nothing(account: EmulatedAccount) -> None:

@@ -303,6 +303,18 @@ def test_a_job_that_completes_is_submitted_once(loaded: LoadedJob) -> None:
     assert cluster.decisions == []
 
 
+def test_after_a_permanent_failure_of_a_queue_that_repeats_itself_or_left_by_the_user_there_is_no_other(
+    loaded: LoadedJob,
+) -> None:
+    permanent = ScriptedCluster([(Retry.NEVER, 7.0)])
+    outcome = permanent.run(loaded)
+    assert outcome is not None and outcome.status.state is JobState.FAILED
+    queue, left = ScriptedCluster([(Retry.SAME, 1.0)], retries_itself=True), ScriptedCluster([])
+    queue.run(loaded)
+    assert left.run(loaded, follow=lambda name: None) is None
+    assert [len(each.submitted) for each in (permanent, queue, left)] == [1, 1, 1]
+
+
 def test_a_further_attempt_is_linked_to_the_first_and_resumes_from_the_last(loaded: LoadedJob) -> None:
     cluster = ScriptedCluster([(Retry.OTHER_HOSTS, 100.0), (Retry.OTHER_HOSTS, 200.0)])
     outcome = cluster.run(loaded)
@@ -312,26 +324,15 @@ def test_a_further_attempt_is_linked_to_the_first_and_resumes_from_the_last(load
     assert tags(third) == {"team": "vision", FIRST_TAG: first.name, NUMBER_TAG: "3"}
     assert second.job["checkpoint"]["resume_from"] == first.name
     assert third.job["checkpoint"]["resume_from"] == second.name
-
-
-def test_every_attempt_has_a_name_and_a_prefix_of_its_own(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([(Retry.SAME, 1.0), (Retry.SAME, 2.0)])
-    cluster.run(loaded)
+    # Each has a name and a prefix of its own.
     prefixes = {(plan.request or {})["CheckpointConfig"]["S3Uri"] for plan in cluster.submitted}
-    assert len({plan.name for plan in cluster.submitted}) == len(prefixes) == 3
+    assert len({first.name, second.name, third.name}) == len(prefixes) == 3
 
 
 def test_an_attempt_starts_anew_where_the_last_left_no_checkpoint(loaded: LoadedJob) -> None:
     cluster = ScriptedCluster([(Retry.SAME, 5.0)], checkpoints=False)
     cluster.run(loaded)
     assert cluster.submitted[1].job["checkpoint"].get("resume_from") is None
-
-
-def test_a_permanent_failure_is_the_end(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([(Retry.NEVER, 7.0)])
-    outcome = cluster.run(loaded)
-    assert outcome is not None and outcome.status.state is JobState.FAILED
-    assert len(cluster.submitted) == 1
 
 
 def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob) -> None:
@@ -393,12 +394,6 @@ def test_hosts_at_fault_are_not_kept_for_the_next_attempt(
     assert cluster.released == ([cluster.names[0]] if released else [])
 
 
-def test_a_queue_that_tries_again_itself_gets_one_submission(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([(Retry.SAME, 1.0)], retries_itself=True)
-    cluster.run(loaded)
-    assert len(cluster.submitted) == 1
-
-
 def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: LoadedJob) -> None:
     cluster = ScriptedCluster([(Retry.SAME, 1.0)])
     refused = replace(planned(loaded), request=None)
@@ -406,12 +401,6 @@ def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: Loa
     assert outcome is not None and outcome.status.state is JobState.FAILED
     assert isinstance(cluster.decisions[-1], GiveUp)
     assert "cannot be launched" in cluster.decisions[-1].why
-
-
-def test_a_job_that_the_user_left_is_not_tried_again(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([])
-    assert cluster.run(loaded, follow=lambda name: None) is None
-    assert len(cluster.submitted) == 1
 
 
 def attempt(retry: Retry = Retry.SAME, step: float | None = None, instance_type: str = P4D) -> Attempt:

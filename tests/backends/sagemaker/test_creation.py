@@ -54,16 +54,11 @@ def test_a_job_goes_through_its_phases_to_its_end(aws: Emulated) -> None:
     )
 
 
-def test_a_plan_with_placeholders_is_not_submitted(aws: Emulated) -> None:
-    with pytest.raises(BackendError, match="role_arn, bucket"):
-        launch(aws.backend, aws.plan_of(cluster=False))
-    assert aws.script.requests == []
-
-
-def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_ignored(
+def test_neither_placeholders_nor_code_that_could_not_be_planned_are_submitted(
     aws: Emulated, tmp_path: Path
 ) -> None:
-    (tmp_path / "src").mkdir()
+    with pytest.raises(BackendError, match="role_arn, bucket"):
+        launch(aws.backend, aws.plan_of(cluster=False))
     (tmp_path / "src" / "link").symlink_to("/etc/passwd")
     plan = aws.plan_of(ignore=["CODE002"])
     assert not plan.refused

@@ -160,13 +160,8 @@ def test_a_pointer_names_the_newest_complete_one() -> None:
     assert chosen(*files, latest="global_step10\n") == [files[0], "latest"]
     files = ["iter_0000010/model.pt", "iter_0000020/model.pt", "latest_checkpointed_iteration.txt"]
     assert chosen(*files, megatron="10") == [files[0], files[2]]
-
-
-def test_a_pointer_to_what_is_not_there_is_passed_over() -> None:
+    # One to what is not there is passed over, and what is newer and not complete is told.
     assert chosen("step-1/a", "latest", latest="step-7") == ["latest", "step-1/a"]
-
-
-def test_what_is_newer_and_not_complete_is_told() -> None:
     made = choice("step-1/a", "step-1/b", "step-2/a")
     assert (made.names, made.incomplete) == (["step-1"], ["step-2"])
 
@@ -212,10 +207,7 @@ def test_one_of_the_managers_that_is_not_whole_is_passed_over(
     assert (found.names, found.incomplete) == ([SEVENTH], [EIGHTH])
 
 
-def test_where_none_of_the_managers_is_whole_nothing_is_taken() -> None:
-    assert choose_checkpoint(managed(7), None, {}).objects == []
-
-
 def test_the_managers_checkpoints_and_files_of_the_script_go_together() -> None:
     objects = [*managed(7), StoredObject("config.json", 10), StoredObject("epoch-3.pt", 10)]
     assert choose_checkpoint(objects, None, {SEVENTH: WHOLE}).names == [SEVENTH, "epoch-3.pt"]
+    assert choose_checkpoint(managed(7), None, {}).objects == [], "none of the manager's is whole"

@@ -10,11 +10,7 @@ from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import creation
 from launcher.failure_modes.model import AwsRefusal, Refusal
 from tests.backends.sagemaker.conftest import Emulated
-from tests.emulator.faults import (
-    EMPTY,
-    Fault,
-    inject,
-)
+from tests.emulator.faults import EMPTY, Fault, inject
 from tests.session.submission.launches import entries, launch
 
 SECRETS = {"environment": "planted-in-environment", "hyperparameters": "planted-in-hyperparameters"}

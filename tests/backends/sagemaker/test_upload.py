@@ -86,10 +86,13 @@ def test_a_toolkit_strategy_finds_its_archive_and_nothing_else(aws: Emulated) ->
 
 def test_the_same_code_is_sent_once_for_all_jobs(aws: Emulated) -> None:
     aws.backend.submit(aws.plan_of())
-    puts = inject(aws.s3, "PutObject")
+    # However long it has lain there, and without being read.
+    for key in s3_backends["123456789012"]["aws"].buckets["dev-code"].keys.values():
+        key.last_modified -= timedelta(days=1000)
+    puts, reads = (inject(aws.s3, operation) for operation in ("PutObject", "GetObject"))
     told: list[Progress] = []
     aws.backend.submit(aws.plan_of(hyperparameters={"lr": 0.1}), told.append)
-    assert puts.calls == 0
+    assert (puts.calls, reads.calls) == (0, 0)
     assert [progress.step for progress in told] == ["the code is on S3 already"]
     assert len(aws.script.requests) == 2
 
@@ -113,15 +116,6 @@ def test_only_what_is_missing_is_sent(aws: Emulated) -> None:
     aws.backend.submit(aws.plan_of())
     assert puts.calls == 1
     assert boot in keys(aws.clients)
-
-
-def test_code_that_has_lain_there_for_years_is_not_sent_again(aws: Emulated) -> None:
-    aws.backend.submit(aws.plan_of())
-    for key in s3_backends["123456789012"]["aws"].buckets["dev-code"].keys.values():
-        key.last_modified -= timedelta(days=1000)
-    puts = inject(aws.s3, "PutObject")
-    aws.backend.submit(aws.plan_of())
-    assert puts.calls == 0
 
 
 def test_without_the_right_to_look_the_code_is_sent(aws: Emulated) -> None:
@@ -281,13 +275,6 @@ def test_the_same_code_is_known_however_it_was_compressed_and_summed(
     assert lying(aws, plan) == body
 
 
-def test_our_own_upload_is_known_without_being_read(aws: Emulated) -> None:
-    aws.backend.submit(aws.plan_of())
-    reads = inject(aws.s3, "GetObject")
-    aws.backend.submit(aws.plan_of())
-    assert reads.calls == 0
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -356,38 +343,30 @@ def test_what_lies_there_and_may_not_be_looked_at_is_not_trusted(aws: Emulated) 
     assert aws.script.requests == []
 
 
-def test_two_uploads_at_once_are_repeated(aws: Emulated) -> None:
-    puts = inject(aws.s3, "PutObject", CONFLICT, CONFLICT)
-    aws.backend.submit(aws.plan_of())
-    assert puts.calls == 4
-
-
-def test_but_not_for_ever(aws: Emulated) -> None:
+def test_two_uploads_at_once_are_repeated_but_not_for_ever(aws: Emulated) -> None:
     puts = inject(aws.s3, "PutObject", *[CONFLICT] * FOR_GOOD)
     with pytest.raises(AwsRefusal, match="ConditionalRequestConflict"):
         aws.backend.submit(aws.plan_of())
-    assert puts.calls == 3
-    assert aws.script.requests == []
+    assert (puts.calls, aws.script.requests) == (3, [])
+    puts.ahead.clear()
+    puts.ahead.extend((CONFLICT, CONFLICT))
+    aws.backend.submit(aws.plan_of())
+    assert puts.calls == 3 + 4
 
 
 def test_a_further_attempt_runs_the_code_of_the_first_one_after_its_files_were_edited(
     aws: Emulated, tmp_path: Path
 ) -> None:
-    first, further = aws.plan_of(), aws.plan_of()
+    first, further, another = (aws.plan_of() for _ in range(3))
     aws.backend.submit(first)
     (tmp_path / "src" / "train.py").write_text("print('edited')\n")
     puts = inject(aws.s3, "PutObject")
     aws.backend.submit(further)
     assert puts.calls == 0
     assert len(aws.script.requests) == 2
-
-
-def test_and_is_not_fooled_by_then_either(aws: Emulated, tmp_path: Path) -> None:
-    first, further = aws.plan_of(), aws.plan_of()
-    aws.backend.submit(first)
-    (tmp_path / "src" / "train.py").write_text("print('edited')\n")
+    # And is not fooled by then either.
     lay(aws, first, evil(), ChecksumAlgorithm="SHA256")
-    assert_refused(aws, further)
+    assert_refused(aws, another)
 
 
 URI = "s3://dev-checkpoints/mine/source.tar.gz"
@@ -441,15 +420,12 @@ def test_a_missing_archive_and_a_missing_script_are_findings(aws: Emulated, plan
     assert "source.tar.gz is not there" in codes(plan_from_s3())[0]
     put(aws.s3, other__py="")
     assert codes(plan_from_s3()) == [f"the entry point train.py is not in {URI}"]
+    aws.s3.put_object(Bucket="dev-checkpoints", Key="mine/source.tar.gz", Body=b"<html>")
+    assert any("cannot be read as tar.gz" in each for each in codes(plan_from_s3()))
 
 
 def codes(plan: TrainingPlan) -> list[str]:
     return [each.message for each in plan.findings if each.code == "CODE002"]
-
-
-def test_what_is_no_archive_is_a_finding(aws: Emulated, plan_from_s3: SourcePlan) -> None:
-    aws.s3.put_object(Bucket="dev-checkpoints", Key="mine/source.tar.gz", Body=b"<html>")
-    assert any("cannot be read as tar.gz" in each for each in codes(plan_from_s3()))
 
 
 @pytest.mark.parametrize("fault", [DENIED_S3, RESET])

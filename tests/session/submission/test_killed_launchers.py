@@ -20,15 +20,7 @@ from launcher.backends.interface import OnProgress, Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.backends.sagemaker.conftest import BUCKETS, REGION
-from tests.emulator.faults import (
-    EMPTY_DONE,
-    EXPIRED,
-    LIMIT,
-    LOST,
-    RESET,
-    THROTTLED,
-    Fault,
-)
+from tests.emulator.faults import EMPTY_DONE, EXPIRED, LIMIT, LOST, RESET, THROTTLED, Fault
 from tests.emulator.faulty_server import FaultyServer, faulty_server
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 from tests.session.submission.launches import launch

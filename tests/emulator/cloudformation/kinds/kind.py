@@ -95,11 +95,7 @@ class Put(Kind):
 
 
 def kind_of(resource_type: str) -> Kind:
-    """The kind of a type.
-
-    Raises:
-        NotEmulated: the emulator does not know the type.
-    """
+    """The kind of a type."""
     try:
         return Kind.known[resource_type]
     except KeyError:

@@ -33,11 +33,7 @@ def retag(ec2: Any, id_: str, old: Resource, properties: Properties) -> None:
 
 
 def refuse_where_used(what: str, ids: list[str]) -> None:
-    """EC2's refusal to delete what something else needs.
-
-    Raises:
-        Refused: there are users, and the message names them.
-    """
+    """EC2's refusal to delete what something else needs."""
     if ids:
         raise Refused(
             f"DependencyViolation: The {what} has dependencies and cannot be deleted ({', '.join(ids)})."
