@@ -16,9 +16,7 @@ def test_an_answer_in_time_is_returned_and_an_error_raised() -> None:
     assert bounded(60, "ask", lambda: 42) == 42
     with pytest.raises(ValueError, match="x"):
         bounded(60, "ask", lambda: int("x"))
-
-
-def test_silence_ends_at_the_bound() -> None:
+    # Silence ends at the bound.
     with pytest.raises(Unreachable, match=r"could not ask within 0\.01 s"):
         bounded(0.01, "ask", Event().wait)
 

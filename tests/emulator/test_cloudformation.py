@@ -54,13 +54,10 @@ def test_an_export_goes_once_nobody_imports_it(account: Deployed) -> None:
     assert account.delete("giver") == "DELETE_COMPLETE"
 
 
-def test_two_stacks_cannot_export_one_name(account: Deployed) -> None:
+def test_two_stacks_cannot_export_one_name_and_an_import_that_leads_nowhere_fails(account: Deployed) -> None:
     account.create("first", template(exported("a"), P=parameter("x")))
 
     assert account.create("second", template(exported("b"), P=parameter("x"))) == "ROLLBACK_COMPLETE"
-
-
-def test_an_import_that_leads_nowhere_fails_the_stack(account: Deployed) -> None:
     status = account.create("taker", template(P=parameter({"Fn::ImportValue": "nothing"})))
 
     assert status == "ROLLBACK_COMPLETE"

@@ -229,13 +229,11 @@ def test_what_a_run_prints_is_only_shown(text: str) -> None:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", shown)
 
 
-def test_secrets_are_hidden() -> None:
+def test_secrets_are_hidden_and_long_lines_cut() -> None:
     key = "AKIAIOSFODNN7EXAMPLE"
     html = page_of(report_of([Record(None, "", f"RuntimeError: cannot log in: api_key={key}")]))
     assert key not in html and "[hidden]" in html
-
-
-def test_a_line_of_ten_megabytes_is_cut() -> None:
+    # A line of ten megabytes is cut.
     html = page_of(report_of([Record(START, "algo-1", "RuntimeError: " + "x" * 10_000_000)]))
     assert len(html) < FIVE_MB
 

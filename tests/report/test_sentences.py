@@ -28,12 +28,9 @@ def _unknown(*lines: Record, **more: object) -> str:
     return " ".join(sentences.describe_unknown(report_of(lines, **more)))
 
 
-def test_no_times_in_the_log_is_said() -> None:
+def test_no_times_no_loss_no_steps_and_no_ranks_are_said() -> None:
     assert "the timeline shows order only" in _unknown(Record(None, "", "step=1 loss=2"))
     assert "order only" not in _unknown(Record(START, "", "step=1 loss=2"))
-
-
-def test_no_loss_no_steps_and_no_ranks_are_said() -> None:
     said = _unknown(Record(START, "algo-1", "hello"))
     for words in ("No loss was found", "No step counter was found", "tells which rank printed it"):
         assert words in said

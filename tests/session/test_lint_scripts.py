@@ -93,17 +93,10 @@ def test_a_file_that_is_no_python_is_told_and_the_others_are_judged() -> None:
     result = lint([Path("a.py"), Path("b.py"), Path("c.py")])
     assert told(result) == ["a.py:1:1 CODE001", "b.py:1:1 CODE001", "c.py:1:1 DDP004"]
     assert result.findings[0].severity is Severity.ERROR
-
-
-def test_a_helper_that_is_no_python_is_a_warning() -> None:
+    # A helper that is none is a warning.
     write({"train.py": "try:\n    import old\nexcept SyntaxError:\n    pass\n", "old.py": "print 'a'\n"})
     (finding,) = lint([Path("train.py")]).findings
     assert (str(finding.location), finding.severity) == ("old.py:1:1", Severity.WARNING)
-
-
-def test_a_path_that_is_not_there_is_refused() -> None:
-    with pytest.raises(Refusal, match=r"nowhere\.py is not there"):
-        lint([Path("nowhere.py")])
 
 
 def test_many_scripts_are_judged_by_several_processes_with_the_same_result() -> None:
@@ -175,7 +168,9 @@ def test_a_file_without_permission_is_a_finding() -> None:
     assert linted("train.py") == ["train.py:1:1 CODE001"]
 
 
-def test_a_pipe_is_not_waited_for() -> None:
+def test_a_pipe_is_not_waited_for_and_a_path_that_is_not_there_is_refused() -> None:
+    with pytest.raises(Refusal, match=r"nowhere\.py is not there"):
+        lint([Path("nowhere.py")])
     os.mkfifo("train.py")
     assert linted("train.py") == ["train.py:1:1 CODE001"]
     assert linted(".") == []

@@ -50,9 +50,7 @@ def test_a_local_rank_becomes_global_where_the_hosts_are_known() -> None:
     assert rank_of(line, PROCESSES) == 11
     assert rank_of(line, None) is None
     assert "[default3]:\x1b[0m" in coloured(line.text)
-
-
-def test_a_role_of_torchrun_stands_before_a_local_rank() -> None:
+    # So may a role of torchrun stand before it.
     origin = origin_of("[trainer3]: x")
     assert (origin.rank, origin.local_rank, origin.start) == (None, 3, len("[trainer3]: "))
     assert origin_of("[step3]: x").local_rank is None
@@ -105,9 +103,7 @@ def test_times_compare_only_on_one_clock() -> None:
     assert printed_time("2026-08-20 11:30:44,123 x")[0] == "iso"
     assert printed_time("no time") is None
     assert printed_time("[E1399 03:31:38 x") is None
-
-
-def test_times_of_two_zones_are_on_one_clock() -> None:
+    # Those of two zones are on one.
     zulu = printed_time("2026-08-20T02:00:00.345678901Z x")
     assert zulu is not None
     assert printed_time("2026-08-20T11:00:00.345678901+09:00 x") == zulu
