@@ -1,4 +1,4 @@
-"""The account that clusters are planned in."""
+"""The account that sessions ask."""
 
 from __future__ import annotations
 
