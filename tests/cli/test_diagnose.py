@@ -145,7 +145,18 @@ def test_a_hostile_dump_is_said_to_be_unread(run_launch: RunLaunch, tmp_path: Pa
     assert "plain value" in said
 
 
-KEYS = ["code", "title", "cause", "remedy", "sources", "stages", "notices", "figures", "as_of", "blind_examples"]
+KEYS = [
+    "code",
+    "title",
+    "cause",
+    "remedy",
+    "sources",
+    "stages",
+    "notices",
+    "figures",
+    "as_of",
+    "blind_examples",
+]
 
 Captured = pytest.CaptureFixture[str]
 

@@ -12,16 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import types
 from collections.abc import Sequence
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.modules.setdefault("tests", types.ModuleType("tests")).__path__ = [
-    str(ROOT / "tests")
-]  # another has the name
-
-from tests.blind.cases import HALVES, RESULTS, Verdict, counts_of, verdicts  # noqa: E402
+from tests.blind.cases import HALVES, RESULTS, Verdict, counts_of, verdicts
 
 
 def main() -> int:
