@@ -20,6 +20,7 @@ from moto import mock_aws
 from moto.core.responses import ActionResult
 from moto.sts.responses import TokenResponse
 
+from launcher.cluster.manifest import Cluster
 from tests.emulator.kept_services import KeptServices
 from tests.emulator.lustre import emulated_lustre
 from tests.emulator.policy_simulation import emulated_simulation
@@ -149,6 +150,14 @@ def emulated_account() -> Iterator[EmulatedAccount]:
         account.quotas[f"{INSTANCE_TYPE} for training job usage"] = 8.0
         account.default_quotas[f"{INSTANCE_TYPE} for training job usage"] = 0.0
         yield account
+
+
+def provision(account: EmulatedAccount, **changes: Any) -> None:
+    """Let the account have the cluster `dev`, with these changes to its manifest."""
+    cluster = Cluster.model_validate({**account.manifest(), **changes})
+    account.client("ssm").put_parameter(
+        Name="/slipway/clusters/dev", Value=cluster.model_dump_json(), Type="String", Overwrite=True
+    )
 
 
 def _furnish(account: EmulatedAccount) -> None:

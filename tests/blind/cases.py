@@ -1,0 +1,130 @@
+"""Blind examples: programs written from a failure mode's title and sources by who had not read the rules.
+
+`scripts/HALF/CODE.test` holds programs with the failure mode and tempting ones that are right:
+
+    [case a trainer class whose barrier stands under a property that says who leads]
+    # style: 4
+    # expect: DDP004
+    # line: trainer.py:31
+    # why: the other ranks never come to it
+    # job: {"instance_type": "ml.p4d.24xlarge", "hyperparameters": {"epochs": 3}}
+
+    ...train.py...
+    [file trainer.py]
+    ...
+
+`# expect: nothing` is a right one, in which there is no error or warning of the file's code. The rules were
+mended by the first half; the second was looked at once, at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launcher.failure_modes.model import Finding, Severity
+from launcher.program.program import Program, read_program
+from launcher.rules.script.check import check_program
+from launcher.session.prepare_plan import JobSource, prepare, read_job
+from tests.case_files import Part, read_parts
+
+FOLDER = Path(__file__).parent
+HALVES = ("first", "second")
+ENTRY = "train.py"
+_HEADING = re.compile(r"\[(case|file) (.+)\]")
+_HEADER = re.compile(r"# (style|expect|line|why|job): (.*)")
+_RESOURCES = ("instance_type", "instance_count", "capacity", "volume_gb")
+_FRAMEWORK = {"name": "pytorch", "version": "2.8.0", "python": "py312"}
+_COMPILER = {"name": "pytorch", "version": "1.13.1", "python": "py39"}
+
+
+@dataclass(frozen=True)
+class BlindScript:
+    """A program with what was expected of it before anybody judged it."""
+
+    code: str
+    name: str
+    place: str
+    expected: bool
+    line: str | None
+    files: Mapping[str, str]
+    job: Mapping[str, Any] | None
+
+
+def blind_scripts(half: str) -> Iterator[BlindScript]:
+    """The programs of a half, by their codes."""
+    for file in sorted((FOLDER / "scripts" / half).glob("*.test")):
+        parts = read_parts(file, _HEADING)
+        for number, part in enumerate(parts):
+            if part.kind == "case":
+                others = takewhile(lambda other: other.kind == "file", parts[number + 1 :])
+                yield _script(part, {each.name: "\n".join(each.lines) + "\n" for each in others})
+
+
+def _script(part: Part, others: Mapping[str, str]) -> BlindScript:
+    headers = dict(
+        match.groups() for match in map(_HEADER.fullmatch, takewhile(str.strip, part.lines)) if match
+    )
+    code, expected = part.file.stem, headers["expect"]
+    if expected not in (code, "nothing"):
+        raise part.bad(f"`{expected}` is expected in a file of {code}")
+    program = "\n".join(part.lines[len(list(takewhile(str.strip, part.lines))) + 1 :]) + "\n"
+    job = json.loads(headers["job"]) if "job" in headers else None
+    place = f"{part.file.relative_to(FOLDER.parent.parent)}:{part.number}"
+    files = {ENTRY: program, **others}
+    return BlindScript(code, part.name, place, expected == code, headers.get("line"), files, job)
+
+
+def judge_script(case: BlindScript, folder: Path) -> list[Finding]:
+    """What `launch lint` says of a program, and `launch check` where it has a job."""
+    source = folder / "src"
+    for name, text in case.files.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text, "utf-8")
+    if case.job is None:
+        program = read_program(source / ENTRY)
+        assert isinstance(program, Program), program
+        return list(check_program(program))
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(_job_fields(case.job)), "utf-8")
+    plan = prepare(read_job(JobSource(file, allow_env=())), session_region="us-west-2")
+    return list(plan.findings)
+
+
+def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The job file of plain fields: what its sections hold may stand at the top."""
+    fields = dict(plain)
+    strategy = fields.get("distribution", {}).get("strategy", "torchrun").replace("pytorchxla", "torch_xla")
+    host = "ml.p3.16xlarge" if strategy == "torch_xla" else "ml.p4d.24xlarge"
+    resources = {"instance_type": host, "instance_count": 2, **fields.pop("resources", {})}
+    resources |= {name: fields.pop(name) for name in _RESOURCES if name in fields}
+    if fields.pop("spot", None):
+        resources["capacity"] = "spot"
+    retries = fields.pop("retries", fields.pop("retry", 0))
+    retries = retries.get("attempts", 3) if isinstance(retries, dict) else int(retries)
+    limits = {"max_runtime": "12h", "max_retries": retries, **fields.pop("limits", {})}
+    return {
+        "name": "blind",
+        "region": "us-west-2",
+        "role_arn": "arn:aws:iam::111122223333:role/training",
+        "code": {"source_dir": "src", "entry_point": ENTRY},
+        "framework": _COMPILER if strategy == "torch_xla" else _FRAMEWORK,
+        "output": {"s3_uri": "s3://acme-output/blind"},
+        **fields,
+        "distribution": {"strategy": strategy},
+        "limits": limits,
+        "resources": resources,
+    }
+
+
+def is_caught(case: BlindScript, findings: list[Finding]) -> bool:
+    """Whether the verdict is right: the mode found, or, in a right program, no error or warning of it."""
+    own = [each for each in findings if each.code == case.code and not each.ignored]
+    return bool(own) if case.expected else all(each.severity is Severity.INFO for each in own)
