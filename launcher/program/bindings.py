@@ -11,8 +11,11 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeGuard, TypeVar
 
 from launcher.program.index import (
+    PARENT,
+    SCOPE,
     Binding,
     BindingKind,
     FunctionNode,
@@ -41,6 +44,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
     Value,
+    alternatives,
     joined,
     library_names,
 )
@@ -180,10 +184,17 @@ class CallSite:
 class CallGraph:
     """The calls of one program, from the side of who is called."""
 
-    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
-        """Nothing is looked for before somebody asks; `value` says what an expression is."""
+    def __init__(
+        self,
+        files: ProgramFiles,
+        value: Callable[[ast.expr], Value],
+        written_out: Callable[[ast.Call], ast.Call],
+    ) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is, `written_out` what
+        a call is given."""
         self.files = files
         self.value = value
+        self.written_out = written_out
         self._found: dict[ast.AST, list[CallSite] | None] = {}
 
     def call_sites(self, function: FunctionNode) -> list[CallSite] | None:
@@ -243,17 +254,21 @@ class CallGraph:
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
         for file in self.files.mentioning(name):
             for use in file.attributes.get(name, ()):
-                value = self.value(use)
-                if isinstance(value, Defined):
-                    if value.node is function:
-                        yield from self._use(use, function, bound=value.owner is not None)
-                elif not isinstance(value, External):
-                    yield None
+                for value in alternatives(self.value(use)):
+                    if isinstance(value, Defined):
+                        if value.node is function:
+                            bound = value.owner is not None or is_class_method(function)
+                            yield from self._use(use, function, bound)
+                    elif not isinstance(value, External):
+                        yield None
 
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
         parent = parent_of(use)
         if isinstance(parent, ast.Call) and parent.func is use:
-            yield CallSite(parent, bind_arguments(function, parent, bound))
+            yield CallSite(parent, bind_arguments(function, self.written_out(parent), bound))
+            return
+        if isinstance(parent, ast.Return):
+            yield from self._decorating(use)
             return
         call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
         if isinstance(parent, ast.ClassDef):
@@ -265,12 +280,55 @@ class CallGraph:
             yield None
             return
         called = self.value(call.func)
-        if isinstance(called, External):
+        if called == External("functools.partial"):
+            yield from self._of_partial(call, function, bound)
+        elif isinstance(called, External):
             yield self._started(called.name, call, function)
         elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
             yield from self._handed_on(called, call, use, function)
         else:
             yield None
+
+    def _of_partial(
+        self, partial: ast.Call, function: FunctionNode, bound: bool
+    ) -> Iterator[CallSite | None]:
+        """The calls of what `name = partial(function, ...)` makes."""
+        holder = parent_of(partial)
+        name = last_name(holder.targets[0]) if isinstance(holder, ast.Assign) else None
+        if name is None:
+            yield None
+            return
+        for file in self.files.mentioning(name):
+            for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
+                value = self.value(use)
+                if isinstance(value, Instance) and value.call is partial:
+                    parent = parent_of(use)
+                    if isinstance(parent, ast.Call) and parent.func is use:
+                        yield CallSite(parent, bind_arguments(function, self.written_out(parent), bound))
+                    else:
+                        yield None
+
+    def _decorating(self, use: ast.Name | ast.expr) -> Iterator[CallSite | None]:
+        """The calls of the functions that a decorator puts another one in the place of, which it returns."""
+        decorator = scope_of(use).function
+        if decorator is None:
+            yield None
+            return
+        found = False
+        for decorated, by in self._decorated:
+            value = self.value(by)
+            if isinstance(value, Defined) and value.node is decorator.node:
+                found = True
+                sites = self.call_sites(decorated)
+                yield from (None,) if sites is None else (CallSite(each.call, None) for each in sites)
+        if not found:
+            yield None
+
+    @cached_property
+    def _decorated(self) -> list[tuple[FunctionNode, ast.expr]]:
+        return [
+            (each, by) for file in self.files.files for each in file.functions for by in each.decorator_list
+        ]
 
     def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
         """The calls of an initialiser by a class that inherits it, or by one that extends it."""
@@ -350,6 +408,95 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
         {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
     )
     return found
+
+
+def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword] | None:
+    """What a call gives to the `**options` of a function; None where a `**` hides a part of it."""
+    names = {each.arg for each in parameters_of(function)}
+    extra = [each for each in call.keywords if each.arg not in names]
+    return None if any(each.arg is None for each in extra) else extra
+
+
+Expression = TypeVar("Expression", bound=ast.expr)
+
+
+def like(node: ast.expr, made: Expression, placed: bool = True) -> Expression:
+    """An expression that is made for another one, in its scope and, unless it has none, in its place."""
+    made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
+    return ast.copy_location(made, node) if placed else made
+
+
+class WrittenArguments:
+    """Calls with all that `functools.partial` and `**` give them written among their arguments."""
+
+    callers: CallGraph
+
+    def __init__(
+        self,
+        value: Callable[[ast.expr], Value],
+        items_of: Callable[[Value], dict[str, ast.expr] | None],
+    ) -> None:
+        """Nothing is written before somebody asks; `items_of` are the items of a dictionary."""
+        self.value = value
+        self.items_of = items_of
+        self._known: dict[ast.Call, ast.Call] = {}
+        self._open: set[ast.Call] = set()
+
+    def written_out(self, node: ast.Call) -> ast.Call:
+        """A call with its arguments written out; itself where there are no more than it shows."""
+        found = self._known.get(node)
+        if found is None:
+            called = self.value(node.func)
+            if called is Nothing.ITSELF or node in self._open:
+                return node
+            self._open.add(node)
+            try:
+                found = self._known[node] = self._write_out(node, called)
+            finally:
+                self._open.discard(node)
+        return found
+
+    def _write_out(self, node: ast.Call, called: Value) -> ast.Call:
+        function, arguments, keywords = node.func, node.args, node.keywords
+        if isinstance(called, Instance) and called.name == "functools.partial":
+            held = self.written_out(called.call)
+            if not held.args or isinstance(held.args[0], ast.Starred):
+                return node
+            function, arguments = held.args[0], [*held.args[1:], *arguments]
+            keywords = [*held.keywords, *keywords]
+        elif not any(each.arg is None for each in keywords):
+            return node
+        whole = [part for each in keywords for part in self._spread(each)]
+        if function is node.func and whole == keywords:
+            return node
+        last = {each.arg: each for each in whole}
+        whole = [each for each in whole if each.arg is None or last[each.arg] is each]
+        written = like(node, ast.Call(function, arguments, whole))
+        return written if function is node.func else self.written_out(written)
+
+    def _spread(self, keyword: ast.keyword) -> list[ast.keyword]:
+        """`**options` as the keywords that it stands for; as it is where they are not all known."""
+        if keyword.arg is not None or self.callers.files.grows(last_name(keyword.value)):
+            return [keyword]
+        handed_on = self._handed_on(keyword.value)
+        if handed_on is not None:
+            return handed_on
+        items = self.items_of(self.value(keyword.value))
+        if items is None:
+            return [keyword]
+        return [ast.copy_location(ast.keyword(name, value), value) for name, value in items.items()]
+
+    def _handed_on(self, node: ast.expr) -> list[ast.keyword] | None:
+        """What the only call of a function gives to its `**options`, where these are handed on."""
+        holder = scope_of(node).holder_of(node.id) if isinstance(node, ast.Name) else None
+        bindings = holder.bindings[node.id] if holder is not None and isinstance(node, ast.Name) else []
+        function = function_of_parameter(bindings[0].node) if len(bindings) == 1 else None
+        if function is None or function.args.kwarg is not bindings[0].node:
+            return None
+        sites = self.callers.call_sites(function)
+        return (
+            extra_keywords(function, self.written_out(sites[0].call)) if sites and len(sites) == 1 else None
+        )
 
 
 def _spawned_site(
@@ -432,3 +579,84 @@ class ParameterEvaluator:
         if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():
             return Instance(named.name, ast.Call(annotation, [], []))
         return UNKNOWN
+
+
+_DATA_DECORATORS = frozenset({"dataclass", "define", "frozen", "attrs"})
+_DATA_BASES = frozenset({"NamedTuple", "BaseModel", "BaseSettings"})
+
+
+def is_data_class(definition: ast.ClassDef) -> bool:
+    """Whether the initialiser of a class is made of its fields, as that of a dataclass or NamedTuple."""
+    named = [each.func if isinstance(each, ast.Call) else each for each in definition.decorator_list]
+    return (
+        any(last_name(each) in _DATA_DECORATORS for each in named)
+        or any(last_name(each) in _DATA_BASES for each in definition.bases)
+    ) and not any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in definition.body)
+
+
+class FieldBindings:
+    """What the calls of classes of data give their fields."""
+
+    def __init__(self, callers: CallGraph) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.callers = callers
+        self._uses: dict[ast.ClassDef, list[ast.Call | None]] = {}
+
+    def bindings(self, definition: ast.ClassDef, name: str, defaults: list[Binding]) -> list[Binding]:
+        """What a field is: given by a call, or its default where one leaves it, or anything."""
+        names = [last_name(each.target) or "" for each in definition.body if _is_field(each)]
+        if name not in names:
+            return defaults
+        if definition not in self._uses:
+            self._uses[definition] = []  # While we look, others have the defaults.
+            self._uses[definition] = list(self._calls(definition))
+        found: list[Binding] = []
+        for call in self._uses[definition]:
+            given = None if call is None else self._given(definition, names, name, call)
+            if given is not None:
+                found.append(given)
+            elif call is not None:
+                found += [each for each in defaults if each not in found]
+            else:
+                found.append(Binding(name, BindingKind.OTHER, definition))
+        return found or defaults
+
+    def _given(self, definition: ast.ClassDef, names: list[str], name: str, call: ast.Call) -> Binding | None:
+        call = self.callers.written_out(call)
+        hidden = any(isinstance(each, ast.Starred) for each in call.args)
+        if (
+            hidden
+            or any(each.arg is None for each in call.keywords)
+            or (call.args and len(definition.bases) > 1)
+        ):
+            return Binding(name, BindingKind.OTHER, call)
+        given = dict(zip(names, call.args, strict=False)) | {each.arg: each.value for each in call.keywords}
+        return Binding(name, BindingKind.ASSIGNED, call, given[name]) if name in given else None
+
+    def _calls(self, definition: ast.ClassDef) -> Iterator[ast.Call | None]:
+        """The calls of a class; None where others, whom it is handed to, may make objects of it."""
+        for file in self.callers.files.mentioning(definition.name, "cls"):
+            for alias in {definition.name, *file.imported_as.get(definition.name, ()), "cls"}:
+                for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
+                    if self.callers.value(use) == Defined(definition):
+                        yield from self._use(use)
+
+    def _use(self, use: ast.expr) -> Iterator[ast.Call | None]:
+        parent = parent_of(use)
+        call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
+        if isinstance(call, ast.Call) and call.func is use:
+            yield call
+        elif isinstance(call, ast.Call) and last_name(call.func) == "field":
+            yield like(call, ast.Call(use, [], []))
+        elif isinstance(call, ast.Call):
+            if last_name(call.func) not in ("isinstance", "issubclass", "fields", "cast"):
+                yield None
+        elif isinstance(parent, ast.Tuple | ast.List):
+            if not isinstance(parent_of(parent), ast.Subscript):
+                yield None
+        elif isinstance(parent, ast.Dict | ast.Assign | ast.Return | ast.Starred):
+            yield None
+
+
+def _is_field(statement: ast.stmt) -> TypeGuard[ast.AnnAssign]:
+    return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)

@@ -127,8 +127,10 @@ def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[a
     """The calls of these functions or classes of libraries that may have made what an expression is."""
     found: list[ast.Call] = []
     for origin in origins(program, node):
-        if isinstance(origin, ast.Call) and program.qualified(origin.func) in names:
-            found.append(origin)
+        if isinstance(origin, ast.Call):
+            call = program.evaluation.written_out(origin)
+            if program.qualified(call.func) in names:
+                found.append(call)
     value = program.value(node)
     if not found and isinstance(value, Instance) and value.name in names and value.item is None:
         found.append(value.call)

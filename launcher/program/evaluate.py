@@ -15,7 +15,16 @@ import builtins
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from launcher.program.bindings import CallGraph, ParameterEvaluator, bind_arguments, reaching_definitions
+from launcher.program.bindings import (
+    CallGraph,
+    FieldBindings,
+    ParameterEvaluator,
+    WrittenArguments,
+    bind_arguments,
+    is_data_class,
+    like,
+    reaching_definitions,
+)
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -46,6 +55,7 @@ from launcher.program.values import (
     Environment,
     External,
     Instance,
+    Keyed,
     Made,
     ModuleOf,
     Nothing,
@@ -86,7 +96,10 @@ class Evaluation:
         self.files = files
         self.being_evaluated: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
-        self.callers = CallGraph(files, self.value)
+        self._arguments = WrittenArguments(self.value, self.items_of)
+        self.written_out = self._arguments.written_out
+        self.callers = self._arguments.callers = CallGraph(files, self.value, self.written_out)
+        self.fields = FieldBindings(self.callers)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
         self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
@@ -136,6 +149,10 @@ class Evaluation:
                 return Constant(value)
             case ast.Tuple() | ast.List():
                 return Several(node)
+            case ast.Dict():
+                return Keyed(node)
+            case ast.JoinedStr():
+                return self._formatted(node, environment)
             case ast.Lambda():
                 return Defined(node)
             case ast.Subscript():
@@ -146,7 +163,7 @@ class Evaluation:
                 return joined(self.value(each, environment) for each in node.values)
             case ast.BinOp():
                 left, right = self.value(node.left, environment), self.value(node.right, environment)
-                return _calculated_from(left, right)
+                return _place_on_host(node.op, left, right) or _calculated_from(left, right)
             case ast.UnaryOp():
                 return self._unary(node, environment)
             case ast.NamedExpr():
@@ -227,6 +244,8 @@ class Evaluation:
         if binding.kind is BindingKind.ENTERED and binding.value is not None and binding.item is None:
             entered = self.value(binding.value, environment)
             return entered if isinstance(entered, Instance) else UNKNOWN
+        if binding.kind is BindingKind.LOOPED and isinstance(getattr(binding.node, "target", None), ast.Name):
+            return self._looped(binding.value, environment)
         if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
             return whole if binding.item is None else self._item_of(whole, binding.item, environment)
@@ -240,6 +259,16 @@ class Evaluation:
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
+
+    def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
+        """Each of the objects in a list that is written out, and gets no others."""
+        if isinstance(iterable, ast.Call) and last_name(iterable.func) in _LIST_COPIES and iterable.args:
+            iterable = iterable.args[0]
+        value = UNKNOWN if iterable is None else self.value(iterable, environment)
+        if iterable is None or not isinstance(value, Several) or self.files.grows(last_name(iterable)):
+            return UNKNOWN
+        found = joined(self.value(each, environment) for each in value.node.elts)
+        return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
         known = self._libraries.get(binding)
@@ -286,9 +315,62 @@ class Evaluation:
         if owner == External("os.environ"):
             return self.calls.variable(node.slice, environment)
         index = self.value(node.slice, environment)
+        if isinstance(index, Constant) and isinstance(index.value, str):
+            return joined(self._under_key(each, index.value, node) for each in alternatives(owner))
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
             return self._item_of(owner, index.value, environment)
         return UNKNOWN
+
+    def _under_key(self, owner: Value, key: str, node: ast.Subscript) -> Value:
+        """What a dictionary that is written out holds under a key, or gets there later."""
+        items = self.items_of(owner)
+        if items is None or items.get(key) is None:
+            return UNKNOWN
+        found = [self.value(items[key])]
+        for each in self.files.items_set_on(last_name(node.value)):
+            if each.name in (key, "*"):
+                found.append(self.value_of_binding(each, None) if each.name == key else UNKNOWN)
+        return joined(found)
+
+    def items_of(self, value: Value) -> dict[str, ast.expr] | None:
+        """The items of a dictionary that is written out, or a call of `dict`; None where some are unknown."""
+        if isinstance(value, Instance) and value.name == "dict":
+            return self._items_of_call(value.call)
+        if not isinstance(value, Keyed):
+            return None
+        found: dict[str, ast.expr] = {}
+        for key, item in zip(value.node.keys, value.node.values, strict=True):
+            name = None if key is None else self.value(key)
+            inner = self.items_of(self.value(item)) if key is None else None
+            if isinstance(name, Constant) and isinstance(name.value, str):
+                found[name.value] = item
+            elif inner is not None:
+                found |= inner
+            else:
+                return None
+        return found
+
+    def _items_of_call(self, call: ast.Call) -> dict[str, ast.expr] | None:
+        """`dict(base, lr=0.1)`."""
+        call = self.written_out(call)
+        given = self.items_of(self.value(call.args[0])) if len(call.args) == 1 else {}
+        if given is None or len(call.args) > 1 or any(each.arg is None for each in call.keywords):
+            return None
+        return given | {each.arg: each.value for each in call.keywords if each.arg is not None}
+
+    def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
+        """A text whose parts are all known."""
+        parts = []
+        for each in node.values:
+            inner = each.value if isinstance(each, ast.FormattedValue) else each
+            plain = not isinstance(each, ast.FormattedValue) or (
+                each.conversion == -1 and not each.format_spec
+            )
+            part = self.value(inner, environment) if plain else UNKNOWN
+            if not isinstance(part, Constant):
+                return UNKNOWN
+            parts.append(str(part.value))
+        return Constant("".join(parts))
 
     def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
         value = self.value(node.operand, environment)
@@ -323,8 +405,28 @@ def _calculated_from(left: Value, right: Value) -> Value:
     return UNKNOWN
 
 
+_HOST_SIZES = library_names("host_sizes")
+
+
+def _place_on_host(operator: ast.operator, rank: Value, size: Value) -> Value | None:
+    """The number of a rank's host and its place there: `rank // gpus`, `rank % gpus`."""
+    if not isinstance(rank, RankValue) or rank.kind is not RankKind.GLOBAL:
+        return None
+    if not isinstance(size, WorldSize) or size.source not in _HOST_SIZES:
+        return None
+    if isinstance(operator, ast.FloorDiv):
+        return RankValue(RankKind.NODE, rank.source)
+    return RankValue(RankKind.LOCAL, rank.source) if isinstance(operator, ast.Mod) else None
+
+
+_LIST_COPIES = frozenset({"list", "tuple", "reversed"})
+"""What gives the elements of its argument, for our purposes."""
+
 _IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
 """Calls that give their first argument back, for our purposes."""
+
+_FIELDS = frozenset({"dataclasses.field", "attr.field", "attrs.field", "pydantic.Field"})
+"""What describes a field of a class of data."""
 
 _ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
 
@@ -339,6 +441,7 @@ class CallEvaluator:
 
     def value(self, node: ast.Call, environment: Environment | None) -> Value:
         """What a call gives."""
+        node = self.evaluation.written_out(node)
         called = self.evaluation.value(node.func, environment)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
@@ -354,6 +457,8 @@ class CallEvaluator:
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
         if name in _ENVIRONMENT_READERS:
             return self.variable(node.args[0] if node.args else None, environment)
+        if name in _FIELDS:
+            return self._field(node, environment)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
@@ -364,12 +469,20 @@ class CallEvaluator:
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         return Instance(name, node)
 
+    def _field(self, node: ast.Call, environment: Environment | None) -> Value:
+        """The default of `field(default=0)`, `field(default_factory=make)`."""
+        given = {each.arg: each.value for each in node.keywords}
+        made = given.get("default_factory")
+        if made is None:
+            default = given.get("default")
+            return UNKNOWN if default is None else self.evaluation.value(default, environment)
+        return self.value(like(node, ast.Call(made, [], [])), environment)
+
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
         name = node.args[1]
         assert isinstance(name, ast.Constant)
-        attribute = ast.Attribute(node.args[0], str(name.value), ast.Load())
-        attribute.__dict__.update({key: node.__dict__.get(key) for key in ("parent", "scope")})
+        attribute = like(node, ast.Attribute(node.args[0], str(name.value), ast.Load()), placed=False)
         found = self.evaluation.attributes.value(attribute, environment)
         if len(node.args) == 3:
             return joined((found, self.evaluation.value(node.args[2], environment)))
@@ -512,6 +625,8 @@ class AttributeEvaluator:
         """
         file = file_of(definition)
         found = list(file.scopes[definition].bindings.get(name, []))
+        if is_data_class(definition):
+            found = self.evaluation.fields.bindings(definition, name, found)
         for binding in file.set_attributes.get(name, ()):
             method = _method_of(binding.node, definition)
             if (
@@ -520,7 +635,9 @@ class AttributeEvaluator:
                 and _is_attribute_of_self(binding.node, method)
             ):
                 found.append(binding)
-        if found and all(isinstance(each.value, ast.Constant) for each in found):
+        if found and (
+            is_data_class(definition) or all(isinstance(each.value, ast.Constant) for each in found)
+        ):
             found += self._set_from_outside(definition, name)
         return found
 

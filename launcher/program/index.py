@@ -42,6 +42,8 @@ class FileIndex:
         """Every attribute that is read, by its last name."""
         self.set_attributes: dict[str, list[Binding]] = {}
         """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
+        self.set_items: dict[str, list[Binding]] = {}
+        """Every item that is set, by the last name of what holds it; `Binding.name` is the key or `*`."""
         self.generators: set[ast.AST] = set()
         """The functions that have a `yield` of their own."""
         self.module = Scope(self, tree, None)
@@ -89,7 +91,7 @@ class FileIndex:
         found = {last: [*names] for last, names in self.imported_as.items()}
         for statement in self.statements.get(ast.Assign, []):
             if isinstance(statement, ast.Assign):
-                last = last_name(statement.value)
+                last = last_name(_in_partial(statement.value))
                 for name in map(last_name, statement.targets):
                     if last and name and name != last:
                         found.setdefault(last, []).append(name)
@@ -330,6 +332,12 @@ def last_name(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
+def _in_partial(node: ast.expr) -> ast.expr:
+    """The function in `partial(function, ...)`; anything else itself."""
+    is_partial = isinstance(node, ast.Call) and last_name(node.func) == "partial"
+    return node.args[0] if isinstance(node, ast.Call) and is_partial and node.args else node
+
+
 def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
     """The function whose parameter this is."""
     arguments = parent_of(parameter)
@@ -453,6 +461,10 @@ class _IndexWalk:
                 written = dotted_name(each) or f"?.{each.attr}"
                 found = self.index.set_attributes.setdefault(each.attr, [])
                 found.append(Binding(written, kind, each, given, item))
+            elif isinstance(each, ast.Subscript):
+                key = each.slice.value if isinstance(each.slice, ast.Constant) else None
+                held = self.index.set_items.setdefault(last_name(each.value) or "", [])
+                held.append(Binding(key if isinstance(key, str) else "*", kind, each, given, item))
             elif isinstance(each, ast.Starred):
                 pending.append((each.value, None, None))
             elif isinstance(each, ast.Tuple | ast.List):
@@ -636,6 +648,24 @@ class ProgramFiles:
             for last, names in file.aliases.items():
                 found.setdefault(last, set()).update(names)
         return found
+
+    def items_set_on(self, last: str | None) -> list[Binding]:
+        """Where an item of what has this last name is set; `Binding.name` is the key."""
+        return [each for file in self.files for each in file.set_items.get(last or "", ())]
+
+    def grows(self, last: str | None) -> bool:
+        """Whether a list or dictionary of this last name gets, or loses, elements after it was made."""
+        return bool(self.items_set_on(last)) or last in self._grown
+
+    @cached_property
+    def _grown(self) -> set[str | None]:
+        return {
+            last_name(call.func.value)
+            for name in ("append", "extend", "insert", "update", "setdefault", "pop", "remove", "clear")
+            for file in self.files
+            for call in file.calls_of.get(name, ())
+            if isinstance(call.func, ast.Attribute)
+        }
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""

@@ -81,7 +81,8 @@ class Program(ProgramFiles):
         lasts = self.known_as({name.rpartition(".")[2] for name in wanted})
         for file in self.mentioning(*lasts):
             for last in sorted(lasts):
-                for call in file.calls_of.get(last, ()):
+                for written in file.calls_of.get(last, ()):
+                    call = self.evaluation.written_out(written)
                     name = self.qualified(call.func)
                     if name in wanted:
                         yield call, name

@@ -101,6 +101,13 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
+class Keyed:
+    """A dictionary that is written out."""
+
+    node: ast.Dict
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """One of several things, depending on what runs before."""
 
@@ -127,6 +134,7 @@ Value = (
     | Defined
     | Made
     | Several
+    | Keyed
     | Either
     | Nothing
 )

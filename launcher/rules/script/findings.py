@@ -368,7 +368,7 @@ def remove_keyword(call: ast.Call, name: str) -> Edit | None:
     file = file_of(call)
     places = Places(file)
     keyword = next((each for each in call.keywords if each.arg == name), None)
-    if keyword is None:
+    if keyword is None or parent_of(keyword) is not call:
         return None
     start, end = places.span(keyword)
     spans = [*(places.span(each) for each in call.args), *(places.span(each) for each in call.keywords)]
