@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from launcher.program.bindings import CallSite, extra_keywords, like
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -27,7 +28,17 @@ from launcher.program.index import (
     positional_of,
 )
 from launcher.program.program import Program
-from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives, library_names
+from launcher.program.values import (
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Keyed,
+    Several,
+    Value,
+    alternatives,
+    library_names,
+)
 
 
 def has_star_arguments(call: ast.Call) -> bool:
@@ -262,13 +273,16 @@ def _type_of_option(program: Program, call: ast.Call) -> str | None:
 
 
 _ENVIRON = External("os.environ")
-_SETTING_METHODS = frozenset({"setdefault", "update", "__setitem__"})
+_SETTERS = ("os.environ.setdefault", "os.environ.update", "os.environ.__setitem__", "os.putenv")
+_DEEPEST_SETTER = 4
+"""So many functions between what sets a variable and who says which."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedVariable:
-    """One variable that is set: by the expression `value`, at `node`.
+    """One variable that is set: to the expression `value`, which is written at `node`.
 
+    It is set where `runs` runs: the statement, or the call of a function of the program that does so.
     `only_unset` says that a value which the launcher gave stays. With `as_text` the program itself makes a
     string of the value.
     """
@@ -276,30 +290,31 @@ class ChangedVariable:
     name: str
     value: ast.expr
     node: ast.AST
+    runs: ast.AST
     only_unset: bool = False
     as_text: bool = False
 
 
-def changed_variables(program: Program) -> Iterator[ChangedVariable]:
-    """Every variable that the program puts into os.environ, in the order of its files.
+def changed_variables(program: Program) -> list[ChangedVariable]:
+    """Every variable that the program puts into os.environ.
 
-    By assignment, `update`, `setdefault`, `|=`, `os.putenv`, and in a loop over a dictionary that is written
-    out. What has no constant name is left out.
+    By assignment, `update`, `setdefault`, `|=`, `os.putenv`; in a loop over names or pairs that are written
+    out; and by a function, for each of its calls. What has no constant name is left out.
     """
-    names = program.known_as({"environ"})
-    for file in program.files:
-        uses = [use for name in sorted(names) for use in _reads_of(file, name)]
-        for use in sorted(uses, key=lambda each: (each.lineno, each.col_offset)):
-            if program.value(use) == _ENVIRON:
-                yield from _changes_at(program, use)
-        for statement in file.statements.get(ast.AugAssign, ()):
-            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.BitOr):
-                target = statement.target
-                if last_name(target) in names and _is_environ(program, target):
-                    yield from _changes_of_mapping(program, statement.value, statement)
-        for call in file.calls_of.get("putenv", ()):
-            if len(call.args) == 2 and program.qualified(call.func) == "os.putenv":
-                yield from _change_of_key(program, call.args[0], call.args[1], call)
+    return program.analysis(_find_changes)
+
+
+def _find_changes(program: Program) -> list[ChangedVariable]:
+    changes = _EnvironmentChanges(program)
+    found = [each for file in program.mentioning("environ", "putenv") for each in changes.of_file(file)]
+    found += changes.by_calls()
+    place = {file: number for number, file in enumerate(program.files)}
+    found.sort(key=lambda each: (place[file_of(each.runs)], *_begin_of(each.runs), *_begin_of(each.node)))
+    return found
+
+
+def _begin_of(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 def mentions_environment(program: Program, test: ast.expr) -> bool:
@@ -313,104 +328,174 @@ def mentions_environment(program: Program, test: ast.expr) -> bool:
     return False
 
 
-def _reads_of(file: FileIndex, name: str) -> Iterator[ast.Name | ast.Attribute]:
-    yield from file.names.get(name, ())
-    yield from file.attributes.get(name, ())
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """How variables are set: where, and whether those that are there stay or become strings."""
+
+    runs: ast.AST
+    node: ast.AST | None = None
+    """Where to look for it; None: at the value."""
+    only_unset: bool = False
+    as_text: bool = False
+    depth: int = _DEEPEST_SETTER
 
 
-def _is_environ(program: Program, target: ast.expr) -> bool:
-    """Of what is set: `os.environ` of the module os, or a name that was imported."""
-    if isinstance(target, ast.Attribute):
-        return program.value(target.value) == External("os")
-    return (
-        isinstance(target, ast.Name)
-        and program.evaluation.value(ast.copy_location(_read_again(target), target)) == _ENVIRON
-    )
+class _EnvironmentChanges:
+    """The changes of os.environ in one program."""
 
+    def __init__(self, program: Program) -> None:
+        self.program = program
 
-def _read_again(target: ast.Name) -> ast.Name:
-    name = ast.Name(target.id, ast.Load())
-    name.__dict__.update({key: target.__dict__[key] for key in ("parent", "scope")})
-    return name
+    def of_file(self, file: FileIndex) -> Iterator[ChangedVariable]:
+        """By assignment to an item, and by `|=`."""
+        for kind in (ast.Assign, ast.AugAssign):
+            for statement in file.statements.get(kind, ()):
+                for target in getattr(statement, "targets", None) or [statement.__dict__["target"]]:
+                    value = statement.__dict__["value"]
+                    if isinstance(target, ast.Subscript) and self._is_environ(target.value):
+                        yield from self._of_key(target.slice, value, _Setting(statement, statement))
+                    elif (
+                        isinstance(statement, ast.AugAssign)
+                        and isinstance(statement.op, ast.BitOr)
+                        and last_name(target) in self.program.known_as({"environ"})
+                        and self._is_environ(target)
+                    ):
+                        yield from self._of_mapping(value, _Setting(statement))
 
-
-def _changes_at(program: Program, use: ast.expr) -> Iterator[ChangedVariable]:
-    parent = parent_of(use)
-    if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-        statement = parent_of(parent)
-        if isinstance(statement, ast.Assign):
-            yield from _change_of_key(program, parent.slice, statement.value, statement)
-    elif isinstance(parent, ast.Attribute) and parent.attr in _SETTING_METHODS:
-        call = parent_of(parent)
-        if not isinstance(call, ast.Call) or call.func is not parent:
+    def by_calls(self) -> Iterator[ChangedVariable]:
+        """By the methods of os.environ."""
+        if not self.program.mentioning(*self.program.known_as({"environ", "putenv"})):
             return
-        if parent.attr == "update":
-            for keyword in call.keywords:
-                if keyword.arg is not None:
-                    yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
-            for given in call.args:
-                yield from _changes_of_mapping(program, given, call)
-        elif len(call.args) == 2:
-            only_unset = parent.attr == "setdefault"
-            yield from _change_of_key(program, call.args[0], call.args[1], call, only_unset)
+        for call, name in self.program.calls(*_SETTERS):
+            if name == "os.environ.update":
+                for keyword in call.keywords:
+                    if keyword.arg is not None:
+                        yield self._change(keyword.arg, keyword.value, _Setting(call))
+                for given in call.args:
+                    yield from self._of_mapping(given, _Setting(call))
+            elif len(call.args) == 2:
+                only_unset = name == "os.environ.setdefault"
+                yield from self._of_key(call.args[0], call.args[1], _Setting(call, call, only_unset))
 
+    def _is_environ(self, target: ast.expr) -> bool:
+        if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load):
+            target = like(target, ast.Name(target.id, ast.Load()))
+        if isinstance(target, ast.Attribute) and not isinstance(target.ctx, ast.Load):
+            return self.program.value(target.value) == External("os")
+        return self.program.value(target) == _ENVIRON
 
-def _change_of_key(
-    program: Program, key: ast.expr, value: ast.expr, node: ast.AST, only_unset: bool = False
-) -> Iterator[ChangedVariable]:
-    name = program.value(key)
-    if isinstance(name, Constant) and isinstance(name.value, str):
-        yield _changed_variable(program, name.value, value, node, only_unset)
-    elif isinstance(key, ast.Name):
-        yield from _changes_in_loop(program, key, value, node, only_unset)
+    def _change(self, name: str, value: ast.expr, how: _Setting) -> ChangedVariable:
+        only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
+        return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
 
-
-def _changes_in_loop(
-    program: Program, key: ast.Name, value: ast.expr, node: ast.AST, only_unset: bool
-) -> Iterator[ChangedVariable]:
-    """`for name, value in {...}.items(): os.environ[name] = value`."""
-    as_text = isinstance(value, ast.Call) and program.qualified(value.func) == "str" and len(value.args) == 1
-    given = value.args[0] if as_text and isinstance(value, ast.Call) else value
-    for loop in ancestors(node):
-        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
-            continue
-        targets = [each.id if isinstance(each, ast.Name) else None for each in loop.target.elts]
-        if targets[:1] != [key.id] or len(targets) != 2:
-            continue
-        if not isinstance(given, ast.Name) or given.id != targets[1]:
+    def _of_key(self, key: ast.expr, value: ast.expr, how: _Setting) -> Iterator[ChangedVariable]:
+        name = self.program.value(key)
+        if isinstance(name, Constant) and isinstance(name.value, str):
+            yield self._change(name.value, value, how)
             return
-        items = loop.iter.func if isinstance(loop.iter, ast.Call) else None
-        if isinstance(items, ast.Attribute) and items.attr == "items":
-            for each in _changes_of_mapping(program, items.value, node):
-                unset = only_unset or each.only_unset or _is_tested_before(program, node)
-                yield ChangedVariable(each.name, each.value, node, unset, as_text)
-        return
-
-
-def _changes_of_mapping(program: Program, given: ast.expr, node: ast.AST) -> Iterator[ChangedVariable]:
-    """The variables of a dictionary that is written out here, or where its name is bound."""
-    if isinstance(given, ast.Name):
-        bindings = program.evaluation.sources(given)
-        if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGNED or bindings[0].value is None:
+        bindings = self.program.evaluation.sources(key) if isinstance(key, ast.Name) else []
+        if len(bindings) != 1 or not isinstance(key, ast.Name) or how.depth == 0:
             return
-        if isinstance(bindings[0].value, ast.Name):
+        as_text = isinstance(value, ast.Call) and self.program.qualified(value.func) == "str"
+        if isinstance(value, ast.Call) and as_text and len(value.args) == 1:
+            value, how = value.args[0], replace(how, as_text=True)
+        if bindings[0].kind is BindingKind.LOOPED:
+            yield from self._in_loop(bindings[0].node, key, value, how)
+        elif bindings[0].kind is BindingKind.PARAMETER and isinstance(bindings[0].node, ast.arg):
+            yield from self._in_calls(bindings[0].node, value, how)
+
+    def _in_loop(
+        self, loop: ast.AST, key: ast.Name, value: ast.expr, how: _Setting
+    ) -> Iterator[ChangedVariable]:
+        """`for name, value in {...}.items(): os.environ[name] = value`."""
+        if not isinstance(loop, ast.For | ast.comprehension):
             return
-        given = bindings[0].value
-    if isinstance(given, ast.Dict):
-        for key, value in zip(given.keys, given.values, strict=True):
-            name = None if key is None else program.value(key)
-            if isinstance(name, Constant) and isinstance(name.value, str):
-                yield _changed_variable(program, name.value, value, value)
-    elif isinstance(given, ast.Call) and program.qualified(given.func) == "dict" and not given.args:
-        for keyword in given.keywords:
-            if keyword.arg is not None:
-                yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
+        names = [last_name(each) for each in getattr(loop.target, "elts", [])]
+        if len(names) == 2 and names[0] == key.id:
+            other = None if isinstance(value, ast.Name) and value.id == names[1] else value
+            yield from self._of_mapping(loop.iter, how, other)
+        elif isinstance(loop.target, ast.Name):
+            listed = self.program.value(loop.iter)
+            for each in listed.node.elts if isinstance(listed, Several) else ():
+                yield from self._of_key(each, value, how)
 
+    def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _Setting) -> Iterator[ChangedVariable]:
+        """`def set_variable(name, value): os.environ[name] = value`."""
+        function = function_of_parameter(parameter)
+        for site, setting in self._calls_of(function, how):
+            given = site.given_or_default(parameter)
+            source = self._parameter(value, function)
+            taken = value if source is None else site.given_or_default(source)
+            if given is not None and taken is not None:
+                yield from self._of_key(given, taken, setting)
 
-def _changed_variable(
-    program: Program, name: str, value: ast.expr, node: ast.AST, only_unset: bool = False
-) -> ChangedVariable:
-    return ChangedVariable(name, value, node, only_unset or _is_tested_before(program, node))
+    def _calls_of(self, function: FunctionNode | None, how: _Setting) -> Iterator[tuple[CallSite, _Setting]]:
+        """The calls of a function that sets variables, where it does so under no test but one of them."""
+        if function is None or not self._surely_sets(function, how.runs):
+            return
+        unset = how.only_unset or _is_tested_before(self.program, how.runs)
+        for site in self.program.evaluation.callers.call_sites(function) or ():
+            yield site, replace(how, runs=site.call, node=site.call, only_unset=unset, depth=how.depth - 1)
+
+    def _surely_sets(self, function: FunctionNode, node: ast.AST) -> bool:
+        for outer in ancestors(node):
+            if outer is function:
+                return True
+            if isinstance(outer, ast.IfExp | ast.While | ast.ExceptHandler | ast.match_case):
+                return False
+            if isinstance(outer, ast.If) and not mentions_environment(self.program, outer.test):
+                return False
+        return False
+
+    def _parameter(self, value: ast.expr, function: FunctionNode | None) -> ast.arg | None:
+        bindings = self.program.evaluation.sources(value) if isinstance(value, ast.Name) else []
+        node = bindings[0].node if len(bindings) == 1 else None
+        own = isinstance(node, ast.arg) and function_of_parameter(node) is function
+        return node if isinstance(node, ast.arg) and own else None
+
+    def _of_mapping(
+        self, given: ast.expr, how: _Setting, value: ast.expr | None = None
+    ) -> Iterator[ChangedVariable]:
+        """The variables of a dictionary or of pairs, set to their values or to another one."""
+        if isinstance(given, ast.Call) and last_name(given.func) == "items" and not given.args:
+            given = given.func.value if isinstance(given.func, ast.Attribute) else given
+        if isinstance(given, ast.DictComp):
+            yield from self._of_key(given.key, given.value, how)
+            return
+        if isinstance(given, ast.BinOp) and isinstance(given.op, ast.BitOr):
+            for side in (given.left, given.right):
+                yield from self._of_mapping(side, how, value)
+            return
+        for name, item in self._pairs_in(self.program.value(given)):
+            yield self._change(name, value or item, how)
+        function = function_of_parameter(bindings[0].node) if (bindings := self._bound_to(given)) else None
+        if function is not None and function.args.kwarg is bindings[0].node:
+            for site, setting in self._calls_of(function, how):
+                call = self.program.evaluation.written_out(site.call)
+                for keyword in extra_keywords(function, call) or ():
+                    if keyword.arg is not None:
+                        yield self._change(keyword.arg, value or keyword.value, setting)
+
+    def _bound_to(self, given: ast.expr) -> list[Binding]:
+        bindings = self.program.evaluation.sources(given) if isinstance(given, ast.Name) else []
+        return bindings if len(bindings) == 1 else []
+
+    def _pairs_in(self, value: Value) -> Iterator[tuple[str, ast.expr]]:
+        """The names and values in a dictionary, or in a list of pairs, as far as they are known."""
+        if isinstance(value, Keyed):
+            for key, item in zip(value.node.keys, value.node.values, strict=True):
+                if key is None:
+                    yield from self._pairs_in(self.program.value(item))
+                elif isinstance(name := self.program.value(key), Constant):
+                    yield str(name.value), item
+        elif isinstance(value, Instance):
+            yield from (self.program.evaluation.items_of(value) or {}).items()
+        elif isinstance(value, Several):
+            for pair in value.node.elts:
+                if isinstance(pair, ast.Tuple | ast.List) and len(pair.elts) == 2:
+                    name = self.program.value(pair.elts[0])
+                    if isinstance(name, Constant):
+                        yield str(name.value), pair.elts[1]
 
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:

@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 from launcher.program.bindings import branch_arms
-from launcher.program.dataflow import argument_of
+from launcher.program.dataflow import argument_of, origins
 from launcher.program.guards import Guards
 from launcher.program.index import (
     FileIndex,
     FunctionNode,
     ancestors,
+    class_of,
     dotted_name,
     file_of,
     is_main_guard,
@@ -28,8 +29,11 @@ from launcher.program.index import (
 from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
     LIBRARY_TABLES,
+    UNKNOWN,
     Constant,
+    Defined,
     Several,
+    alternatives,
     canonical_name,
     is_import_of,
     library_names,
@@ -303,10 +307,60 @@ def _is_in_body(function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.AST
 def _is_called(program: Program, function: FunctionNode, deepest: int) -> bool:
     if deepest == 0:
         return False
+    known = program.analysis(_CalledFunctions).known
+    if (function, deepest) not in known:
+        known[function, deepest] = False  # Where it calls itself.
+        known[function, deepest] = _is_called_anew(program, function, deepest)
+    return known[function, deepest]
+
+
+class _CalledFunctions:
+    """Which functions of a program are surely called, within so many calls."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.known: dict[tuple[FunctionNode, int], bool] = {}
+
+
+def _is_called_anew(program: Program, function: FunctionNode, deepest: int) -> bool:
     sites = program.evaluation.callers.call_sites(function)
-    if sites is None:
-        return any(_is_handed_to_a_caller(program, function))
-    return any(surely_runs(program, site.call, deepest - 1) for site in sites)
+    if sites:
+        return any(surely_runs(program, site.call, deepest - 1) for site in sites)
+    return (sites is None and any(_is_handed_to_a_caller(program, function))) or _is_called_as_hook(
+        program, function, deepest
+    )
+
+
+def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int) -> bool:
+    """Whether a method is surely called on objects that nobody can tell, of which one is made of its class.
+
+    By its name, or by `getattr(hook, name)` where that may be its name.
+    """
+    owner = class_of(function)
+    if owner is None or isinstance(function, ast.Lambda) or function.name.startswith("__"):
+        return False
+    made = [
+        call
+        for file in program.mentioning(owner.name)
+        for call in file.calls_of.get(owner.name, ())
+        if program.value(call.func) == Defined(owner)
+    ]
+    return any(surely_runs(program, call, deepest - 1) for call in made) and any(
+        surely_runs(program, call, deepest - 1) for call in _hook_calls(program, function.name)
+    )
+
+
+def _hook_calls(program: Program, name: str) -> Iterator[ast.Call]:
+    for file in program.files:
+        for call in file.calls_of.get(name, ()):
+            if isinstance(call.func, ast.Attribute) and UNKNOWN in alternatives(program.value(call.func)):
+                yield call
+        for inner in file.calls_of.get("getattr", ()):
+            outer = parent_of(inner)
+            if isinstance(outer, ast.Call) and outer.func is inner and len(inner.args) > 1:
+                names = origins(program, inner.args[1])
+                if any(isinstance(each, ast.Constant) and each.value == name for each in names):
+                    yield outer
 
 
 def _is_handed_to_a_caller(program: Program, function: FunctionNode) -> Iterator[bool]:

@@ -187,10 +187,10 @@ def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
     """Whether torch has read the variable when it is set."""
     if change.name != "TORCH_DISTRIBUTED_DEBUG" or process_starts(program):
         return False
-    line = getattr(change.node, "lineno", 0)
+    line = getattr(change.runs, "lineno", 0)
     return any(
         (each.module or "").partition(".")[0] == "torch" and getattr(each.node, "lineno", line) < line
-        for each in file_of(change.node).imports
+        for each in file_of(change.runs).imports
     )
 
 
@@ -207,14 +207,14 @@ def _meets_on_one_host(change: ChangedVariable, settings: list[tuple[ChangedVari
     return any(
         other.name == "MASTER_ADDR"
         and value in ("localhost", "127.0.0.1", "::1")
-        and scope_of(other.node) is scope_of(change.node)
+        and scope_of(other.runs) is scope_of(change.runs)
         for other, value in settings
     )
 
 
 def _counts(program: Program, change: ChangedVariable) -> bool:
     """Whether every process comes by a change, but for a test of whether the variable is set."""
-    node = change.node
+    node = change.runs
     if change.only_unset:
         tests = (each for each in ancestors(node) if isinstance(each, ast.If))
         node = next((each for each in tests if mentions_environment(program, each.test)), node)
@@ -480,7 +480,7 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
         if each.name == "WORLD_SIZE" and size is not None and str(size.value) == "1":
             return
     for each in changes:
-        if each.name == name and not each.only_unset and is_part_of_the_start(program, each.node):
+        if each.name == name and not each.only_unset and is_part_of_the_start(program, each.runs):
             yield each
 
 
@@ -488,8 +488,8 @@ def _is_replaced(program: Program, change: ChangedVariable) -> bool:
     """Whether the same function goes on to set the variable to what is not written in the program."""
     return any(
         other.name == change.name
-        and scope_of(other.node) is scope_of(change.node)
-        and getattr(other.node, "lineno", 0) > getattr(change.node, "lineno", 0)
+        and scope_of(other.runs) is scope_of(change.runs)
+        and getattr(other.runs, "lineno", 0) > getattr(change.runs, "lineno", 0)
         and constant_argument(program, other.value) is None
         for other in changed_variables(program)
     )

@@ -561,7 +561,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         if (
             value is None
             or value.value is None
-            or not (change.only_unset or surely_runs(program, change.node))
+            or not (change.only_unset or surely_runs(program, change.runs))
         ):
             continue
         text = str(value.value).strip()
