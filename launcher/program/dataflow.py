@@ -317,6 +317,24 @@ def _begin_of(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
+def variables_in(program: Program, node: ast.expr, depth: int = 4) -> set[str]:
+    """The environment variables from which an expression is made."""
+    found = set[str]()
+    for each in ast.walk(node):
+        key: ast.expr | None = None
+        if isinstance(each, ast.Subscript) and program.value(each.value) == _ENVIRON:
+            key = each.slice
+        elif isinstance(each, ast.Call) and program.qualified(each.func) in ("os.environ.get", "os.getenv"):
+            key = each.args[0] if each.args else None
+        elif depth and isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Load):
+            made = [one for one in origins(program, each) if one is not None and one is not each]
+            found |= set[str]().union(*(variables_in(program, one, depth - 1) for one in made))
+        name = constant_argument(program, key)
+        if name is not None:
+            found.add(str(name.value))
+    return found
+
+
 def mentions_environment(program: Program, test: ast.expr) -> bool:
     """Whether a test asks for environment variables, so that it tells who started the program."""
     for node in ast.walk(test):

@@ -491,7 +491,22 @@ class CallEvaluator:
     def variable(self, name: ast.expr | None, environment: Environment | None) -> Value:
         """What an environment variable of this name holds."""
         value = UNKNOWN if name is None else self.evaluation.value(name, environment)
-        return RANK_VARIABLES.get(str(value.value), UNKNOWN) if isinstance(value, Constant) else UNKNOWN
+        if isinstance(value, Constant):
+            return RANK_VARIABLES.get(str(value.value), UNKNOWN)
+        return self._first_variable(name) if isinstance(name, ast.Name) else UNKNOWN
+
+    def _first_variable(self, name: ast.Name) -> Value:
+        """`for name in ("LOCAL_RANK", "RANK"): if name in os.environ: return os.environ[name]`."""
+        loops = [each.node for each in self.evaluation.sources(name) if each.kind is BindingKind.LOOPED]
+        loop = loops[0] if len(loops) == 1 else None
+        ends = isinstance(loop, ast.comprehension) or loop in file_of(name).leaving_statements
+        listed = (
+            self.evaluation.value(loop.iter) if isinstance(loop, ast.For | ast.comprehension) else UNKNOWN
+        )
+        names = listed.node.elts if ends and isinstance(listed, Several) else []
+        texts = [str(each.value) for each in map(self.evaluation.value, names) if isinstance(each, Constant)]
+        own = [each for each in texts if not each.startswith(tuple(LIBRARY_TABLES["launcher_variables"]))]
+        return RANK_VARIABLES.get((own or texts or [""])[0], UNKNOWN)
 
     def environment_of(
         self, called: Defined, node: ast.Call, environment: Environment | None
