@@ -11,16 +11,18 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 from launcher.program.index import (
     PARENT,
     SCOPE,
+    WRITTEN_OUT,
     Binding,
     BindingKind,
     FunctionNode,
     ProgramFiles,
     Scope,
+    ancestors,
     default_of,
     dotted_name,
     file_of,
@@ -34,7 +36,9 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.values import (
+    LIBRARY_TABLES,
     UNKNOWN,
+    Constant,
     Defined,
     Environment,
     External,
@@ -44,6 +48,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
     Value,
+    WorldSize,
     alternatives,
     joined,
     library_names,
@@ -115,15 +120,15 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
     known = file_of(branch).branch_parts
     if inner not in known:
         for name, value in ast.iter_fields(branch):
-            for each in value if isinstance(value, list) else (value,):
+            for number, each in enumerate(value if isinstance(value, list) else (value,)):
                 if isinstance(each, ast.AST):
-                    known[each] = name
+                    known[each] = f"{name} {number}" if isinstance(each, ast.match_case) else name
     return known[inner]
 
 
 def _are_exclusive(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
-    """Whether two places stand in different arms of one `if`."""
-    first = {node: part for node, part in one if isinstance(node, ast.If)}
+    """Whether two places stand in different arms of one `if` or `match`."""
+    first = {node: part for node, part in one if isinstance(node, ast.If | ast.Match)}
     return any(node in first and first[node] != part for node, part in other)
 
 
@@ -184,17 +189,10 @@ class CallSite:
 class CallGraph:
     """The calls of one program, from the side of who is called."""
 
-    def __init__(
-        self,
-        files: ProgramFiles,
-        value: Callable[[ast.expr], Value],
-        written_out: Callable[[ast.Call], ast.Call],
-    ) -> None:
-        """Nothing is looked for before somebody asks; `value` says what an expression is, `written_out` what
-        a call is given."""
+    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is."""
         self.files = files
         self.value = value
-        self.written_out = written_out
         self._found: dict[ast.AST, list[CallSite] | None] = {}
 
     def call_sites(self, function: FunctionNode) -> list[CallSite] | None:
@@ -265,7 +263,7 @@ class CallGraph:
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
         parent = parent_of(use)
         if isinstance(parent, ast.Call) and parent.func is use:
-            yield CallSite(parent, bind_arguments(function, self.written_out(parent), bound))
+            yield CallSite(parent, bind_arguments(function, parent, bound))
             return
         if isinstance(parent, ast.Return):
             yield from self._decorating(use)
@@ -279,56 +277,34 @@ class CallGraph:
         if not isinstance(call, ast.Call):
             yield None
             return
+        if WRITTEN_OUT in call.__dict__:
+            return  # A partial application: its calls are calls of the function.
         called = self.value(call.func)
-        if called == External("functools.partial"):
-            yield from self._of_partial(call, function, bound)
-        elif isinstance(called, External):
+        if isinstance(called, External):
             yield self._started(called.name, call, function)
         elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
             yield from self._handed_on(called, call, use, function)
         else:
             yield None
 
-    def _of_partial(
-        self, partial: ast.Call, function: FunctionNode, bound: bool
-    ) -> Iterator[CallSite | None]:
-        """The calls of what `name = partial(function, ...)` makes."""
-        holder = parent_of(partial)
-        name = last_name(holder.targets[0]) if isinstance(holder, ast.Assign) else None
-        if name is None:
-            yield None
-            return
-        for file in self.files.mentioning(name):
-            for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
-                value = self.value(use)
-                if isinstance(value, Instance) and value.call is partial:
-                    parent = parent_of(use)
-                    if isinstance(parent, ast.Call) and parent.func is use:
-                        yield CallSite(parent, bind_arguments(function, self.written_out(parent), bound))
-                    else:
-                        yield None
-
-    def _decorating(self, use: ast.Name | ast.expr) -> Iterator[CallSite | None]:
+    def _decorating(self, use: ast.expr) -> Iterator[CallSite | None]:
         """The calls of the functions that a decorator puts another one in the place of, which it returns."""
         decorator = scope_of(use).function
-        if decorator is None:
-            yield None
-            return
-        found = False
-        for decorated, by in self._decorated:
-            value = self.value(by)
-            if isinstance(value, Defined) and value.node is decorator.node:
-                found = True
-                sites = self.call_sites(decorated)
-                yield from (None,) if sites is None else (CallSite(each.call, None) for each in sites)
-        if not found:
+        decorated = [
+            each
+            for each, by in self._decorated
+            if decorator is not None and getattr(self.value(by), "node", None) is decorator.node
+        ]
+        for each in decorated:
+            sites = self.call_sites(each)
+            yield from (None,) if sites is None else (CallSite(site.call, None) for site in sites)
+        if not decorated:
             yield None
 
     @cached_property
     def _decorated(self) -> list[tuple[FunctionNode, ast.expr]]:
-        return [
-            (each, by) for file in self.files.files for each in file.functions for by in each.decorator_list
-        ]
+        functions = (each for file in self.files.files for each in file.functions)
+        return [(each, by) for each in functions for by in each.decorator_list]
 
     def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
         """The calls of an initialiser by a class that inherits it, or by one that extends it."""
@@ -410,93 +386,27 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
     return found
 
 
-def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword] | None:
-    """What a call gives to the `**options` of a function; None where a `**` hides a part of it."""
-    names = {each.arg for each in parameters_of(function)}
-    extra = [each for each in call.keywords if each.arg not in names]
-    return None if any(each.arg is None for each in extra) else extra
+def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
+    """What a call gives to the `**options` of a function, as far as it shows."""
+    names = {None, *(each.arg for each in parameters_of(function))}
+    return [each for each in call.keywords if each.arg not in names]
 
 
 Expression = TypeVar("Expression", bound=ast.expr)
 
 
-def like(node: ast.expr, made: Expression, placed: bool = True) -> Expression:
-    """An expression that is made for another one, in its scope and, unless it has none, in its place."""
+def like(node: ast.expr, made: Expression) -> Expression:
+    """An expression that is made for another one, in its scope and place."""
     made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
-    return ast.copy_location(made, node) if placed else made
+    return ast.copy_location(made, node)
 
 
-class WrittenArguments:
-    """Calls with all that `functools.partial` and `**` give them written among their arguments."""
-
-    callers: CallGraph
-
-    def __init__(
-        self,
-        value: Callable[[ast.expr], Value],
-        items_of: Callable[[Value], dict[str, ast.expr] | None],
-    ) -> None:
-        """Nothing is written before somebody asks; `items_of` are the items of a dictionary."""
-        self.value = value
-        self.items_of = items_of
-        self._known: dict[ast.Call, ast.Call] = {}
-        self._open: set[ast.Call] = set()
-
-    def written_out(self, node: ast.Call) -> ast.Call:
-        """A call with its arguments written out; itself where there are no more than it shows."""
-        found = self._known.get(node)
-        if found is None:
-            called = self.value(node.func)
-            if called is Nothing.ITSELF or node in self._open:
-                return node
-            self._open.add(node)
-            try:
-                found = self._known[node] = self._write_out(node, called)
-            finally:
-                self._open.discard(node)
-        return found
-
-    def _write_out(self, node: ast.Call, called: Value) -> ast.Call:
-        function, arguments, keywords = node.func, node.args, node.keywords
-        if isinstance(called, Instance) and called.name == "functools.partial":
-            held = self.written_out(called.call)
-            if not held.args or isinstance(held.args[0], ast.Starred):
-                return node
-            function, arguments = held.args[0], [*held.args[1:], *arguments]
-            keywords = [*held.keywords, *keywords]
-        elif not any(each.arg is None for each in keywords):
-            return node
-        whole = [part for each in keywords for part in self._spread(each)]
-        if function is node.func and whole == keywords:
-            return node
-        last = {each.arg: each for each in whole}
-        whole = [each for each in whole if each.arg is None or last[each.arg] is each]
-        written = like(node, ast.Call(function, arguments, whole))
-        return written if function is node.func else self.written_out(written)
-
-    def _spread(self, keyword: ast.keyword) -> list[ast.keyword]:
-        """`**options` as the keywords that it stands for; as it is where they are not all known."""
-        if keyword.arg is not None or self.callers.files.grows(last_name(keyword.value)):
-            return [keyword]
-        handed_on = self._handed_on(keyword.value)
-        if handed_on is not None:
-            return handed_on
-        items = self.items_of(self.value(keyword.value))
-        if items is None:
-            return [keyword]
-        return [ast.copy_location(ast.keyword(name, value), value) for name, value in items.items()]
-
-    def _handed_on(self, node: ast.expr) -> list[ast.keyword] | None:
-        """What the only call of a function gives to its `**options`, where these are handed on."""
-        holder = scope_of(node).holder_of(node.id) if isinstance(node, ast.Name) else None
-        bindings = holder.bindings[node.id] if holder is not None and isinstance(node, ast.Name) else []
-        function = function_of_parameter(bindings[0].node) if len(bindings) == 1 else None
-        if function is None or function.args.kwarg is not bindings[0].node:
-            return None
-        sites = self.callers.call_sites(function)
-        return (
-            extra_keywords(function, self.written_out(sites[0].call)) if sites and len(sites) == 1 else None
-        )
+def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
+    """The keys and values of a table, in their order; without a key where a whole table is put in."""
+    if isinstance(table, ast.Dict):
+        return [*zip(table.keys, table.values, strict=True)]
+    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
+    return [*((None, each) for each in table.args), *named]
 
 
 def _spawned_site(
@@ -581,82 +491,217 @@ class ParameterEvaluator:
         return UNKNOWN
 
 
-_DATA_DECORATORS = frozenset({"dataclass", "define", "frozen", "attrs"})
-_DATA_BASES = frozenset({"NamedTuple", "BaseModel", "BaseSettings"})
+_RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
+_RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
+_REPLACING = ("replace", "_replace", "evolve")
+_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict"})
 
 
-def is_data_class(definition: ast.ClassDef) -> bool:
-    """Whether the initialiser of a class is made of its fields, as that of a dataclass or NamedTuple."""
-    named = [each.func if isinstance(each, ast.Call) else each for each in definition.decorator_list]
-    return (
-        any(last_name(each) in _DATA_DECORATORS for each in named)
-        or any(last_name(each) in _DATA_BASES for each in definition.bases)
-    ) and not any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in definition.body)
+class RecordFields:
+    """The fields of one program's dataclasses, named tuples and their like, with what they are given."""
+
+    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is."""
+        self.files = files
+        self.value = value
+        self._constructions: dict[ast.ClassDef, list[ast.Call]] = {}
+
+    def bindings(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+        """Where a field gets its value: in each call of the class, or by its default where one gives none.
+
+        Empty where the class is no record with such a field. A literal default is not sure to hold where the
+        class is handed to a parser that makes the object.
+        """
+        fields = self._fields(definition)
+        if name not in fields:
+            return []
+        position, default = [*fields].index(name), fields[name]
+        calls = self._calls(definition)
+        given = [_given_to_field(call, name, position) for call in calls]
+        found = [each for each in given if each is not None]
+        if default is not None and (not calls or None in given):
+            found.append(default)
+        if default is not None and isinstance(default.value, ast.Constant) and self._is_handed_on(definition):
+            found.append(Binding(name, BindingKind.OTHER, definition))
+        return [*found, *self._replaced(definition, name)]
+
+    def _fields(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
+        """The fields in the order of the constructor, with their defaults; none where it is no record."""
+        found: dict[str, Binding | None] = {}
+        is_record = any(
+            last_name(each) in _RECORD_DECORATORS for each in map(_without_call, definition.decorator_list)
+        )
+        for base in definition.bases:
+            is_record = is_record or last_name(base) in _RECORD_BASES
+            parent = self.value(base) if depth else UNKNOWN
+            if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef):
+                inherited = self._fields(parent.node, depth - 1)
+                is_record = is_record or bool(inherited)
+                found |= inherited
+        if not is_record:
+            return {}
+        bound = file_of(definition).scopes[definition].bindings
+        for statement in definition.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                name = statement.target.id
+                found[name] = bound[name][-1] if name in bound else None
+        return found
+
+    def _calls(self, definition: ast.ClassDef) -> list[ast.Call]:
+        known = self._constructions.get(definition)
+        if known is None:
+            self._constructions[definition] = []  # While we look, others wait in vain.
+            names = {*self.files.known_as({definition.name}), "cls"}
+            known = self._constructions[definition] = [
+                call
+                for file in self.files.mentioning(definition.name)
+                for name in sorted(names)
+                for call in file.calls_of.get(name, ())
+                if self.value(call.func) == Defined(definition)
+            ]
+        return known
+
+    def _is_handed_on(self, definition: ast.ClassDef) -> bool:
+        """Whether the class itself is an argument, as of `HfArgumentParser(Settings)`."""
+        for file in self.files.mentioning(definition.name):
+            for use in file.names.get(definition.name, ()):
+                outer = parent_of(use)
+                while isinstance(outer, ast.Tuple | ast.List | ast.keyword):
+                    outer = parent_of(outer)
+                if (
+                    isinstance(outer, ast.Call)
+                    and outer.func is not use
+                    and last_name(outer.func) not in _LOOKING
+                ):
+                    return True
+        return False
+
+    def _replaced(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
+        for file in self.files.mentioning(*_REPLACING):
+            for call in (each for last in _REPLACING for each in file.calls_of.get(last, ())):
+                for keyword in call.keywords:
+                    if keyword.arg == name:
+                        owners = [
+                            *call.args[:1],
+                            *([call.func.value] if isinstance(call.func, ast.Attribute) else []),
+                        ]
+                        if Made(definition) in map(self.value, owners):
+                            yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
 
 
-class FieldBindings:
-    """What the calls of classes of data give their fields."""
+def _without_call(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
 
-    def __init__(self, callers: CallGraph) -> None:
+
+def _given_to_field(call: ast.Call, name: str, position: int) -> Binding | None:
+    """What a constructor gives a field; None where it gives nothing, OTHER where a star hides it."""
+    value = next((each.value for each in call.keywords if each.arg == name), None)
+    starred = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
+    if value is None and position < len(call.args) and not starred:
+        value = call.args[position]
+    if value is not None:
+        return Binding(name, BindingKind.ASSIGNED, value, value)
+    hidden = starred or any(each.arg is None for each in call.keywords)
+    return Binding(name, BindingKind.OTHER, call) if hidden else None
+
+
+class ParserOptions:
+    """The options of one program's own parsers that hold ranks, by the launcher or by their defaults."""
+
+    def __init__(
+        self,
+        files: ProgramFiles,
+        value: Callable[[ast.expr], Value],
+        value_of_binding: Callable[[Binding, Environment | None], Value],
+    ) -> None:
         """Nothing is looked for before somebody asks."""
-        self.callers = callers
-        self._uses: dict[ast.ClassDef, list[ast.Call | None]] = {}
+        self.files = files
+        self.value = value
+        self.value_of_binding = value_of_binding
 
-    def bindings(self, definition: ast.ClassDef, name: str, defaults: list[Binding]) -> list[Binding]:
-        """What a field is: given by a call, or its default where one leaves it, or anything."""
-        names = [last_name(each.target) or "" for each in definition.body if _is_field(each)]
-        if name not in names:
-            return defaults
-        if definition not in self._uses:
-            self._uses[definition] = []  # While we look, others have the defaults.
-            self._uses[definition] = list(self._calls(definition))
-        found: list[Binding] = []
-        for call in self._uses[definition]:
-            given = None if call is None else self._given(definition, names, name, call)
-            if given is not None:
-                found.append(given)
-            elif call is not None:
-                found += [each for each in defaults if each not in found]
-            else:
-                found.append(Binding(name, BindingKind.OTHER, definition))
-        return found or defaults
+    def value_of_option(self, name: str) -> Value:
+        """The rank or size that an option of this name holds; UNKNOWN for all others."""
+        if name == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
+            return RankValue(RankKind.LOCAL, "--local_rank")
+        default = joined(map(self.value, self.defaults(name)))
+        return default if isinstance(default, RankValue | WorldSize) else UNKNOWN
 
-    def _given(self, definition: ast.ClassDef, names: list[str], name: str, call: ast.Call) -> Binding | None:
-        call = self.callers.written_out(call)
-        hidden = any(isinstance(each, ast.Starred) for each in call.args)
-        if (
-            hidden
-            or any(each.arg is None for each in call.keywords)
-            or (call.args and len(definition.bases) > 1)
-        ):
-            return Binding(name, BindingKind.OTHER, call)
-        given = dict(zip(names, call.args, strict=False)) | {each.arg: each.value for each in call.keywords}
-        return Binding(name, BindingKind.ASSIGNED, call, given[name]) if name in given else None
+    @cached_property
+    def _is_set_otherwise(self) -> bool:
+        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
+        return any(
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
+            for file in self.files.mentioning("local_rank")
+            for binding in file.set_attributes.get("local_rank", ())
+        )
 
-    def _calls(self, definition: ast.ClassDef) -> Iterator[ast.Call | None]:
-        """The calls of a class; None where others, whom it is handed to, may make objects of it."""
-        for file in self.callers.files.mentioning(definition.name, "cls"):
-            for alias in {definition.name, *file.imported_as.get(definition.name, ()), "cls"}:
-                for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
-                    if self.callers.value(use) == Defined(definition):
-                        yield from self._use(use)
+    def _keeps_local(self, binding: Binding) -> bool:
+        """Whether what an attribute is set to is the rank on the host, or a literal."""
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
+            return True  # `self.local_rank = args.local_rank`.
+        value = self.value_of_binding(binding, None)
+        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
 
-    def _use(self, use: ast.expr) -> Iterator[ast.Call | None]:
-        parent = parent_of(use)
-        call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
-        if isinstance(call, ast.Call) and call.func is use:
-            yield call
-        elif isinstance(call, ast.Call) and last_name(call.func) == "field":
-            yield like(call, ast.Call(use, [], []))
-        elif isinstance(call, ast.Call):
-            if last_name(call.func) not in ("isinstance", "issubclass", "fields", "cast"):
-                yield None
-        elif isinstance(parent, ast.Tuple | ast.List):
-            if not isinstance(parent_of(parent), ast.Subscript):
-                yield None
-        elif isinstance(parent, ast.Dict | ast.Assign | ast.Return | ast.Starred):
-            yield None
+    @cached_property
+    def declared(self) -> dict[str, list[ast.Call]]:
+        """Where the options of the program's parsers are declared, by the names under which they are read."""
+        found: dict[str, list[ast.Call]] = {}
+        for file in self.files.mentioning("add_argument"):
+            for call in file.calls_of.get("add_argument", ()):
+                named = {each.arg: each.value for each in call.keywords}
+                written = named.get("dest") or next(
+                    (each for each in call.args if "--" in str(getattr(each, "value", ""))), None
+                )
+                if isinstance(written, ast.Constant):
+                    name = str(written.value).lstrip("-").replace("-", "_")
+                    found.setdefault(name, []).append(call)
+        return found
+
+    def defaults(self, name: str) -> list[ast.expr]:
+        """The defaults that are declared for an option."""
+        calls = self.declared.get(name, ())
+        return [each.value for call in calls for each in call.keywords if each.arg == "default"]
+
+    @cached_property
+    def takes_local_rank(self) -> bool:
+        """Whether a parser of the program has the option that launchers hand over."""
+        return any(
+            isinstance(argument, ast.Constant) and argument.value in LIBRARY_TABLES["local_rank_options"]
+            for file in self.files.mentioning("add_argument")
+            for call in file.calls_of.get("add_argument", ())
+            for argument in call.args
+        )
 
 
-def _is_field(statement: ast.stmt) -> TypeGuard[ast.AnnAssign]:
-    return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
+    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
+
+    In the function that makes the variable whose attribute it is, with no loop around both.
+    """
+    scope = scope_of(use)
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
+    made = scope.bindings.get(use.value.id, ())
+    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
+        return False
+    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
+    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
+        return False
+    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
+    return loops.isdisjoint(ancestors(store))
+
+
+def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
+    """The method of a class in whose own code a node stands."""
+    scope = scope_of(node).function
+    if scope is None or scope.parent is None or scope.parent.node is not definition:
+        return None
+    return scope.node if isinstance(scope.node, FunctionNode) else None
+
+
+def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
+    """Whether an attribute is one of the method's own object."""
+    positional = positional_of(method)
+    return (
+        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
+    )

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from launcher.program.bindings import CallSite, extra_keywords, like
+from launcher.program.bindings import CallSite, entries_of, extra_keywords, like
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -23,6 +23,7 @@ from launcher.program.index import (
     default_of,
     file_of,
     function_of_parameter,
+    is_property,
     last_name,
     parent_of,
     positional_of,
@@ -31,9 +32,9 @@ from launcher.program.program import Program
 from launcher.program.values import (
     Constant,
     Defined,
+    Dictionary,
     External,
     Instance,
-    Keyed,
     Several,
     Value,
     alternatives,
@@ -85,7 +86,10 @@ _DEEPEST_ORIGIN = 12
 
 
 def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
-    """The expressions, no names any more, that may have made this one; None for what is unknown."""
+    """The expressions, no names any more, that may have made this one; None for what is unknown.
+
+    Through assignments, parameters, properties, items of what is written out, and the results of functions.
+    """
     return tuple(dict.fromkeys(_origins(program, node, frozenset(), _DEEPEST_ORIGIN)))
 
 
@@ -104,8 +108,57 @@ def _origins(
         for binding in bindings:
             if binding.node not in seen:
                 yield from _origins_of_binding(program, binding, seen | {binding.node}, depth - 1)
+    elif isinstance(node, ast.Call) and depth and (function := _function_of_call(program, node)) is not None:
+        if function not in seen:
+            yield from _origins_of_results(program, function, None, seen, depth)
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and depth:
+        yield from _origins_of_item(program, node, seen, depth)
     else:
         yield node
+
+
+def _function_of_call(program: Program, call: ast.Call) -> ast.FunctionDef | None:
+    """The function of the program that a call runs to its end; None where it is another, or gives nothing."""
+    called = program.value(call.func)
+    if not isinstance(called, Defined) or not isinstance(called.node, ast.FunctionDef):
+        return None
+    return called.node if called.node in file_of(called.node).returns_of else None
+
+
+def _origins_of_results(
+    program: Program, function: ast.FunctionDef, item: int | None, seen: frozenset[ast.AST], depth: int
+) -> Iterator[ast.expr | None]:
+    """What a function gives back, or what it gives at a position of a tuple."""
+    for each in file_of(function).returns_of.get(function, ()):
+        given = each.value
+        if given is not None and item is not None:
+            long = isinstance(given, ast.Tuple | ast.List) and item < len(given.elts)
+            given = given.elts[item] if long and isinstance(given, ast.Tuple | ast.List) else None
+        if given is None:
+            yield None if item is not None else ast.Constant(None)
+        else:
+            yield from _origins(program, given, seen | {function}, depth - 1)
+
+
+def _origins_of_item(
+    program: Program, node: ast.Subscript, seen: frozenset[ast.AST], depth: int
+) -> Iterator[ast.expr | None]:
+    """What stands below a literal key or position, where the whole is written out; else the item itself."""
+    assert isinstance(node.slice, ast.Constant)
+    key = node.slice.value
+    for whole in _origins(program, node.value, seen, depth - 1):
+        found: list[ast.expr] = []
+        if isinstance(whole, ast.Dict):
+            named = zip(whole.keys, whole.values, strict=True)
+            found = [value for name, value in named if isinstance(name, ast.Constant) and name.value == key]
+        elif isinstance(whole, ast.Call) and isinstance(program.value(whole), Dictionary):
+            found = [each.value for each in whole.keywords if each.arg == key]
+        elif isinstance(whole, ast.Tuple | ast.List) and isinstance(key, int) and key < len(whole.elts):
+            found = [whole.elts[key]]
+        if found:
+            yield from _origins(program, found[-1], seen, depth - 1)
+        else:
+            yield node
 
 
 def _origins_of_binding(
@@ -118,12 +171,18 @@ def _origins_of_binding(
             else:
                 yield from _origins(program, given, seen, depth)
     elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
+        function = _function_of_call(program, binding.value) if isinstance(binding.value, ast.Call) else None
         if binding.item is None:
             yield from _origins(program, binding.value, seen, depth)
+        elif function is not None:
+            yield from _origins_of_results(program, function, binding.item, seen, depth)
         elif isinstance(binding.value, ast.Tuple | ast.List) and binding.item < len(binding.value.elts):
             yield from _origins(program, binding.value.elts[binding.item], seen, depth)
         else:
             yield None
+    elif binding.kind is BindingKind.DEFINED and is_property(binding.node):
+        assert isinstance(binding.node, ast.FunctionDef)
+        yield from _origins_of_results(program, binding.node, None, seen, depth)
     else:
         yield None
 
@@ -138,10 +197,8 @@ def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[a
     """The calls of these functions or classes of libraries that may have made what an expression is."""
     found: list[ast.Call] = []
     for origin in origins(program, node):
-        if isinstance(origin, ast.Call):
-            call = program.evaluation.written_out(origin)
-            if program.qualified(call.func) in names:
-                found.append(call)
+        if isinstance(origin, ast.Call) and program.qualified(origin.func) in names:
+            found.append(origin)
     value = program.value(node)
     if not found and isinstance(value, Instance) and value.name in names and value.item is None:
         found.append(value.call)
@@ -347,7 +404,7 @@ def mentions_environment(program: Program, test: ast.expr) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class _SettingWay:
     """How variables are set: where, and whether those that are there stay or become strings."""
 
     runs: ast.AST
@@ -371,14 +428,14 @@ class _EnvironmentChanges:
                 for target in getattr(statement, "targets", None) or [statement.__dict__["target"]]:
                     value = statement.__dict__["value"]
                     if isinstance(target, ast.Subscript) and self._is_environ(target.value):
-                        yield from self._of_key(target.slice, value, _Setting(statement, statement))
+                        yield from self._of_key(target.slice, value, _SettingWay(statement, statement))
                     elif (
                         isinstance(statement, ast.AugAssign)
                         and isinstance(statement.op, ast.BitOr)
                         and last_name(target) in self.program.known_as({"environ"})
                         and self._is_environ(target)
                     ):
-                        yield from self._of_mapping(value, _Setting(statement))
+                        yield from self._of_mapping(value, _SettingWay(statement))
 
     def by_calls(self) -> Iterator[ChangedVariable]:
         """By the methods of os.environ."""
@@ -388,12 +445,12 @@ class _EnvironmentChanges:
             if name == "os.environ.update":
                 for keyword in call.keywords:
                     if keyword.arg is not None:
-                        yield self._change(keyword.arg, keyword.value, _Setting(call))
+                        yield self._change(keyword.arg, keyword.value, _SettingWay(call))
                 for given in call.args:
-                    yield from self._of_mapping(given, _Setting(call))
+                    yield from self._of_mapping(given, _SettingWay(call))
             elif len(call.args) == 2:
                 only_unset = name == "os.environ.setdefault"
-                yield from self._of_key(call.args[0], call.args[1], _Setting(call, call, only_unset))
+                yield from self._of_key(call.args[0], call.args[1], _SettingWay(call, call, only_unset))
 
     def _is_environ(self, target: ast.expr) -> bool:
         if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load):
@@ -402,28 +459,28 @@ class _EnvironmentChanges:
             return self.program.value(target.value) == External("os")
         return self.program.value(target) == _ENVIRON
 
-    def _change(self, name: str, value: ast.expr, how: _Setting) -> ChangedVariable:
+    def _change(self, name: str, value: ast.expr, how: _SettingWay) -> ChangedVariable:
         only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
         return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
 
-    def _of_key(self, key: ast.expr, value: ast.expr, how: _Setting) -> Iterator[ChangedVariable]:
-        name = self.program.value(key)
-        if isinstance(name, Constant) and isinstance(name.value, str):
-            yield self._change(name.value, value, how)
-            return
-        bindings = self.program.evaluation.sources(key) if isinstance(key, ast.Name) else []
-        if len(bindings) != 1 or not isinstance(key, ast.Name) or how.depth == 0:
+    def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
+        bindings = self._bound_to(key)
+        kind = bindings[0].kind if bindings else None
+        if not isinstance(key, ast.Name) or kind not in (BindingKind.LOOPED, BindingKind.PARAMETER):
+            name = self.program.value(key)
+            if isinstance(name, Constant) and isinstance(name.value, str):
+                yield self._change(name.value, value, how)
             return
         as_text = isinstance(value, ast.Call) and self.program.qualified(value.func) == "str"
         if isinstance(value, ast.Call) and as_text and len(value.args) == 1:
             value, how = value.args[0], replace(how, as_text=True)
-        if bindings[0].kind is BindingKind.LOOPED:
+        if kind is BindingKind.LOOPED:
             yield from self._in_loop(bindings[0].node, key, value, how)
-        elif bindings[0].kind is BindingKind.PARAMETER and isinstance(bindings[0].node, ast.arg):
+        elif isinstance(bindings[0].node, ast.arg) and how.depth:
             yield from self._in_calls(bindings[0].node, value, how)
 
     def _in_loop(
-        self, loop: ast.AST, key: ast.Name, value: ast.expr, how: _Setting
+        self, loop: ast.AST, key: ast.Name, value: ast.expr, how: _SettingWay
     ) -> Iterator[ChangedVariable]:
         """`for name, value in {...}.items(): os.environ[name] = value`."""
         if not isinstance(loop, ast.For | ast.comprehension):
@@ -437,7 +494,7 @@ class _EnvironmentChanges:
             for each in listed.node.elts if isinstance(listed, Several) else ():
                 yield from self._of_key(each, value, how)
 
-    def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _Setting) -> Iterator[ChangedVariable]:
+    def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
         """`def set_variable(name, value): os.environ[name] = value`."""
         function = function_of_parameter(parameter)
         for site, setting in self._calls_of(function, how):
@@ -447,7 +504,9 @@ class _EnvironmentChanges:
             if given is not None and taken is not None:
                 yield from self._of_key(given, taken, setting)
 
-    def _calls_of(self, function: FunctionNode | None, how: _Setting) -> Iterator[tuple[CallSite, _Setting]]:
+    def _calls_of(
+        self, function: FunctionNode | None, how: _SettingWay
+    ) -> Iterator[tuple[CallSite, _SettingWay]]:
         """The calls of a function that sets variables, where it does so under no test but one of them."""
         if function is None or not self._surely_sets(function, how.runs):
             return
@@ -472,7 +531,7 @@ class _EnvironmentChanges:
         return node if isinstance(node, ast.arg) and own else None
 
     def _of_mapping(
-        self, given: ast.expr, how: _Setting, value: ast.expr | None = None
+        self, given: ast.expr, how: _SettingWay, value: ast.expr | None = None
     ) -> Iterator[ChangedVariable]:
         """The variables of a dictionary or of pairs, set to their values or to another one."""
         if isinstance(given, ast.Call) and last_name(given.func) == "items" and not given.args:
@@ -489,8 +548,7 @@ class _EnvironmentChanges:
         function = function_of_parameter(bindings[0].node) if (bindings := self._bound_to(given)) else None
         if function is not None and function.args.kwarg is bindings[0].node:
             for site, setting in self._calls_of(function, how):
-                call = self.program.evaluation.written_out(site.call)
-                for keyword in extra_keywords(function, call) or ():
+                for keyword in extra_keywords(function, site.call):
                     if keyword.arg is not None:
                         yield self._change(keyword.arg, value or keyword.value, setting)
 
@@ -500,20 +558,19 @@ class _EnvironmentChanges:
 
     def _pairs_in(self, value: Value) -> Iterator[tuple[str, ast.expr]]:
         """The names and values in a dictionary, or in a list of pairs, as far as they are known."""
-        if isinstance(value, Keyed):
-            for key, item in zip(value.node.keys, value.node.values, strict=True):
-                if key is None:
-                    yield from self._pairs_in(self.program.value(item))
-                elif isinstance(name := self.program.value(key), Constant):
-                    yield str(name.value), item
-        elif isinstance(value, Instance):
-            yield from (self.program.evaluation.items_of(value) or {}).items()
+        pairs: list[tuple[ast.expr | None, ast.expr]] = []
+        if isinstance(value, Dictionary):
+            pairs = entries_of(value.node)
         elif isinstance(value, Several):
-            for pair in value.node.elts:
-                if isinstance(pair, ast.Tuple | ast.List) and len(pair.elts) == 2:
-                    name = self.program.value(pair.elts[0])
-                    if isinstance(name, Constant):
-                        yield str(name.value), pair.elts[1]
+            listed = [each.elts for each in value.node.elts if isinstance(each, ast.Tuple | ast.List)]
+            pairs = [(each[0], each[1]) for each in listed if len(each) == 2]
+        for key, item in pairs:
+            if key is None:
+                yield from self._pairs_in(self.program.value(item))
+            elif isinstance(key, ast.Constant):
+                yield str(key.value), item
+            elif isinstance(name := self.program.value(key), Constant):
+                yield str(name.value), item
 
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:

@@ -13,16 +13,17 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from launcher.program.bindings import (
     CallGraph,
-    FieldBindings,
     ParameterEvaluator,
-    WrittenArguments,
+    ParserOptions,
+    RecordFields,
     bind_arguments,
-    is_data_class,
-    like,
+    entries_of,
+    is_attribute_of_self,
+    is_set_later,
+    method_of,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -32,15 +33,15 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
-    ancestors,
     default_of,
     dotted_name,
     file_of,
     function_of_parameter,
+    is_class_method,
+    is_property,
     is_static,
     last_name,
     parameters_of,
-    positional_of,
     scope_of,
 )
 from launcher.program.values import (
@@ -51,11 +52,11 @@ from launcher.program.values import (
     UNKNOWN,
     Constant,
     Defined,
+    Dictionary,
     Either,
     Environment,
     External,
     Instance,
-    Keyed,
     Made,
     ModuleOf,
     Nothing,
@@ -63,8 +64,8 @@ from launcher.program.values import (
     RankValue,
     Several,
     Value,
-    WorldSize,
     alternatives,
+    calculated_from,
     canonical_name,
     joined,
     library_names,
@@ -96,12 +97,10 @@ class Evaluation:
         self.files = files
         self.being_evaluated: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
-        self._arguments = WrittenArguments(self.value, self.items_of)
-        self.written_out = self._arguments.written_out
-        self.callers = self._arguments.callers = CallGraph(files, self.value, self.written_out)
-        self.fields = FieldBindings(self.callers)
+        self.callers = CallGraph(files, self.value)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
+        self.tables = TableEvaluator(self)
         self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
         self._known: dict[ast.AST, Value] = {}
         self._libraries: dict[Binding, Value] = {}
@@ -150,7 +149,7 @@ class Evaluation:
             case ast.Tuple() | ast.List():
                 return Several(node)
             case ast.Dict():
-                return Keyed(node)
+                return Dictionary(node)
             case ast.JoinedStr():
                 return self._formatted(node, environment)
             case ast.Lambda():
@@ -163,7 +162,7 @@ class Evaluation:
                 return joined(self.value(each, environment) for each in node.values)
             case ast.BinOp():
                 left, right = self.value(node.left, environment), self.value(node.right, environment)
-                return _place_on_host(node.op, left, right) or _calculated_from(left, right)
+                return calculated_from(node.op, left, right)
             case ast.UnaryOp():
                 return self._unary(node, environment)
             case ast.NamedExpr():
@@ -240,16 +239,35 @@ class Evaluation:
         if binding.kind is BindingKind.PARAMETER:
             return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
-            return _calculated_from(Nothing.ITSELF, self.value(binding.value, environment))
-        if binding.kind is BindingKind.ENTERED and binding.value is not None and binding.item is None:
-            entered = self.value(binding.value, environment)
-            return entered if isinstance(entered, Instance) else UNKNOWN
+            return calculated_from(ast.Add(), Nothing.ITSELF, self.value(binding.value, environment))
+        if binding.kind is BindingKind.ENTERED and binding.value is not None:
+            entered = self._entered(binding.value, environment)
+            return entered if binding.item is None else self._item_of(entered, binding.item, environment)
         if binding.kind is BindingKind.LOOPED and isinstance(getattr(binding.node, "target", None), ast.Name):
             return self._looped(binding.value, environment)
         if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
             return whole if binding.item is None else self._item_of(whole, binding.item, environment)
         return UNKNOWN
+
+    def _entered(self, manager: ast.expr, environment: Environment | None) -> Value:
+        """What `with` gives a name: an object of a library itself, what a context manager of the program
+        yields, or what its `__enter__` returns."""
+        value = self.value(manager, environment)
+        if isinstance(value, Instance):
+            return value
+        if isinstance(value, Made):
+            for each in self.attributes.bindings_in_class(value.definition, "__enter__"):
+                if isinstance(each.node, ast.FunctionDef):
+                    return self.calls.result(each.node, None)
+        called = self.value(manager.func) if isinstance(manager, ast.Call) else UNKNOWN
+        if not isinstance(called, Defined) or not isinstance(manager, ast.Call):
+            return UNKNOWN
+        inside = self.calls.environment_of(called, manager, environment)
+        return joined(
+            UNKNOWN if each.value is None else self.value(each.value, inside)
+            for each in file_of(called.node).yields_of.get(called.node, ())
+        )
 
     def _item_of(self, whole: Value, item: int, environment: Environment | None) -> Value:
         if isinstance(whole, Several) and item < len(whole.node.elts):
@@ -262,13 +280,25 @@ class Evaluation:
 
     def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
         """Each of the objects in a list that is written out, and gets no others."""
-        if isinstance(iterable, ast.Call) and last_name(iterable.func) in _LIST_COPIES and iterable.args:
-            iterable = iterable.args[0]
         value = UNKNOWN if iterable is None else self.value(iterable, environment)
-        if iterable is None or not isinstance(value, Several) or self.files.grows(last_name(iterable)):
+        if iterable is None or not isinstance(value, Several) or last_name(iterable) in self.files.grown:
             return UNKNOWN
         found = joined(self.value(each, environment) for each in value.node.elts)
         return UNKNOWN if isinstance(found, Constant) else found
+
+    def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
+        """A text whose parts are all known."""
+        parts = []
+        for each in node.values:
+            inner = each.value if isinstance(each, ast.FormattedValue) else each
+            plain = not isinstance(each, ast.FormattedValue) or (
+                each.conversion == -1 and not each.format_spec
+            )
+            part = self.value(inner, environment) if plain else UNKNOWN
+            if not isinstance(part, Constant):
+                return UNKNOWN
+            parts.append(str(part.value))
+        return Constant("".join(parts))
 
     def _imported(self, binding: Binding) -> Value:
         known = self._libraries.get(binding)
@@ -316,61 +346,10 @@ class Evaluation:
             return self.calls.variable(node.slice, environment)
         index = self.value(node.slice, environment)
         if isinstance(index, Constant) and isinstance(index.value, str):
-            return joined(self._under_key(each, index.value, node) for each in alternatives(owner))
+            return self.tables.item(node.value, index.value, environment)
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
             return self._item_of(owner, index.value, environment)
         return UNKNOWN
-
-    def _under_key(self, owner: Value, key: str, node: ast.Subscript) -> Value:
-        """What a dictionary that is written out holds under a key, or gets there later."""
-        items = self.items_of(owner)
-        if items is None or items.get(key) is None:
-            return UNKNOWN
-        found = [self.value(items[key])]
-        for each in self.files.items_set_on(last_name(node.value)):
-            if each.name in (key, "*"):
-                found.append(self.value_of_binding(each, None) if each.name == key else UNKNOWN)
-        return joined(found)
-
-    def items_of(self, value: Value) -> dict[str, ast.expr] | None:
-        """The items of a dictionary that is written out, or a call of `dict`; None where some are unknown."""
-        if isinstance(value, Instance) and value.name == "dict":
-            return self._items_of_call(value.call)
-        if not isinstance(value, Keyed):
-            return None
-        found: dict[str, ast.expr] = {}
-        for key, item in zip(value.node.keys, value.node.values, strict=True):
-            name = None if key is None else self.value(key)
-            inner = self.items_of(self.value(item)) if key is None else None
-            if isinstance(name, Constant) and isinstance(name.value, str):
-                found[name.value] = item
-            elif inner is not None:
-                found |= inner
-            else:
-                return None
-        return found
-
-    def _items_of_call(self, call: ast.Call) -> dict[str, ast.expr] | None:
-        """`dict(base, lr=0.1)`."""
-        call = self.written_out(call)
-        given = self.items_of(self.value(call.args[0])) if len(call.args) == 1 else {}
-        if given is None or len(call.args) > 1 or any(each.arg is None for each in call.keywords):
-            return None
-        return given | {each.arg: each.value for each in call.keywords if each.arg is not None}
-
-    def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
-        """A text whose parts are all known."""
-        parts = []
-        for each in node.values:
-            inner = each.value if isinstance(each, ast.FormattedValue) else each
-            plain = not isinstance(each, ast.FormattedValue) or (
-                each.conversion == -1 and not each.format_spec
-            )
-            part = self.value(inner, environment) if plain else UNKNOWN
-            if not isinstance(part, Constant):
-                return UNKNOWN
-            parts.append(str(part.value))
-        return Constant("".join(parts))
 
     def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
         value = self.value(node.operand, environment)
@@ -392,41 +371,11 @@ def _is_in_function_of(environment: Environment, node: ast.expr) -> bool:
     return scope is not None
 
 
-def _calculated_from(left: Value, right: Value) -> Value:
-    """What is calculated from two values."""
-    ranks = [each for each in (left, right) if isinstance(each, RankValue)]
-    if ranks:
-        return RankValue(RankKind.DERIVED, ranks[0].source)
-    if Nothing.ITSELF in (left, right):
-        return Nothing.ITSELF
-    sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
-    if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
-        return sizes[0]
-    return UNKNOWN
-
-
-_HOST_SIZES = library_names("host_sizes")
-
-
-def _place_on_host(operator: ast.operator, rank: Value, size: Value) -> Value | None:
-    """The number of a rank's host and its place there: `rank // gpus`, `rank % gpus`."""
-    if not isinstance(rank, RankValue) or rank.kind is not RankKind.GLOBAL:
-        return None
-    if not isinstance(size, WorldSize) or size.source not in _HOST_SIZES:
-        return None
-    if isinstance(operator, ast.FloorDiv):
-        return RankValue(RankKind.NODE, rank.source)
-    return RankValue(RankKind.LOCAL, rank.source) if isinstance(operator, ast.Mod) else None
-
-
-_LIST_COPIES = frozenset({"list", "tuple", "reversed"})
-"""What gives the elements of its argument, for our purposes."""
-
 _IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
 """Calls that give their first argument back, for our purposes."""
 
-_FIELDS = frozenset({"dataclasses.field", "attr.field", "attrs.field", "pydantic.Field"})
-"""What describes a field of a class of data."""
+_TABLES = library_names("tables")
+_COPIES = frozenset({"dict", "copy.copy", "copy.deepcopy", "os.environ.copy"})
 
 _ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
 
@@ -438,10 +387,13 @@ class CallEvaluator:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
         self._results: dict[object, Value] = {}
+        self._applications: dict[ast.Call, ast.Call] = {}
 
     def value(self, node: ast.Call, environment: Environment | None) -> Value:
         """What a call gives."""
-        node = self.evaluation.written_out(node)
+        read = self.evaluation.tables.read(node, environment)
+        if read is not None:
+            return read
         called = self.evaluation.value(node.func, environment)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
@@ -452,13 +404,29 @@ class CallEvaluator:
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
             return self.result(called.node, self.environment_of(called, node, environment))
+        if isinstance(called, Instance) and called.name == "functools.partial" and called.call.args:
+            return self.evaluation.value(self._application(called.call, node), environment)
         return UNKNOWN
+
+    def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
+        """The call of the function that a partial application stands for, in the place of its own call."""
+        if node not in self._applications:
+            given = {each.arg for each in node.keywords}
+            keywords = [each for each in partial.keywords if each.arg not in given]
+            call = ast.Call(partial.args[0], [*partial.args[1:], *node.args], [*keywords, *node.keywords])
+            call.__dict__.update({**node.__dict__, **call.__dict__})
+            self._applications[node] = call
+        return self._applications[node]
 
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
         if name in _ENVIRONMENT_READERS:
             return self.variable(node.args[0] if node.args else None, environment)
-        if name in _FIELDS:
-            return self._field(node, environment)
+        if name in _COPIES and External("os.environ") in map(self.evaluation.value, _copied(node)):
+            return External("os.environ")
+        if name == "dataclasses.field":
+            return self._default_of_field(node)
+        if name in _TABLES:
+            return Dictionary(node)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
@@ -469,20 +437,26 @@ class CallEvaluator:
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         return Instance(name, node)
 
-    def _field(self, node: ast.Call, environment: Environment | None) -> Value:
-        """The default of `field(default=0)`, `field(default_factory=make)`."""
-        given = {each.arg: each.value for each in node.keywords}
-        made = given.get("default_factory")
-        if made is None:
-            default = given.get("default")
-            return UNKNOWN if default is None else self.evaluation.value(default, environment)
-        return self.value(like(node, ast.Call(made, [], [])), environment)
+    def _default_of_field(self, node: ast.Call) -> Value:
+        """The default that `dataclasses.field` gives a field."""
+        for keyword in node.keywords:
+            value = self.evaluation.value(keyword.value)
+            if keyword.arg == "default":
+                return value
+            if keyword.arg == "default_factory" and isinstance(value, Defined):
+                return (
+                    Made(value.node)
+                    if isinstance(value.node, ast.ClassDef)
+                    else self.result(value.node, None)
+                )
+        return UNKNOWN
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
         name = node.args[1]
         assert isinstance(name, ast.Constant)
-        attribute = like(node, ast.Attribute(node.args[0], str(name.value), ast.Load()), placed=False)
+        attribute = ast.Attribute(node.args[0], str(name.value), ast.Load())
+        attribute.__dict__.update({key: node.__dict__.get(key) for key in ("parent", "scope")})
         found = self.evaluation.attributes.value(attribute, environment)
         if len(node.args) == 3:
             return joined((found, self.evaluation.value(node.args[2], environment)))
@@ -527,7 +501,8 @@ class CallEvaluator:
             elif (default := default_of(function, each.arg)) is not None:
                 found[each] = self.evaluation.value(default)
         if called.owner is not None and parameters and not is_static(function):
-            found[parameters[0]] = Made(called.owner)
+            by_class = is_class_method(function)
+            found[parameters[0]] = Defined(called.owner) if by_class else Made(called.owner)
         return {each: value for each, value in found.items() if value is not UNKNOWN}
 
     def result(self, function: FunctionNode, environment: Environment | None) -> Value:
@@ -553,12 +528,81 @@ class CallEvaluator:
         return found
 
 
+def _copied(node: ast.Call) -> list[ast.expr]:
+    return node.args[:1] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
+
+
+class TableEvaluator:
+    """The entries of one program's dictionaries, and of objects that are made of dictionaries."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        """Nothing is evaluated before somebody asks."""
+        self.evaluation = evaluation
+
+    def item(self, owner: ast.expr, key: str, environment: Environment | None) -> Value:
+        """What `owner[key]` is: as the dictionary is written, or as it is set on a variable of that name."""
+        whole = alternatives(self.evaluation.value(owner, environment))
+        entries = [self.entry(each, key, environment) for each in whole]
+        stored = joined(
+            self.evaluation.value_of_binding(binding, None)
+            for file in self.evaluation.files.mentioning(key)
+            for binding in file.set_items.get(key, ())
+            if binding.name == last_name(owner)
+        )
+        known = [each for each in entries if each is not None and each is not UNKNOWN]
+        if not known:
+            return UNKNOWN if isinstance(stored, Constant) else stored
+        if None in entries or UNKNOWN in entries:
+            known.append(UNKNOWN)
+        return joined(known if stored is UNKNOWN else [*known, stored])
+
+    def read(self, call: ast.Call, environment: Environment | None) -> Value | None:
+        """What `table.get(key, default)` gives; None for all other calls."""
+        function = call.func
+        if not isinstance(function, ast.Attribute) or function.attr not in ("get", "pop", "setdefault"):
+            return None
+        key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
+        owner = self.evaluation.value(function.value, environment)
+        if (
+            not isinstance(owner, Dictionary)
+            or not isinstance(key, Constant)
+            or not isinstance(key.value, str)
+        ):
+            return None
+        found = self.item(function.value, key.value, environment)
+        if found is UNKNOWN and self.entry(owner, key.value, environment) is None:
+            return self.evaluation.value(call.args[1], environment) if len(call.args) > 1 else Constant(None)
+        return found
+
+    def entry(self, owner: Value, key: str, environment: Environment | None) -> Value | None:
+        """What an object holds below a key, as it is made; None where it surely has no such entry."""
+        if owner == External("os.environ"):
+            return RANK_VARIABLES.get(key, UNKNOWN)
+        if isinstance(owner, Made):
+            return self.evaluation.attributes.member_of(owner.definition, key)
+        if not isinstance(owner, Dictionary):
+            return UNKNOWN
+        for name, value in reversed(entries_of(owner.node)):
+            if name is None:
+                parts = alternatives(self.evaluation.value(value, environment))
+                inner = [self.entry(each, key, environment) for each in parts]
+                if inner != [None]:
+                    return joined(UNKNOWN if each is None else each for each in inner)
+            elif not isinstance(name, ast.Constant):
+                return UNKNOWN
+            elif name.value == key:
+                return self.evaluation.value(value, environment)
+        return None
+
+
 class AttributeEvaluator:
     """The attributes of one program."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
+        self.records = RecordFields(evaluation.files, evaluation.value)
+        self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
         self._stores: dict[tuple[str, str], list[Binding]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
@@ -582,6 +626,9 @@ class AttributeEvaluator:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
             return option if option is not UNKNOWN else RANK_ATTRIBUTES.get(whole) or External(whole)
+        if isinstance(owner, Dictionary):
+            entry = self.evaluation.tables.entry(owner, name, None)
+            return self._stored(node, None) if entry is None or entry is UNKNOWN else entry
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)
@@ -619,7 +666,7 @@ class AttributeEvaluator:
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
             ]
-        yield from (each for each in found if not _is_set_later(each.node, node))
+        yield from (each for each in found if not is_set_later(each.node, node))
 
     def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
@@ -628,31 +675,38 @@ class AttributeEvaluator:
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
         if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
-            if any(last_name(each) in ("property", "cached_property") for each in found.node.decorator_list):
+            if is_property(found.node):
                 return self.evaluation.calls.result(found.node, None)
+            return found if is_static(found.node) else Defined(found.node, definition)
+        if (
+            isinstance(found, Defined)
+            and isinstance(found.node, ast.FunctionDef)
+            and is_class_method(found.node)
+        ):
             return Defined(found.node, definition)
         return found
 
+    def member_of(self, definition: ast.ClassDef, name: str) -> Value:
+        """What an object of a class of the program has by this name."""
+        return self._of_object(definition, name, 0)
+
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class gives its objects this attribute: in its body, or in a method on `self`.
+        """Where a class gives its objects this attribute: in its body, by its constructor, or in a method.
 
         Where it gives only literals, they may be mere defaults: then also where others set it on an object.
         """
         file = file_of(definition)
-        found = list(file.scopes[definition].bindings.get(name, []))
-        if is_data_class(definition):
-            found = self.evaluation.fields.bindings(definition, name, found)
+        found = self.records.bindings(definition, name)
+        found = found or list(file.scopes[definition].bindings.get(name, []))
         for binding in file.set_attributes.get(name, ()):
-            method = _method_of(binding.node, definition)
+            method = method_of(binding.node, definition)
             if (
                 method is not None
                 and isinstance(binding.node, ast.Attribute)
-                and _is_attribute_of_self(binding.node, method)
+                and is_attribute_of_self(binding.node, method)
             ):
                 found.append(binding)
-        if found and (
-            is_data_class(definition) or all(isinstance(each.value, ast.Constant) for each in found)
-        ):
+        if found and all(isinstance(each.value, ast.Constant) for each in found):
             found += self._set_from_outside(definition, name)
         return found
 
@@ -684,39 +738,14 @@ class AttributeEvaluator:
         return UNKNOWN
 
     def _optional(self, node: ast.Attribute) -> Value:
-        """`args.local_rank` where a launcher hands `--local_rank` to the script's parser."""
-        if node.attr == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
-            return RankValue(RankKind.LOCAL, "--local_rank")
+        """What an option of the script's own parser is by its launcher or its default, `args.local_rank`."""
+        found = self.options.value_of_option(node.attr)
+        if found is not UNKNOWN:
+            return found
         written = dotted_name(node)
         if written is not None and written in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return UNKNOWN
-
-    @cached_property
-    def _is_set_otherwise(self) -> bool:
-        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
-        return any(
-            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
-            for file in self.evaluation.files.mentioning("local_rank")
-            for binding in file.set_attributes.get("local_rank", ())
-        )
-
-    def _keeps_local(self, binding: Binding) -> bool:
-        """Whether what an attribute is set to is the rank on the host, or a literal."""
-        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
-            return True  # `self.local_rank = args.local_rank`.
-        value = self.evaluation.value_of_binding(binding, None)
-        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
-
-    @cached_property
-    def takes_local_rank(self) -> bool:
-        """Whether a parser of the program has the option that launchers hand over."""
-        return any(
-            isinstance(argument, ast.Constant) and argument.value in LIBRARY_TABLES["local_rank_options"]
-            for file in self.evaluation.files.mentioning("add_argument")
-            for call in file.calls_of.get("add_argument", ())
-            for argument in call.args
-        )
 
 
 def _class_of_result(made: Instance) -> str:
@@ -724,37 +753,3 @@ def _class_of_result(made: Instance) -> str:
     name = made.name if made.item is None else f"{made.name}[{made.item}]"
     found: str = LIBRARY_TABLES["results"].get(name, made.name)
     return found
-
-
-def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
-    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
-
-    In the function that makes the variable whose attribute it is, with no loop around both.
-    """
-    scope = scope_of(use)
-    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
-        return False  # What `getattr` reads has no place of its own.
-    made = scope.bindings.get(use.value.id, ())
-    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
-        return False
-    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
-    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
-        return False
-    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
-    return loops.isdisjoint(ancestors(store))
-
-
-def _method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
-    """The method of a class in whose own code a node stands."""
-    scope = scope_of(node).function
-    if scope is None or scope.parent is None or scope.parent.node is not definition:
-        return None
-    return scope.node if isinstance(scope.node, FunctionNode) else None
-
-
-def _is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
-    """Whether an attribute is one of the method's own object."""
-    positional = positional_of(method)
-    return (
-        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
-    )

@@ -43,9 +43,9 @@ class FileIndex:
         self.set_attributes: dict[str, list[Binding]] = {}
         """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
         self.set_items: dict[str, list[Binding]] = {}
-        """Every item that is set, by the last name of what holds it; `Binding.name` is the key or `*`."""
-        self.generators: set[ast.AST] = set()
-        """The functions that have a `yield` of their own."""
+        """Every item that is set below a literal key, by the key; `Binding.name` is the owner's last name."""
+        self.yields_of: dict[ast.AST, list[ast.Yield | ast.YieldFrom]] = {}
+        """What the functions that are generators yield."""
         self.module = Scope(self, tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
         self.branch_arms: dict[ast.AST, frozenset[tuple[ast.AST, str]]] = {}
@@ -75,7 +75,8 @@ class FileIndex:
     @cached_property
     def mentioned(self) -> frozenset[str]:
         """The last names of all that the file reads, sets or imports."""
-        return frozenset((*self.names, *self.attributes, *self.set_attributes, *self.imported_as))
+        names = (*self.names, *self.attributes, *self.set_attributes, *self.set_items, *self.imported_as)
+        return frozenset(names)
 
     @cached_property
     def imported_as(self) -> dict[str, list[str]]:
@@ -91,7 +92,7 @@ class FileIndex:
         found = {last: [*names] for last, names in self.imported_as.items()}
         for statement in self.statements.get(ast.Assign, []):
             if isinstance(statement, ast.Assign):
-                last = last_name(_in_partial(statement.value))
+                last = last_name(statement.value)
                 for name in map(last_name, statement.targets):
                     if last and name and name != last:
                         found.setdefault(last, []).append(name)
@@ -156,6 +157,9 @@ _HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast
 PARENT = "parent"
 SCOPE = "scope"
 """Where a walked node keeps what holds it, and in which scope it is evaluated."""
+
+WRITTEN_OUT = "written_out"
+"""Where a partial application keeps that its calls are written out as calls of the function itself."""
 
 
 class BindingKind(Enum):
@@ -332,12 +336,6 @@ def last_name(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _in_partial(node: ast.expr) -> ast.expr:
-    """The function in `partial(function, ...)`; anything else itself."""
-    is_partial = isinstance(node, ast.Call) and last_name(node.func) == "partial"
-    return node.args[0] if isinstance(node, ast.Call) and is_partial and node.args else node
-
-
 def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
     """The function whose parameter this is."""
     arguments = parent_of(parameter)
@@ -348,6 +346,12 @@ def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
 def is_static(function: FunctionNode) -> bool:
     """Whether a function in a class gets no object."""
     return _decorated_as(function, "staticmethod")
+
+
+def is_property(node: ast.AST) -> bool:
+    """Whether a definition is a method that is read like an attribute."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(last_name(each) in ("property", "cached_property") for each in decorators)
 
 
 def is_class_method(function: FunctionNode) -> bool:
@@ -462,9 +466,9 @@ class _IndexWalk:
                 found = self.index.set_attributes.setdefault(each.attr, [])
                 found.append(Binding(written, kind, each, given, item))
             elif isinstance(each, ast.Subscript):
-                key = each.slice.value if isinstance(each.slice, ast.Constant) else None
-                held = self.index.set_items.setdefault(last_name(each.value) or "", [])
-                held.append(Binding(key if isinstance(key, str) else "*", kind, each, given, item))
+                if isinstance(each.slice, ast.Constant) and isinstance(each.slice.value, str):
+                    found = self.index.set_items.setdefault(each.slice.value, [])
+                    found.append(Binding(last_name(each.value) or "?", kind, each, given, item))
             elif isinstance(each, ast.Starred):
                 pending.append((each.value, None, None))
             elif isinstance(each, ast.Tuple | ast.List):
@@ -564,7 +568,7 @@ class _IndexWalk:
 
     def yields(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> None:
         if scope.function is not None:
-            self.index.generators.add(scope.function.node)
+            self.index.yields_of.setdefault(scope.function.node, []).append(node)
 
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
@@ -649,23 +653,12 @@ class ProgramFiles:
                 found.setdefault(last, set()).update(names)
         return found
 
-    def items_set_on(self, last: str | None) -> list[Binding]:
-        """Where an item of what has this last name is set; `Binding.name` is the key."""
-        return [each for file in self.files for each in file.set_items.get(last or "", ())]
-
-    def grows(self, last: str | None) -> bool:
-        """Whether a list or dictionary of this last name gets, or loses, elements after it was made."""
-        return bool(self.items_set_on(last)) or last in self._grown
-
     @cached_property
-    def _grown(self) -> set[str | None]:
-        return {
-            last_name(call.func.value)
-            for name in ("append", "extend", "insert", "update", "setdefault", "pop", "remove", "clear")
-            for file in self.files
-            for call in file.calls_of.get(name, ())
-            if isinstance(call.func, ast.Attribute)
-        }
+    def grown(self) -> set[str | None]:
+        """The last names of the lists and dictionaries that get, or lose, elements after they were made."""
+        names = ("append", "extend", "insert", "update", "setdefault", "pop", "remove", "clear")
+        calls = (call for name in names for file in self.files for call in file.calls_of.get(name, ()))
+        return {last_name(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""

@@ -30,12 +30,14 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
+    HOST_SIZES,
     LIBRARY_TABLES,
     UNKNOWN,
     Constant,
     Defined,
     Made,
     Several,
+    WorldSize,
     alternatives,
     canonical_name,
     is_import_of,
@@ -623,6 +625,54 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
             continue
         if any(value.node in ancestors(group) for group in groups):
             yield call
+
+
+_RANK_STARTERS = library_names("rank_starters")
+_LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+
+
+def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls by which a program starts its ranks on a host, and how many."""
+    for call, name in program.calls(*_RANK_STARTERS, *_LAUNCHES):
+        keyword = "nprocs" if name in _RANK_STARTERS else "nproc_per_node"
+        given = argument_of(call, keyword, 2)
+        if given is not None:
+            yield call, given
+    for call, words in torchrun_commands(program):
+        texts = [str(getattr(program.value(each), "value", "")) for each in words]
+        for number, text in enumerate(texts):
+            option, equals, value = text.replace("-", "_").partition("=")
+            if option == "__nproc_per_node":
+                if equals:
+                    yield call, like(words[number], ast.Constant(value))
+                elif number + 1 < len(words):
+                    yield call, words[number + 1]
+
+
+def count_on_host(program: Program, node: ast.expr, gpus: int) -> int | None:
+    """How many an expression is on a host with so many GPUs."""
+    made = origins(program, node)
+    only = made[0] if len(made) == 1 and made[0] is not None else node
+    if isinstance(only, ast.BinOp):
+        one, other = (count_on_host(program, each, gpus) for each in (only.left, only.right))
+        if one is None or other is None or not isinstance(only.op, ast.Mult):
+            return None
+        return one * other
+    if isinstance(only, ast.Call) and program.qualified(only.func) in ("min", "max") and len(only.args) > 1:
+        counts = [count_on_host(program, each, gpus) for each in only.args]
+        known = [each for each in counts if each is not None]
+        return (min if program.qualified(only.func) == "min" else max)(known) if known == counts else None
+    if isinstance(only, ast.Call) and program.qualified(only.func) in ("int", "str") and only.args:
+        return count_on_host(program, only.args[0], gpus)
+    value = program.value(only)
+    if (
+        isinstance(value, WorldSize)
+        and value.source in HOST_SIZES
+        and isinstance(only, ast.Call | ast.Subscript)
+    ):
+        return gpus
+    text = str(value.value) if isinstance(value, Constant) and type(value.value) in (int, str) else ""
+    return int(text) if text.isdecimal() else None
 
 
 def starts_ranks(program: Program) -> bool:

@@ -213,7 +213,7 @@ def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
     """The variables that every run sets to a text that is known."""
     for change in changed_variables(program):
         value = program.value(change.value)
-        if isinstance(value, Constant) and value.value is not None and _counts(program, change):
+        if isinstance(value, Constant) and value.value is not None and is_set_in_every_run(program, change):
             yield change, str(value.value)
 
 
@@ -227,13 +227,19 @@ def _meets_on_one_host(change: ChangedVariable, settings: list[tuple[ChangedVari
     )
 
 
-def _counts(program: Program, change: ChangedVariable) -> bool:
+def is_set_in_every_run(program: Program, change: ChangedVariable) -> bool:
     """Whether every process comes by a change, but for a test of whether the variable is set."""
     node = change.runs
     if change.only_unset:
         tests = (each for each in ancestors(node) if isinstance(each, ast.If))
-        node = next((each for each in tests if mentions_environment(program, each.test)), node)
+        node = next((each for each in tests if _asks_for(program, each.test, change.name)), node)
     return is_part_of_the_start(program, node)
+
+
+def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
+    """Whether a test asks whether this variable is set, and for no other."""
+    texts = {each.value for each in ast.walk(test) if isinstance(each, ast.Constant)}
+    return mentions_environment(program, test) and texts <= {name, None, "", "0"}
 
 
 def _network_harm(name: str, value: str) -> str | None:

@@ -509,10 +509,12 @@ class JobRun:
             if one is None or other is None or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
                 return None
             return (one == other) is isinstance(sign, ast.Eq | ast.Is)
+        found = self.value(test)
+        if found is not None:
+            return bool(found.value)
         if isinstance(test, ast.Name | ast.Attribute) and (source := self._only_source(test)) is not None:
             return self._within(source, self.truth)
-        found = self.value(test)
-        return None if found is None else bool(found.value)
+        return None
 
     def value(self, node: ast.expr) -> Constant | None:
         """The text, number or switch that an expression is in this job."""
@@ -576,9 +578,29 @@ class JobRun:
         action = constant_argument(self.program, argument_of(calls[0], "action"))
         given = {as_attribute(name): value for name, value in self.job.hyperparameters.items()}
         if is_given(self.job, node.attr):
-            value = given.get(node.attr)
-            return Constant(value) if isinstance(value, bool | int | float | str) and action is None else None
+            return None if action is not None else self._converted(calls[0], given.get(node.attr))
         if action is not None and action.value in ("store_true", "store_false"):
             return Constant(action.value == "store_false")
         default = argument_of(calls[0], "default")
         return Constant(None) if default is None else self.value(default)
+
+    def _converted(self, option: ast.Call, given: object) -> Constant | None:
+        """What a parser makes of a value of the job, which comes to it as text."""
+        kind = argument_of(option, "type")
+        if given is None or (kind is not None and self.program.value(kind) not in _TYPES):
+            return None
+        text = str(given)
+        if kind is not None and self.program.value(kind) == External("int"):
+            return Constant(int(text)) if text.lstrip("-").isdecimal() else None
+        return Constant(text)
+
+
+_TYPES = (External("int"), External("str"))
+
+
+def named_variable(program: Program, key: ast.expr) -> str | None:
+    """The name of a variable, or how it begins where the rest is put in."""
+    value = constant_argument(program, key)
+    if value is None and isinstance(key, ast.JoinedStr) and isinstance(key.values[0], ast.Constant):
+        return str(key.values[0].value)
+    return None if value is None else str(value.value)

@@ -10,6 +10,7 @@ import ast
 import sys
 from collections.abc import Iterator
 
+from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution, training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
@@ -685,9 +686,20 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
-        yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message)
-        message = "torchrun is for scripts that call init_process_group, and this one does not"
-        yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message, severity=Severity.INFO)
+        yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)
+        message = "without a group the ranks never meet: all hosts are paid for one training"
+        yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
+
+
+def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
+    """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
+    from launcher.planning.image_choice import efa_plugin_version, job_image_software
+    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
+
+    facts = instance_facts(subject.job.resources.instance_type)
+    plugin = efa_plugin_version(job_image_software(subject.job, facts))
+    is_simple = (name, value.lower()) == ("NCCL_PROTO", "simple")
+    return not is_simple or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
 
 
 def _may_make_a_group(program: Program) -> bool:

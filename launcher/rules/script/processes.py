@@ -10,10 +10,9 @@ import ast
 from collections.abc import Iterator
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import distribution, nccl, training_compiler
+from launcher.failure_modes import checkpoints, distribution, nccl, training_compiler
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import like
 from launcher.program.dataflow import (
     argument_of,
     changed_variables,
@@ -35,11 +34,12 @@ from launcher.program.participants import Participants
 from launcher.program.program import Program
 from launcher.program.reachability import (
     Reachability,
+    count_on_host,
     is_for_one_host,
     process_starts,
     rank_starts,
+    started_processes,
     surely_runs,
-    torchrun_commands,
 )
 from launcher.program.values import (
     DDP,
@@ -49,13 +49,23 @@ from launcher.program.values import (
     RankKind,
     RankValue,
     Value,
-    WorldSize,
-    library_names,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.environment import is_part_of_the_start, makes_a_group, setting_findings
-from launcher.rules.script.findings import JobRun, ScriptSubject, finding_at, related_at, wrap_node
-from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
+from launcher.rules.script.environment import (
+    is_part_of_the_start,
+    is_set_in_every_run,
+    makes_a_group,
+    setting_findings,
+)
+from launcher.rules.script.findings import (
+    JobRun,
+    ScriptSubject,
+    finding_at,
+    named_variable,
+    related_at,
+    wrap_node,
+)
+from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, is_judged_without_a_job
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -158,7 +168,10 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
 def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
-    """The number of the host taken as the index of a device: all processes of a host share one.
+    """The number of the host taken as the index of a device.
+
+    All processes of a host share one: 'Duplicate GPU detected', or out of memory. Silent where no process
+    group is made.
 
     Bad: `torch.cuda.set_device(rank // torch.cuda.device_count())`. Good: `rank % torch.cuda.device_count()`.
 
@@ -461,8 +474,6 @@ LOADING_RULES = (checkpoints_are_loaded_beside_the_gpu,)
 
 
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-_LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
-_HOST_SIZES = library_names("host_sizes")
 
 
 @finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
@@ -504,26 +515,14 @@ def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Findin
             read = parent_of(use)
             if not isinstance(read, ast.Subscript) or not isinstance(read.ctx, ast.Load):
                 continue
-            name = _named_variable(program, read.slice)
+            name = named_variable(program, read.slice)
             caught = any(isinstance(each, ast.Try) for each in ancestors(read))
             if name is None or caught or not run.lacks(name) or program.qualified(use) != "os.environ":
                 continue
             if surely_runs(program, read, known=run.truth):
-                yield finding_at(
-                    distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
-                    read,
-                    f"{name} is set by another launcher than that of strategy {run.strategy}: KeyError in "
-                    "every process",
-                )
+                message = f"strategy {run.strategy} sets no {name}: KeyError in every process"
+                yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, read, message)
                 return
-
-
-def _named_variable(program: Program, key: ast.expr) -> str | None:
-    """The name of a variable, or how it begins where the rest is put in."""
-    value = constant_argument(program, key)
-    if value is None and isinstance(key, ast.JoinedStr) and isinstance(key.values[0], ast.Constant):
-        return str(key.values[0].value)
-    return None if value is None else str(value.value)
 
 
 @finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
@@ -567,8 +566,8 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
         return
     program = subject.program
-    for call, given in _started_processes(program):
-        number = _count(program, given, facts.accelerators)
+    for call, given in started_processes(program):
+        number = count_on_host(program, given, facts.accelerators)
         if number is None or number == facts.accelerators or not surely_runs(program, call):
             continue
         fewer = number < facts.accelerators
@@ -581,50 +580,6 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
             + ("the others are idle, and billed" if fewer else "some of them share a device"),
             severity=Severity.WARNING if fewer else None,
         )
-
-
-def _started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
-    """The calls by which a program starts its ranks on a host, and how many."""
-    for call, name in program.calls(*_SPAWNS, *_LAUNCHES):
-        keyword = "nprocs" if name in _SPAWNS else "nproc_per_node"
-        given = argument_of(call, keyword, 2)
-        if given is not None:
-            yield call, given
-    for call, words in torchrun_commands(program):
-        texts = [str(getattr(program.value(each), "value", "")) for each in words]
-        for number, text in enumerate(texts):
-            option, equals, value = text.replace("-", "_").partition("=")
-            if option == "__nproc_per_node":
-                if equals:
-                    yield call, like(words[number], ast.Constant(value))
-                elif number + 1 < len(words):
-                    yield call, words[number + 1]
-
-
-def _count(program: Program, node: ast.expr, gpus: int) -> int | None:
-    """How many an expression is on a host with so many GPUs."""
-    made = origins(program, node)
-    only = made[0] if len(made) == 1 and made[0] is not None else node
-    if isinstance(only, ast.BinOp):
-        one, other = (_count(program, each, gpus) for each in (only.left, only.right))
-        if one is None or other is None or not isinstance(only.op, ast.Mult):
-            return None
-        return one * other
-    if isinstance(only, ast.Call) and program.qualified(only.func) in ("min", "max") and len(only.args) > 1:
-        counts = [_count(program, each, gpus) for each in only.args]
-        known = [each for each in counts if each is not None]
-        return (min if program.qualified(only.func) == "min" else max)(known) if known == counts else None
-    if isinstance(only, ast.Call) and program.qualified(only.func) in ("int", "str") and only.args:
-        return _count(program, only.args[0], gpus)
-    value = program.value(only)
-    if (
-        isinstance(value, WorldSize)
-        and value.source in _HOST_SIZES
-        and isinstance(only, ast.Call | ast.Subscript)
-    ):
-        return gpus
-    text = str(value.value) if isinstance(value, Constant) and type(value.value) in (int, str) else ""
-    return int(text) if text.isdecimal() else None
 
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
@@ -684,10 +639,10 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         if value is None or value.value is None:
             continue
         text = str(value.value).strip()
-        always = is_part_of_the_start(program, change.runs)
-        if not (always or change.only_unset or surely_runs(program, change.runs, known=run.truth)):
+        always = is_set_in_every_run(program, change)
+        if not always and not surely_runs(program, change.runs, known=run.truth):
             continue
-        if not always and not change.only_unset:
+        if not always:
             yield from setting_findings(change, text)
         harm = shared_facts.why_obsolete(change.name, text, torch)
         if harm and shared_facts.why_obsolete(change.name, text, None) is None:
@@ -695,21 +650,11 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         advice = shared_facts.advice_on(change.name)
         if advice is None or facts is None or not facts.has_efa:
             continue
-        if not advice.with_efa_only and (change.name != "NCCL_PROTO" or _is_the_plugins(subject, text)):
+        if not advice.with_efa_only and is_judged_without_a_job(subject, change.name, text):
             continue
         if text not in advice.harmless and facts.plugin_environment.get(change.name) != text:
             message = f"{change.name}={text} {advice.harm}"
             yield finding_at(nccl.FIGHTS_THE_PLUGIN, change.node, message, severity=Severity.WARNING)
-
-
-def _is_the_plugins(subject: ScriptSubject, protocol: str) -> bool:
-    """Whether a protocol is the one that the plugin's older versions want, or is judged without a job."""
-    from launcher.planning.image_choice import efa_plugin_version, job_image_software
-    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
-
-    facts = instance_facts(subject.job.resources.instance_type)
-    plugin = efa_plugin_version(job_image_software(subject.job, facts))
-    return protocol.lower() != "simple" or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
 
 
 STRATEGY_JOB_RULES = (
@@ -720,3 +665,93 @@ STRATEGY_JOB_RULES = (
     settings_suit_the_job,
 )
 """The rules that judge script and job together."""
+
+
+# Commands that a script runs to bring checkpoints elsewhere.
+
+
+_RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
+_ENDS = frozenset({"wait", "communicate"})
+
+
+@finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)
+def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
+    """`aws s3 sync` whose exit code nobody reads.
+
+    An upload that failed looks like one that went well, and the checkpoint is not there when it is needed.
+
+    Bad: `subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()`. Good: `subprocess.run([...],
+    check=True)`. Source: AWS's guide distributed-troubleshooting-model-parallel, whose function has this
+    fault.
+    """
+    for call, name in program.calls(*_RUNNERS):
+        command = argument_of(call, "command" if name == "os.system" else "args", 0)
+        if command is None or not _is_upload(program, command):
+            continue
+        check = argument_of(call, "check")
+        if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
+            continue
+        if _result_is_read(call):
+            continue
+        yield finding_at(
+            checkpoints.LARGE_UPLOAD_FAILS,
+            call,
+            "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
+            "went well, and the checkpoint is missing when it is needed",
+            remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
+            severity=Severity.WARNING,
+        )
+
+
+def _is_upload(program: Program, command: ast.expr) -> bool:
+    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text; not a download."""
+    words: list[str] = []
+    value = program.value(command)
+    if isinstance(value, Constant):
+        words = str(value.value).split()
+    else:
+        node = getattr(value, "node", command)
+        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+        for part in parts[:3]:
+            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
+            if isinstance(first, ast.BinOp):
+                first = first.left
+            if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+                first = first.func.value  # `"aws s3 sync {} {}".format(...)`
+            words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
+    brought = words[3:4] and words[3].startswith("s3://")  # What is missing then, the program misses at once.
+    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"]) and not brought
+
+
+def _result_is_read(call: ast.Call) -> bool:
+    """Whether anybody may see how a command ended; a process that is only waited for is not looked at."""
+    parent = parent_of(call)
+    if isinstance(parent, ast.Expr):
+        return False
+    if isinstance(parent, ast.Attribute) and parent.attr in _ENDS:
+        waited = parent_of(parent)
+        return not (isinstance(waited, ast.Call) and isinstance(parent_of(waited), ast.Expr))
+    if (
+        isinstance(parent, ast.Assign)
+        and len(parent.targets) == 1
+        and isinstance(parent.targets[0], ast.Name)
+    ):
+        return _name_is_read(parent.targets[0])
+    return True
+
+
+def _name_is_read(target: ast.Name) -> bool:
+    """Whether what a process is called is used for more than waiting for it."""
+    scope = scope_of(target)
+    for use in file_of(target).names.get(target.id, ()):
+        if scope_of(use).holder_of(use.id) is not scope:
+            continue
+        member = parent_of(use)
+        called = None if member is None else parent_of(member)
+        waits = isinstance(member, ast.Attribute) and member.attr in _ENDS and isinstance(called, ast.Call)
+        if not waits or not (called is not None and isinstance(parent_of(called), ast.Expr)):
+            return True
+    return False
+
+
+COMMAND_RULES = (uploads_are_looked_at,)
