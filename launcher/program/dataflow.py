@@ -363,8 +363,8 @@ def changed_variables(program: Program) -> list[ChangedVariable]:
 
 def _find_changes(program: Program) -> list[ChangedVariable]:
     changes = _EnvironmentChanges(program)
-    found = [each for file in program.mentioning("environ", "putenv") for each in changes.of_file(file)]
-    found += changes.by_calls()
+    files = program.mentioning("environ", "putenv")
+    found = [*(each for file in files for each in changes.of_file(file)), *changes.by_calls()]
     place = {file: number for number, file in enumerate(program.files)}
     found.sort(key=lambda each: (place[file_of(each.runs)], *_begin_of(each.runs), *_begin_of(each.node)))
     return found
@@ -405,11 +405,10 @@ def mentions_environment(program: Program, test: ast.expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _SettingWay:
-    """How variables are set: where, and whether those that are there stay or become strings."""
+    """How variables are set, as in ChangedVariable; without a node the value is looked at."""
 
     runs: ast.AST
     node: ast.AST | None = None
-    """Where to look for it; None: at the value."""
     only_unset: bool = False
     as_text: bool = False
     depth: int = _DEEPEST_SETTER
@@ -439,9 +438,12 @@ class _EnvironmentChanges:
 
     def by_calls(self) -> Iterator[ChangedVariable]:
         """By the methods of os.environ."""
-        if not self.program.mentioning(*self.program.known_as({"environ", "putenv"})):
-            return
+        if not self.program.mentioning("environ", "putenv"):
+            return  # Of every `update` of a program few are of it.
         for call, name in self.program.calls(*_SETTERS):
+            methods = origins(self.program, call.func)
+            if not all(self._is_no_copy(each.value) for each in methods if isinstance(each, ast.Attribute)):
+                continue
             if name == "os.environ.update":
                 for keyword in call.keywords:
                     if keyword.arg is not None:
@@ -457,7 +459,11 @@ class _EnvironmentChanges:
             target = like(target, ast.Name(target.id, ast.Load()))
         if isinstance(target, ast.Attribute) and not isinstance(target.ctx, ast.Load):
             return self.program.value(target.value) == External("os")
-        return self.program.value(target) == _ENVIRON
+        return self.program.value(target) == _ENVIRON and self._is_no_copy(target)
+
+    def _is_no_copy(self, mapping: ast.expr) -> bool:
+        """Whether something is os.environ itself, and no `os.environ.copy()` for another process."""
+        return not any(isinstance(each, ast.Call) for each in origins(self.program, mapping))
 
     def _change(self, name: str, value: ast.expr, how: _SettingWay) -> ChangedVariable:
         only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
@@ -491,8 +497,11 @@ class _EnvironmentChanges:
             yield from self._of_mapping(loop.iter, how, other)
         elif isinstance(loop.target, ast.Name):
             listed = self.program.value(loop.iter)
-            for each in listed.node.elts if isinstance(listed, Several) else ():
-                yield from self._of_key(each, value, how)
+            if isinstance(listed, Several):
+                for each in listed.node.elts:
+                    yield from self._of_key(each, value, how)
+            elif isinstance(value, ast.Subscript) and self.program.value(value.value) == listed:
+                yield from self._of_mapping(loop.iter, how)
 
     def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
         """`def set_variable(name, value): os.environ[name] = value`."""

@@ -288,17 +288,12 @@ class Evaluation:
 
     def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
         """A text whose parts are all known."""
-        parts = []
-        for each in node.values:
-            inner = each.value if isinstance(each, ast.FormattedValue) else each
-            plain = not isinstance(each, ast.FormattedValue) or (
-                each.conversion == -1 and not each.format_spec
-            )
-            part = self.value(inner, environment) if plain else UNKNOWN
-            if not isinstance(part, Constant):
-                return UNKNOWN
-            parts.append(str(part.value))
-        return Constant("".join(parts))
+        if any(getattr(each, "format_spec", None) for each in node.values):
+            return UNKNOWN
+        inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+        parts = [self.value(each, environment) for each in inner]
+        known = [str(each.value) for each in parts if isinstance(each, Constant)]
+        return Constant("".join(known)) if len(known) == len(parts) else UNKNOWN
 
     def _imported(self, binding: Binding) -> Value:
         known = self._libraries.get(binding)
@@ -580,8 +575,16 @@ class TableEvaluator:
             return RANK_VARIABLES.get(key, UNKNOWN)
         if isinstance(owner, Made):
             return self.evaluation.attributes.member_of(owner.definition, key)
-        if not isinstance(owner, Dictionary):
-            return UNKNOWN
+        being_evaluated = self.evaluation.being_evaluated
+        if not isinstance(owner, Dictionary) or owner.node in being_evaluated:
+            return UNKNOWN  # Such as `options = {**options}` in a loop, which has its entries from itself.
+        being_evaluated.add(owner.node)
+        try:
+            return self._written(owner, key, environment)
+        finally:
+            being_evaluated.discard(owner.node)
+
+    def _written(self, owner: Dictionary, key: str, environment: Environment | None) -> Value | None:
         for name, value in reversed(entries_of(owner.node)):
             if name is None:
                 parts = alternatives(self.evaluation.value(value, environment))

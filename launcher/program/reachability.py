@@ -638,6 +638,15 @@ def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
         given = argument_of(call, keyword, 2)
         if given is not None:
             yield call, given
+    for call in rank_starts(program):
+        loop = next((each for each in ancestors(call) if isinstance(each, ast.For | ast.ListComp)), None)
+        counted = loop.generators[0].iter if isinstance(loop, ast.ListComp) else getattr(loop, "iter", None)
+        if (
+            isinstance(counted, ast.Call)
+            and program.qualified(counted.func) == "range"
+            and len(counted.args) == 1
+        ):
+            yield call, counted.args[0]
     for call, words in torchrun_commands(program):
         texts = [str(getattr(program.value(each), "value", "")) for each in words]
         for number, text in enumerate(texts):
@@ -649,35 +658,37 @@ def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
                     yield call, words[number + 1]
 
 
-def count_on_host(program: Program, node: ast.expr, gpus: int) -> int | None:
+Valued = Callable[[ast.expr], Constant | None]
+"""What somebody who knows the run knows of a number."""
+
+
+def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued) -> int | None:
     """How many an expression is on a host with so many GPUs."""
     made = origins(program, node)
     only = made[0] if len(made) == 1 and made[0] is not None else node
-    if isinstance(only, ast.BinOp):
-        one, other = (count_on_host(program, each, gpus) for each in (only.left, only.right))
-        if one is None or other is None or not isinstance(only.op, ast.Mult):
+    if isinstance(only, ast.BinOp) and isinstance(only.op, ast.Mult | ast.FloorDiv):
+        one, other = (count_on_host(program, each, gpus, known) for each in (only.left, only.right))
+        if one is None or not other:
             return None
-        return one * other
-    if isinstance(only, ast.Call) and program.qualified(only.func) in ("min", "max") and len(only.args) > 1:
-        counts = [count_on_host(program, each, gpus) for each in only.args]
-        known = [each for each in counts if each is not None]
-        return (min if program.qualified(only.func) == "min" else max)(known) if known == counts else None
-    if isinstance(only, ast.Call) and program.qualified(only.func) in ("int", "str") and only.args:
-        return count_on_host(program, only.args[0], gpus)
+        return one * other if isinstance(only.op, ast.Mult) else one // other
+    name = program.qualified(only.func) if isinstance(only, ast.Call) else None
+    arguments = only.args if isinstance(only, ast.Call) else []
+    if name in ("min", "max", "int", "str") and arguments:
+        counts = [count_on_host(program, each, gpus, known) for each in arguments]
+        found = [each for each in counts if each is not None]
+        return (max(found) if name == "max" else min(found)) if found == counts else None
     value = program.value(only)
-    if (
-        isinstance(value, WorldSize)
-        and value.source in HOST_SIZES
-        and isinstance(only, ast.Call | ast.Subscript)
-    ):
-        return gpus
-    text = str(value.value) if isinstance(value, Constant) and type(value.value) in (int, str) else ""
+    if isinstance(value, WorldSize) and isinstance(only, ast.Call | ast.Subscript):
+        return gpus if value.source in HOST_SIZES else None
+    constant = known(only)
+    text = "" if constant is None or isinstance(constant.value, bool) else str(constant.value)
     return int(text) if text.isdecimal() else None
 
 
 def starts_ranks(program: Program) -> bool:
     """Whether a program starts processes for the GPUs of its host, itself or by a torchrun."""
     others = library_names("process_starters") - {"multiprocessing.Process", "subprocess.Popen"}
+    others |= {"lightning.pytorch.Trainer", "lightning.fabric.Fabric"}
     found = (program.calls(*others), torchrun_commands(program), rank_starts(program))
     return any(True for each in found for _ in each)
 

@@ -419,7 +419,7 @@ def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:
         leads = None if master is None else program.value(master)
         if port is not None and master is not None and leads not in (Constant(False), Constant(None)):
             yield call, port, leads != Constant(True)
-    for call, _ in program.calls("socket.socket.bind"):
+    for call, _ in program.calls("socket.socket.bind", "http.server.HTTPServer", "socketserver.TCPServer"):
         address = program.value(call.args[0]) if call.args else UNKNOWN
         if isinstance(address, Several) and len(address.node.elts) == 2:
             yield call, address.node.elts[1], False

@@ -706,7 +706,8 @@ def _may_make_a_group(program: Program) -> bool:
     """Whether anything in the program could make a process group; what cannot be read could."""
     if program.known_as({"init_process_group"}) & _used(program):
         return True
-    return any("init_device_mesh" in file.calls_of for file in program.files) or imports_the_unknown(program)
+    others = {"init_device_mesh", "init_rpc"}
+    return any(others & file.calls_of.keys() for file in program.files) or imports_the_unknown(program)
 
 
 def _used(program: Program) -> set[str]:

@@ -20,7 +20,7 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
 )
-from launcher.program.guards import Guards
+from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     BindingKind,
     ancestors,
@@ -495,8 +495,10 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     yield from _variables_that_lack(subject, run)
     if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
         return
-    for call in rank_starts(program):
-        if surely_runs(program, call, known=run.truth):
+    participants = program.analysis(Participants)
+    for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in started_processes(program)))):
+        one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
+        if not one and surely_runs(program, call, known=run.truth):
             yield finding_at(
                 distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
                 call,
@@ -565,10 +567,10 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     facts = instance_facts(subject.job.resources.instance_type)
     if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
         return
-    program = subject.program
+    program, run = subject.program, JobRun(subject)
     for call, given in started_processes(program):
-        number = count_on_host(program, given, facts.accelerators)
-        if number is None or number == facts.accelerators or not surely_runs(program, call):
+        number = count_on_host(program, given, facts.accelerators, run.value)
+        if number is None or number == facts.accelerators or not surely_runs(program, call, known=run.truth):
             continue
         fewer = number < facts.accelerators
         yield finding_at(
