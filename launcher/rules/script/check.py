@@ -113,6 +113,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
     *kept.STORAGE_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
+    *process_groups.MEETING_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
 
