@@ -6,11 +6,16 @@ imported where it is asked, so that the lint of a script alone does not pay for 
 
 from __future__ import annotations
 
+import argparse
 import ast
+import json
+import re
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, NoReturn
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import distribution, nccl, training_compiler
+from launcher.failure_modes import distribution, nccl, training_compiler, training_script
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, changed_variables, constant_argument, has_star_arguments
@@ -32,6 +37,11 @@ from launcher.rules import shared_facts
 from launcher.rules.script.environment import is_part_of_the_start
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
 from launcher.rules.script.process_groups import imports_the_unknown
+from launcher.text.values import nearest
+
+if TYPE_CHECKING:
+    from launcher.jobs.specification import JobSpec
+    from launcher.rules.job.subject import ScriptParser
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -592,11 +602,138 @@ def _used(program: Program) -> set[str]:
     return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
 
 
+# The words that a job gives, as the script's own parser would read them.
+
+
+@finds(Stage.SCRIPT, training_script.ENTRY_POINT_MISSING)
+def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
+    """A hyperparameter or argument that the script's parser refuses, or a required one that nobody gives.
+
+    Every rank exits with code 2 as soon as it starts. What a parser that lets others pass does not know has
+    no effect, which is a warning where a similar name is known.
+
+    Parsers of argparse, HfArgumentParser with its dataclasses, click and typer; silent where something that
+    is not read here may add to the parser, or changes sys.argv, and where only some runs come to it.
+
+    Bad: `add_argument("--learning-rate")` and `hyperparameters: {learning_rate: 0.1}`. Good: one spelling.
+
+    Source: Python documentation: argparse.
+    """
+    from launcher.rules.job.subject import script_parsers
+
+    program, job = subject.program, subject.job
+    if job.tuning is not None or job.code.argument_style == "hydra" or program.unread:
+        return
+    words = _given_words(job)
+    for parser in script_parsers(program):
+        yield from _judge_words(parser, words, f"{file_of(program.entry.tree).path.name}")
+
+
+def _given_words(job: JobSpec) -> list[str]:
+    """The words of the script's command line, in the order in which the container gives them."""
+    style, named = job.code.argument_style, []
+    for name, value in job.hyperparameters.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        if style == "spaced":
+            named += [f"-{name}" if len(name) == 1 else f"--{name}", str(text)]
+        elif style == "equals":
+            named.append(f"--{name}={ {'true': 'True', 'false': 'False'}.get(text, text) }")
+    arguments = list(job.code.arguments)
+    return [*named, *arguments] if style == "spaced" else [*arguments, *named]
+
+
+def _judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator[Finding]:
+    """What the parser says of these words: the first that argparse itself would stop at."""
+    imitation = _imitate(parser)
+    by_name = {name: each for each in parser.declared for name in each.names}
+    try:
+        _, left = imitation.parse_known_args(words)
+    except (argparse.ArgumentError, _RefusedWords) as error:
+        text = str(error)
+        named = [name for name in by_name if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+        if parser.knows_all or not text.startswith("ambiguous"):
+            place = by_name[named[0]].node if named else parser.reading
+            yield _refused(place, f"{script} would refuse the job's words and exit: {text}")
+        return
+    unknown = [each.partition("=")[0] for each in left if each.startswith("-") and not _is_number(each)]
+    unknown = [each for each in unknown if f"-{each}" not in by_name]  # Told by the rule on styles.
+    if not parser.knows_all or not (parser.is_strict or parser.ignores):
+        return
+    for name in unknown:
+        near = nearest(name, [each for each in by_name if each.startswith("--")])
+        meant = f": did you mean {near[0]}?" if near else ""
+        if parser.is_strict:
+            yield _refused(
+                parser.reading, f"{script} does not know {name}, which the job gives, and exits{meant}"
+            )
+        else:
+            yield _refused(
+                parser.reading,
+                f"{script} ignores {name}, which the job gives{meant}",
+                Severity.WARNING if near else Severity.INFO,
+            )
+    for option, value in pairwise(words):
+        flag = by_name.get(option)
+        if left and value in left and not unknown and flag is not None and "action" in flag.settings:
+            if parser.is_strict:
+                yield _refused(
+                    flag.node, f"{option} takes no value, and the job gives it {value!r}: {script} exits"
+                )
+            elif value.lower() in ("false", "0", "no"):
+                said = f"{option} {value} of the job switches {option} on: it takes no value"
+                yield _refused(flag.node, said, Severity.WARNING)
+
+
+def _refused(node: ast.AST, message: str, severity: Severity | None = None) -> Finding:
+    return finding_at(training_script.ENTRY_POINT_MISSING, node, message, severity=severity)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+class _RefusedWords(Exception):
+    """What argparse says before it exits."""
+
+
+class _Imitation(argparse.ArgumentParser):
+    """A parser that raises in place of exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _RefusedWords(message)
+
+
+def _imitate(parser: ScriptParser) -> argparse.ArgumentParser:
+    """argparse with the same words, whose conversions are those of Python's own types alone."""
+    made = _Imitation(
+        add_help=False,
+        exit_on_error=False,
+        conflict_handler="resolve",
+        allow_abbrev=parser.abbreviates,
+    )
+    made.add_argument("-h", "--help", action="store_true")
+    for number, each in enumerate(parser.declared):
+        settings = dict(each.settings)
+        if each.names[0].startswith("-"):
+            made.add_argument(*each.names, dest=f"value{number}", **settings)
+        else:
+            required = settings.pop("required", True)
+            if not required:
+                settings.setdefault("nargs", "?")
+            made.add_argument(each.names[0], **settings)
+    return made
+
+
 STRATEGY_JOB_RULES = (
     script_fits_the_strategy,
     entry_point_has_a_worker_function,
     trainer_knows_its_processes,
     spawned_processes_are_the_hosts_accelerators,
     settings_suit_the_job,
+    script_takes_the_jobs_words,
 )
 """The rules that judge script and job together."""
