@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from launcher.program.index import (
+    WRITTEN_OUT,
     Binding,
     BindingKind,
     FunctionNode,
@@ -31,7 +32,9 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.values import (
+    LIBRARY_TABLES,
     UNKNOWN,
+    Constant,
     Defined,
     Environment,
     External,
@@ -41,6 +44,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
     Value,
+    WorldSize,
     joined,
     library_names,
 )
@@ -111,15 +115,15 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
     known = file_of(branch).branch_parts
     if inner not in known:
         for name, value in ast.iter_fields(branch):
-            for each in value if isinstance(value, list) else (value,):
+            for number, each in enumerate(value if isinstance(value, list) else (value,)):
                 if isinstance(each, ast.AST):
-                    known[each] = name
+                    known[each] = f"{name} {number}" if isinstance(each, ast.match_case) else name
     return known[inner]
 
 
 def _are_exclusive(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
-    """Whether two places stand in different arms of one `if`."""
-    first = {node: part for node, part in one if isinstance(node, ast.If)}
+    """Whether two places stand in different arms of one `if` or `match`."""
+    first = {node: part for node, part in one if isinstance(node, ast.If | ast.Match)}
     return any(node in first and first[node] != part for node, part in other)
 
 
@@ -264,6 +268,8 @@ class CallGraph:
         if not isinstance(call, ast.Call):
             yield None
             return
+        if WRITTEN_OUT in call.__dict__:
+            return  # A partial application: its calls are calls of the function.
         called = self.value(call.func)
         if isinstance(called, External):
             yield self._started(called.name, call, function)
@@ -432,3 +438,180 @@ class ParameterEvaluator:
         if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():
             return Instance(named.name, ast.Call(annotation, [], []))
         return UNKNOWN
+
+
+_RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
+_RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
+_REPLACING = ("replace", "_replace", "evolve")
+_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict"})
+
+
+class RecordFields:
+    """The fields of one program's dataclasses, named tuples and their like, with what they are given."""
+
+    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is."""
+        self.files = files
+        self.value = value
+        self._constructions: dict[ast.ClassDef, list[ast.Call]] = {}
+
+    def bindings(self, definition: ast.ClassDef, name: str) -> list[Binding]:
+        """Where a field gets its value: in each call of the class, or by its default where one gives none.
+
+        Empty where the class is no record with such a field. A literal default is not sure to hold where the
+        class is handed to a parser that makes the object.
+        """
+        fields = self._fields(definition)
+        if name not in fields:
+            return []
+        position, default = [*fields].index(name), fields[name]
+        calls = self._calls(definition)
+        given = [_given_to_field(call, name, position) for call in calls]
+        found = [each for each in given if each is not None]
+        if default is not None and (not calls or None in given):
+            found.append(default)
+        if default is not None and isinstance(default.value, ast.Constant) and self._is_handed_on(definition):
+            found.append(Binding(name, BindingKind.OTHER, definition))
+        return [*found, *self._replaced(definition, name)]
+
+    def _fields(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
+        """The fields in the order of the constructor, with their defaults; none where it is no record."""
+        found: dict[str, Binding | None] = {}
+        is_record = any(
+            last_name(each) in _RECORD_DECORATORS for each in map(_without_call, definition.decorator_list)
+        )
+        for base in definition.bases:
+            is_record = is_record or last_name(base) in _RECORD_BASES
+            parent = self.value(base) if depth else UNKNOWN
+            if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef):
+                inherited = self._fields(parent.node, depth - 1)
+                is_record = is_record or bool(inherited)
+                found |= inherited
+        if not is_record:
+            return {}
+        bound = file_of(definition).scopes[definition].bindings
+        for statement in definition.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                name = statement.target.id
+                found[name] = bound[name][-1] if name in bound else None
+        return found
+
+    def _calls(self, definition: ast.ClassDef) -> list[ast.Call]:
+        known = self._constructions.get(definition)
+        if known is None:
+            self._constructions[definition] = []  # While we look, others wait in vain.
+            names = {*self.files.known_as({definition.name}), "cls"}
+            known = self._constructions[definition] = [
+                call
+                for file in self.files.mentioning(definition.name)
+                for name in sorted(names)
+                for call in file.calls_of.get(name, ())
+                if self.value(call.func) == Defined(definition)
+            ]
+        return known
+
+    def _is_handed_on(self, definition: ast.ClassDef) -> bool:
+        """Whether the class itself is an argument, as of `HfArgumentParser(Settings)`."""
+        for file in self.files.mentioning(definition.name):
+            for use in file.names.get(definition.name, ()):
+                outer = parent_of(use)
+                while isinstance(outer, ast.Tuple | ast.List | ast.keyword):
+                    outer = parent_of(outer)
+                if (
+                    isinstance(outer, ast.Call)
+                    and outer.func is not use
+                    and last_name(outer.func) not in _LOOKING
+                ):
+                    return True
+        return False
+
+    def _replaced(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
+        for file in self.files.mentioning(*_REPLACING):
+            for call in (each for last in _REPLACING for each in file.calls_of.get(last, ())):
+                for keyword in call.keywords:
+                    if keyword.arg == name:
+                        owners = [
+                            *call.args[:1],
+                            *([call.func.value] if isinstance(call.func, ast.Attribute) else []),
+                        ]
+                        if Made(definition) in map(self.value, owners):
+                            yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
+
+
+def _without_call(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _given_to_field(call: ast.Call, name: str, position: int) -> Binding | None:
+    """What a constructor gives a field; None where it gives nothing, OTHER where a star hides it."""
+    value = next((each.value for each in call.keywords if each.arg == name), None)
+    starred = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
+    if value is None and position < len(call.args) and not starred:
+        value = call.args[position]
+    if value is not None:
+        return Binding(name, BindingKind.ASSIGNED, value, value)
+    hidden = starred or any(each.arg is None for each in call.keywords)
+    return Binding(name, BindingKind.OTHER, call) if hidden else None
+
+
+class ParserOptions:
+    """The options of one program's own parsers that hold ranks, by the launcher or by their defaults."""
+
+    def __init__(
+        self,
+        files: ProgramFiles,
+        value: Callable[[ast.expr], Value],
+        value_of_binding: Callable[[Binding, Environment | None], Value],
+    ) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.files = files
+        self.value = value
+        self.value_of_binding = value_of_binding
+
+    def value_of_option(self, name: str) -> Value:
+        """The rank or size that an option of this name holds; UNKNOWN for all others."""
+        if name == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
+            return RankValue(RankKind.LOCAL, "--local_rank")
+        default = joined(map(self.value, self._defaults.get(name, ())))
+        return default if isinstance(default, RankValue | WorldSize) else UNKNOWN
+
+    @cached_property
+    def _is_set_otherwise(self) -> bool:
+        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
+        return any(
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
+            for file in self.files.mentioning("local_rank")
+            for binding in file.set_attributes.get("local_rank", ())
+        )
+
+    def _keeps_local(self, binding: Binding) -> bool:
+        """Whether what an attribute is set to is the rank on the host, or a literal."""
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
+            return True  # `self.local_rank = args.local_rank`.
+        value = self.value_of_binding(binding, None)
+        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
+
+    @cached_property
+    def _defaults(self) -> dict[str, list[ast.expr]]:
+        """The defaults of the options of the program's parsers, by the names under which they are read."""
+        found: dict[str, list[ast.expr]] = {}
+        for file in self.files.mentioning("add_argument"):
+            for call in file.calls_of.get("add_argument", ()):
+                named = {each.arg: each.value for each in call.keywords}
+                written = named.get("dest") or next(
+                    (each for each in call.args if "--" in str(getattr(each, "value", ""))), None
+                )
+                if isinstance(written, ast.Constant) and "default" in named:
+                    name = str(written.value).lstrip("-").replace("-", "_")
+                    found.setdefault(name, []).append(named["default"])
+        return found
+
+    @cached_property
+    def takes_local_rank(self) -> bool:
+        """Whether a parser of the program has the option that launchers hand over."""
+        return any(
+            isinstance(argument, ast.Constant) and argument.value in LIBRARY_TABLES["local_rank_options"]
+            for file in self.files.mentioning("add_argument")
+            for call in file.calls_of.get("add_argument", ())
+            for argument in call.args
+        )

@@ -172,7 +172,7 @@ class CollectiveCalls:
             )
             return None if made is None else (made, None)
         if isinstance(node, ast.AsyncFunctionDef) or (
-            node in file_of(node).generators and not _is_context_manager(node)
+            node in file_of(node).yields_of and not _is_context_manager(node)
         ):
             return None  # Its body runs elsewhere.
         inside = evaluation.calls.environment_of(value, call, environment) or {}

@@ -22,12 +22,22 @@ from launcher.program.index import (
     default_of,
     file_of,
     function_of_parameter,
+    is_property,
     last_name,
     parent_of,
     positional_of,
 )
 from launcher.program.program import Program
-from launcher.program.values import Constant, Defined, External, Instance, Value, alternatives, library_names
+from launcher.program.values import (
+    Constant,
+    Defined,
+    Dictionary,
+    External,
+    Instance,
+    Value,
+    alternatives,
+    library_names,
+)
 
 
 def has_star_arguments(call: ast.Call) -> bool:
@@ -74,7 +84,10 @@ _DEEPEST_ORIGIN = 12
 
 
 def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
-    """The expressions, no names any more, that may have made this one; None for what is unknown."""
+    """The expressions, no names any more, that may have made this one; None for what is unknown.
+
+    Through assignments, parameters, properties, items of what is written out, and the results of functions.
+    """
     return tuple(dict.fromkeys(_origins(program, node, frozenset(), _DEEPEST_ORIGIN)))
 
 
@@ -93,8 +106,57 @@ def _origins(
         for binding in bindings:
             if binding.node not in seen:
                 yield from _origins_of_binding(program, binding, seen | {binding.node}, depth - 1)
+    elif isinstance(node, ast.Call) and depth and (function := _function_of_call(program, node)) is not None:
+        if function not in seen:
+            yield from _origins_of_results(program, function, None, seen, depth)
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and depth:
+        yield from _origins_of_item(program, node, seen, depth)
     else:
         yield node
+
+
+def _function_of_call(program: Program, call: ast.Call) -> ast.FunctionDef | None:
+    """The function of the program that a call runs to its end; None where it is another, or gives nothing."""
+    called = program.value(call.func)
+    if not isinstance(called, Defined) or not isinstance(called.node, ast.FunctionDef):
+        return None
+    return called.node if called.node in file_of(called.node).returns_of else None
+
+
+def _origins_of_results(
+    program: Program, function: ast.FunctionDef, item: int | None, seen: frozenset[ast.AST], depth: int
+) -> Iterator[ast.expr | None]:
+    """What a function gives back, or what it gives at a position of a tuple."""
+    for each in file_of(function).returns_of.get(function, ()):
+        given = each.value
+        if given is not None and item is not None:
+            long = isinstance(given, ast.Tuple | ast.List) and item < len(given.elts)
+            given = given.elts[item] if long and isinstance(given, ast.Tuple | ast.List) else None
+        if given is None:
+            yield None if item is not None else ast.Constant(None)
+        else:
+            yield from _origins(program, given, seen | {function}, depth - 1)
+
+
+def _origins_of_item(
+    program: Program, node: ast.Subscript, seen: frozenset[ast.AST], depth: int
+) -> Iterator[ast.expr | None]:
+    """What stands below a literal key or position, where the whole is written out; else the item itself."""
+    assert isinstance(node.slice, ast.Constant)
+    key = node.slice.value
+    for whole in _origins(program, node.value, seen, depth - 1):
+        found: list[ast.expr] = []
+        if isinstance(whole, ast.Dict):
+            named = zip(whole.keys, whole.values, strict=True)
+            found = [value for name, value in named if isinstance(name, ast.Constant) and name.value == key]
+        elif isinstance(whole, ast.Call) and isinstance(program.value(whole), Dictionary):
+            found = [each.value for each in whole.keywords if each.arg == key]
+        elif isinstance(whole, ast.Tuple | ast.List) and isinstance(key, int) and key < len(whole.elts):
+            found = [whole.elts[key]]
+        if found:
+            yield from _origins(program, found[-1], seen, depth - 1)
+        else:
+            yield node
 
 
 def _origins_of_binding(
@@ -107,12 +169,18 @@ def _origins_of_binding(
             else:
                 yield from _origins(program, given, seen, depth)
     elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
+        function = _function_of_call(program, binding.value) if isinstance(binding.value, ast.Call) else None
         if binding.item is None:
             yield from _origins(program, binding.value, seen, depth)
+        elif function is not None:
+            yield from _origins_of_results(program, function, binding.item, seen, depth)
         elif isinstance(binding.value, ast.Tuple | ast.List) and binding.item < len(binding.value.elts):
             yield from _origins(program, binding.value.elts[binding.item], seen, depth)
         else:
             yield None
+    elif binding.kind is BindingKind.DEFINED and is_property(binding.node):
+        assert isinstance(binding.node, ast.FunctionDef)
+        yield from _origins_of_results(program, binding.node, None, seen, depth)
     else:
         yield None
 

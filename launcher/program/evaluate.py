@@ -13,9 +13,15 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
-from launcher.program.bindings import CallGraph, ParameterEvaluator, bind_arguments, reaching_definitions
+from launcher.program.bindings import (
+    CallGraph,
+    ParameterEvaluator,
+    ParserOptions,
+    RecordFields,
+    bind_arguments,
+    reaching_definitions,
+)
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -28,6 +34,7 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     function_of_parameter,
+    is_property,
     is_static,
     last_name,
     parameters_of,
@@ -42,6 +49,7 @@ from launcher.program.values import (
     UNKNOWN,
     Constant,
     Defined,
+    Dictionary,
     Either,
     Environment,
     External,
@@ -89,6 +97,7 @@ class Evaluation:
         self.callers = CallGraph(files, self.value)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
+        self.tables = TableEvaluator(self)
         self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
         self._known: dict[ast.AST, Value] = {}
         self._libraries: dict[Binding, Value] = {}
@@ -136,6 +145,8 @@ class Evaluation:
                 return Constant(value)
             case ast.Tuple() | ast.List():
                 return Several(node)
+            case ast.Dict():
+                return Dictionary(node)
             case ast.Lambda():
                 return Defined(node)
             case ast.Subscript():
@@ -224,13 +235,32 @@ class Evaluation:
             return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
             return _calculated_from(Nothing.ITSELF, self.value(binding.value, environment))
-        if binding.kind is BindingKind.ENTERED and binding.value is not None and binding.item is None:
-            entered = self.value(binding.value, environment)
-            return entered if isinstance(entered, Instance) else UNKNOWN
+        if binding.kind is BindingKind.ENTERED and binding.value is not None:
+            entered = self._entered(binding.value, environment)
+            return entered if binding.item is None else self._item_of(entered, binding.item, environment)
         if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
             return whole if binding.item is None else self._item_of(whole, binding.item, environment)
         return UNKNOWN
+
+    def _entered(self, manager: ast.expr, environment: Environment | None) -> Value:
+        """What `with` gives a name: an object of a library itself, what a context manager of the program
+        yields, or what its `__enter__` returns."""
+        value = self.value(manager, environment)
+        if isinstance(value, Instance):
+            return value
+        if isinstance(value, Made):
+            for each in self.attributes.bindings_in_class(value.definition, "__enter__"):
+                if isinstance(each.node, ast.FunctionDef):
+                    return self.calls.result(each.node, None)
+        called = self.value(manager.func) if isinstance(manager, ast.Call) else UNKNOWN
+        if not isinstance(called, Defined) or not isinstance(manager, ast.Call):
+            return UNKNOWN
+        inside = self.calls.environment_of(called, manager, environment)
+        return joined(
+            UNKNOWN if each.value is None else self.value(each.value, inside)
+            for each in file_of(called.node).yields_of.get(called.node, ())
+        )
 
     def _item_of(self, whole: Value, item: int, environment: Environment | None) -> Value:
         if isinstance(whole, Several) and item < len(whole.node.elts):
@@ -286,6 +316,8 @@ class Evaluation:
         if owner == External("os.environ"):
             return self.calls.variable(node.slice, environment)
         index = self.value(node.slice, environment)
+        if isinstance(index, Constant) and isinstance(index.value, str):
+            return self.tables.item(node.value, index.value, environment)
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
             return self._item_of(owner, index.value, environment)
         return UNKNOWN
@@ -326,6 +358,9 @@ def _calculated_from(left: Value, right: Value) -> Value:
 _IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
 """Calls that give their first argument back, for our purposes."""
 
+_TABLES = library_names("tables")
+_COPIES = frozenset({"dict", "copy.copy", "copy.deepcopy", "os.environ.copy"})
+
 _ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
 
 
@@ -336,9 +371,13 @@ class CallEvaluator:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
         self._results: dict[object, Value] = {}
+        self._applications: dict[ast.Call, ast.Call] = {}
 
     def value(self, node: ast.Call, environment: Environment | None) -> Value:
         """What a call gives."""
+        read = self.evaluation.tables.read(node, environment)
+        if read is not None:
+            return read
         called = self.evaluation.value(node.func, environment)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
@@ -349,11 +388,29 @@ class CallEvaluator:
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
             return self.result(called.node, self.environment_of(called, node, environment))
+        if isinstance(called, Instance) and called.name == "functools.partial" and called.call.args:
+            return self.evaluation.value(self._application(called.call, node), environment)
         return UNKNOWN
+
+    def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
+        """The call of the function that a partial application stands for, in the place of its own call."""
+        if node not in self._applications:
+            given = {each.arg for each in node.keywords}
+            keywords = [each for each in partial.keywords if each.arg not in given]
+            call = ast.Call(partial.args[0], [*partial.args[1:], *node.args], [*keywords, *node.keywords])
+            call.__dict__.update({**node.__dict__, **call.__dict__})
+            self._applications[node] = call
+        return self._applications[node]
 
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
         if name in _ENVIRONMENT_READERS:
             return self.variable(node.args[0] if node.args else None, environment)
+        if name in _COPIES and External("os.environ") in map(self.evaluation.value, _copied(node)):
+            return External("os.environ")
+        if name == "dataclasses.field":
+            return self._default_of_field(node)
+        if name in _TABLES:
+            return Dictionary(node)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
@@ -363,6 +420,20 @@ class CallEvaluator:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         return Instance(name, node)
+
+    def _default_of_field(self, node: ast.Call) -> Value:
+        """The default that `dataclasses.field` gives a field."""
+        for keyword in node.keywords:
+            value = self.evaluation.value(keyword.value)
+            if keyword.arg == "default":
+                return value
+            if keyword.arg == "default_factory" and isinstance(value, Defined):
+                return (
+                    Made(value.node)
+                    if isinstance(value.node, ast.ClassDef)
+                    else self.result(value.node, None)
+                )
+        return UNKNOWN
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
@@ -425,12 +496,89 @@ class CallEvaluator:
         return found
 
 
+def _copied(node: ast.Call) -> list[ast.expr]:
+    return node.args[:1] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
+
+
+class TableEvaluator:
+    """The entries of one program's dictionaries, and of objects that are made of dictionaries."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        """Nothing is evaluated before somebody asks."""
+        self.evaluation = evaluation
+
+    def item(self, owner: ast.expr, key: str, environment: Environment | None) -> Value:
+        """What `owner[key]` is: as the dictionary is written, or as it is set on a variable of that name."""
+        whole = alternatives(self.evaluation.value(owner, environment))
+        entries = [self.entry(each, key, environment) for each in whole]
+        stored = joined(
+            self.evaluation.value_of_binding(binding, None)
+            for file in self.evaluation.files.mentioning(key)
+            for binding in file.set_items.get(key, ())
+            if binding.name == last_name(owner)
+        )
+        known = [each for each in entries if each is not None and each is not UNKNOWN]
+        if not known:
+            return UNKNOWN if isinstance(stored, Constant) else stored
+        if None in entries or UNKNOWN in entries:
+            known.append(UNKNOWN)
+        return joined(known if stored is UNKNOWN else [*known, stored])
+
+    def read(self, call: ast.Call, environment: Environment | None) -> Value | None:
+        """What `table.get(key, default)` gives; None for all other calls."""
+        function = call.func
+        if not isinstance(function, ast.Attribute) or function.attr not in ("get", "pop", "setdefault"):
+            return None
+        key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
+        owner = self.evaluation.value(function.value, environment)
+        if (
+            not isinstance(owner, Dictionary)
+            or not isinstance(key, Constant)
+            or not isinstance(key.value, str)
+        ):
+            return None
+        found = self.item(function.value, key.value, environment)
+        if found is UNKNOWN and self.entry(owner, key.value, environment) is None:
+            return self.evaluation.value(call.args[1], environment) if len(call.args) > 1 else Constant(None)
+        return found
+
+    def entry(self, owner: Value, key: str, environment: Environment | None) -> Value | None:
+        """What an object holds below a key, as it is made; None where it surely has no such entry."""
+        if owner == External("os.environ"):
+            return RANK_VARIABLES.get(key, UNKNOWN)
+        if isinstance(owner, Made):
+            return self.evaluation.attributes.member_of(owner.definition, key)
+        if not isinstance(owner, Dictionary):
+            return UNKNOWN
+        for name, value in reversed(_entries_of(owner.node)):
+            if name is None:
+                parts = alternatives(self.evaluation.value(value, environment))
+                inner = [self.entry(each, key, environment) for each in parts]
+                if inner != [None]:
+                    return joined(UNKNOWN if each is None else each for each in inner)
+            elif not isinstance(name, ast.Constant):
+                return UNKNOWN
+            elif name.value == key:
+                return self.evaluation.value(value, environment)
+        return None
+
+
+def _entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
+    """The keys and values of a table, in their order; without a key where a whole table is put in."""
+    if isinstance(table, ast.Dict):
+        return [*zip(table.keys, table.values, strict=True)]
+    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
+    return [*((None, each) for each in table.args), *named]
+
+
 class AttributeEvaluator:
     """The attributes of one program."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
+        self.records = RecordFields(evaluation.files, evaluation.value)
+        self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
         self._stores: dict[tuple[str, str], list[Binding]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
@@ -454,6 +602,9 @@ class AttributeEvaluator:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
             return option if option is not UNKNOWN else RANK_ATTRIBUTES.get(whole) or External(whole)
+        if isinstance(owner, Dictionary):
+            entry = self.evaluation.tables.entry(owner, name, None)
+            return self._stored(node, None) if entry is None or entry is UNKNOWN else entry
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)
@@ -500,18 +651,23 @@ class AttributeEvaluator:
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
         if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
-            if any(last_name(each) in ("property", "cached_property") for each in found.node.decorator_list):
+            if is_property(found.node):
                 return self.evaluation.calls.result(found.node, None)
             return Defined(found.node, definition)
         return found
 
+    def member_of(self, definition: ast.ClassDef, name: str) -> Value:
+        """What an object of a class of the program has by this name."""
+        return self._of_object(definition, name, 0)
+
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class gives its objects this attribute: in its body, or in a method on `self`.
+        """Where a class gives its objects this attribute: in its body, by its constructor, or in a method.
 
         Where it gives only literals, they may be mere defaults: then also where others set it on an object.
         """
         file = file_of(definition)
-        found = list(file.scopes[definition].bindings.get(name, []))
+        found = self.records.bindings(definition, name)
+        found = found or list(file.scopes[definition].bindings.get(name, []))
         for binding in file.set_attributes.get(name, ()):
             method = _method_of(binding.node, definition)
             if (
@@ -552,39 +708,14 @@ class AttributeEvaluator:
         return UNKNOWN
 
     def _optional(self, node: ast.Attribute) -> Value:
-        """`args.local_rank` where a launcher hands `--local_rank` to the script's parser."""
-        if node.attr == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
-            return RankValue(RankKind.LOCAL, "--local_rank")
+        """What an option of the script's own parser is by its launcher or its default, `args.local_rank`."""
+        found = self.options.value_of_option(node.attr)
+        if found is not UNKNOWN:
+            return found
         written = dotted_name(node)
         if written is not None and written in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return UNKNOWN
-
-    @cached_property
-    def _is_set_otherwise(self) -> bool:
-        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
-        return any(
-            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
-            for file in self.evaluation.files.mentioning("local_rank")
-            for binding in file.set_attributes.get("local_rank", ())
-        )
-
-    def _keeps_local(self, binding: Binding) -> bool:
-        """Whether what an attribute is set to is the rank on the host, or a literal."""
-        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
-            return True  # `self.local_rank = args.local_rank`.
-        value = self.evaluation.value_of_binding(binding, None)
-        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
-
-    @cached_property
-    def takes_local_rank(self) -> bool:
-        """Whether a parser of the program has the option that launchers hand over."""
-        return any(
-            isinstance(argument, ast.Constant) and argument.value in LIBRARY_TABLES["local_rank_options"]
-            for file in self.evaluation.files.mentioning("add_argument")
-            for call in file.calls_of.get("add_argument", ())
-            for argument in call.args
-        )
 
 
 def _class_of_result(made: Instance) -> str:

@@ -19,6 +19,7 @@ from launcher.program.index import (
     BindingKind,
     FunctionNode,
     ancestors_in_function,
+    is_property,
     last_name,
 )
 from launcher.program.program import Program
@@ -310,9 +311,7 @@ class Guards:
     def _property(self, owner: Made, name: str) -> FunctionNode | None:
         for binding in self.evaluation.attributes.bindings_in_class(owner.definition, name):
             node = binding.node
-            if isinstance(node, ast.FunctionDef) and any(
-                last_name(each) in ("property", "cached_property") for each in node.decorator_list
-            ):
+            if isinstance(node, ast.FunctionDef) and is_property(node):
                 return node
         return None
 

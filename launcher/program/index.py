@@ -42,8 +42,10 @@ class FileIndex:
         """Every attribute that is read, by its last name."""
         self.set_attributes: dict[str, list[Binding]] = {}
         """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
-        self.generators: set[ast.AST] = set()
-        """The functions that have a `yield` of their own."""
+        self.set_items: dict[str, list[Binding]] = {}
+        """Every item that is set below a literal key, by the key; `Binding.name` is the owner's last name."""
+        self.yields_of: dict[ast.AST, list[ast.Yield | ast.YieldFrom]] = {}
+        """What the functions that are generators yield."""
         self.module = Scope(self, tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
         self.branch_arms: dict[ast.AST, frozenset[tuple[ast.AST, str]]] = {}
@@ -73,7 +75,8 @@ class FileIndex:
     @cached_property
     def mentioned(self) -> frozenset[str]:
         """The last names of all that the file reads, sets or imports."""
-        return frozenset((*self.names, *self.attributes, *self.set_attributes, *self.imported_as))
+        names = (*self.names, *self.attributes, *self.set_attributes, *self.set_items, *self.imported_as)
+        return frozenset(names)
 
     @cached_property
     def imported_as(self) -> dict[str, list[str]]:
@@ -154,6 +157,9 @@ _HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast
 PARENT = "parent"
 SCOPE = "scope"
 """Where a walked node keeps what holds it, and in which scope it is evaluated."""
+
+WRITTEN_OUT = "written_out"
+"""Where a partial application keeps that its calls are written out as calls of the function itself."""
 
 
 class BindingKind(Enum):
@@ -342,6 +348,12 @@ def is_static(function: FunctionNode) -> bool:
     return _decorated_as(function, "staticmethod")
 
 
+def is_property(node: ast.AST) -> bool:
+    """Whether a definition is a method that is read like an attribute."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(last_name(each) in ("property", "cached_property") for each in decorators)
+
+
 def is_class_method(function: FunctionNode) -> bool:
     """Whether a function in a class gets the class."""
     return _decorated_as(function, "classmethod")
@@ -453,6 +465,10 @@ class _IndexWalk:
                 written = dotted_name(each) or f"?.{each.attr}"
                 found = self.index.set_attributes.setdefault(each.attr, [])
                 found.append(Binding(written, kind, each, given, item))
+            elif isinstance(each, ast.Subscript):
+                if isinstance(each.slice, ast.Constant) and isinstance(each.slice.value, str):
+                    found = self.index.set_items.setdefault(each.slice.value, [])
+                    found.append(Binding(last_name(each.value) or "?", kind, each, given, item))
             elif isinstance(each, ast.Starred):
                 pending.append((each.value, None, None))
             elif isinstance(each, ast.Tuple | ast.List):
@@ -552,7 +568,7 @@ class _IndexWalk:
 
     def yields(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> None:
         if scope.function is not None:
-            self.index.generators.add(scope.function.node)
+            self.index.yields_of.setdefault(scope.function.node, []).append(node)
 
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}

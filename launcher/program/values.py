@@ -101,6 +101,13 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
+class Dictionary:
+    """A dictionary that is written out, or made by a call with its entries as keywords."""
+
+    node: ast.Dict | ast.Call
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """One of several things, depending on what runs before."""
 
@@ -127,6 +134,7 @@ Value = (
     | Defined
     | Made
     | Several
+    | Dictionary
     | Either
     | Nothing
 )

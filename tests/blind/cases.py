@@ -1,4 +1,4 @@
-"""Blind examples of failure modes: written from a mode's title and sources by somebody who had not read the rules.
+"""Blind examples: programs written from a failure mode's title and sources by who had not read the rules.
 
 `scripts/HALF/CODE.test` holds programs with the failure mode and tempting ones that are right:
 
@@ -69,7 +69,9 @@ def blind_scripts(half: str) -> Iterator[BlindScript]:
 
 
 def _script(part: Part, others: Mapping[str, str]) -> BlindScript:
-    headers = dict(match.groups() for match in map(_HEADER.fullmatch, takewhile(str.strip, part.lines)) if match)
+    headers = dict(
+        match.groups() for match in map(_HEADER.fullmatch, takewhile(str.strip, part.lines)) if match
+    )
     code, expected = part.file.stem, headers["expect"]
     if expected not in (code, "nothing"):
         raise part.bad(f"`{expected}` is expected in a file of {code}")

@@ -36,6 +36,47 @@ RANKS = [
     ("look(int(os.environ.get('LOCAL_RANK', -1)))", LOCAL),
     ("from os import getenv\nlook(getenv('SLURM_NODEID'))", NODE),
     ("from os import environ as e\nlook(e['OMPI_COMM_WORLD_RANK'])", GLOBAL),
+    # Through fields of dataclasses and named tuples, dictionaries, namespaces, partial applications.
+    (
+        "from dataclasses import dataclass\n@dataclass\nclass C:\n size: int\n rank: int = 0\n"
+        "look(C(2, int(os.environ['RANK'])).rank)",
+        GLOBAL,
+    ),
+    (
+        "from dataclasses import dataclass, field\n@dataclass\nclass C:\n"
+        " rank: int = field(default_factory=lambda: int(os.environ['RANK']))\nlook(C().rank)",
+        GLOBAL,
+    ),
+    (
+        "from typing import NamedTuple\nclass C(NamedTuple):\n rank: int\n"
+        " @classmethod\n def read(cls):\n  return cls(rank=dist.get_rank())\nlook(C.read().rank)",
+        GLOBAL,
+    ),
+    ("c = {'size': 2, 'rank': dist.get_rank()}\nlook(c['rank'])", GLOBAL),
+    ("c = dict(rank=dist.get_rank())\nlook(c.get('rank', 0))", GLOBAL),
+    ("c = {}\nc['rank'] = dist.get_rank()\nlook(c['rank'])", GLOBAL),
+    ("from types import SimpleNamespace\nlook(SimpleNamespace(rank=dist.get_rank()).rank)", GLOBAL),
+    ("look({**os.environ, 'A': '1'}['LOCAL_RANK'])", LOCAL),
+    (
+        "p = make()\np.add_argument('--rank', default=int(os.environ['RANK']))\nlook(p.parse_args().rank)",
+        GLOBAL,
+    ),
+    ("from functools import partial\nr = partial(os.environ.get, 'RANK')\nlook(int(r()))", GLOBAL),
+    (
+        "from functools import partial\ndef f(value):\n look(value)\n"
+        "options = {'value': dist.get_rank()}\nf(**options)",
+        GLOBAL,
+    ),
+    (
+        "from contextlib import contextmanager\n@contextmanager\ndef group():\n yield dist.get_rank()\n"
+        "with group() as rank:\n look(rank)",
+        GLOBAL,
+    ),
+    (
+        "class Group:\n def __init__(self):\n  self.rank = dist.get_rank()\n"
+        " def __enter__(self):\n  return self\nwith Group() as group:\n look(group.rank)",
+        GLOBAL,
+    ),
     # Through assignments, attributes, results.
     ("rank, size = dist.get_rank(), dist.get_world_size()\nlook(rank)", GLOBAL),
     ("if x:\n r = dist.get_rank()\nelse:\n r = 0\nlook(r)", GLOBAL),
