@@ -24,6 +24,7 @@ from launcher.program.index import (
     function_of_parameter,
     is_property,
     last_name,
+    parameters_of,
     parent_of,
     positional_of,
 )
@@ -203,6 +204,43 @@ def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[a
     return found
 
 
+_JOINING_PATHS = frozenset(
+    {"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "pathlib.Path.joinpath"}
+)
+_KEEPING_PATHS = frozenset({"str", "os.fspath", "os.path.abspath", "os.path.realpath", "os.path.normpath"})
+
+
+def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGIN) -> tuple[str, bool] | None:
+    """What a text or path begins with, as far as it is written in the program, and whether that is all."""
+    value = program.value(node)
+    if isinstance(value, Constant) or depth == 0:
+        return (value.value, True) if isinstance(value, Constant) and isinstance(value.value, str) else None
+    parts: list[ast.expr] = []
+    between = "/"
+    if isinstance(node, ast.JoinedStr):
+        parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+        between = ""
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
+        parts, between = [node.left, node.right], "" if isinstance(node.op, ast.Add) else "/"
+    elif isinstance(node, ast.Call) and node.args and (name := program.qualified(node.func)) is not None:
+        method = (
+            [node.func.value] if name.endswith("joinpath") and isinstance(node.func, ast.Attribute) else []
+        )
+        parts = [*method, *node.args] if name in _JOINING_PATHS else node.args[: name in _KEEPING_PATHS]
+    if not parts:
+        made, *others = origins(program, node)
+        return None if made is None or made is node or others else text_beginning(program, made, depth - 1)
+    text = ""
+    for number, part in enumerate(parts):
+        known = text_beginning(program, part, depth - 1)
+        if known is None:
+            return (text, False) if number else None
+        text = known[0] if not number else f"{text.rstrip('/') if between else text}{between}{known[0]}"
+        if not known[1]:
+            return text, False
+    return text, True
+
+
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.
 
 
@@ -211,6 +249,7 @@ _DEEPEST_TYPE = 8
 
 _BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
 _TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(library_names("integers"), "int")}
+_KEEPS_TYPE = frozenset({"max", "min", "abs"})
 _NUMERIC = frozenset({"int", "float", "bool"})
 _PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
 
@@ -228,20 +267,34 @@ def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) 
     if depth == 0:
         return None
     if isinstance(node, ast.Call):
-        return _TYPE_OF_CALL.get(program.qualified(node.func) or "")
+        name = program.qualified(node.func) or ""
+        if name in _KEEPS_TYPE and node.args and not has_star_arguments(node):
+            return _common_type(plain_type_of(program, each, depth - 1) for each in node.args)
+        return _TYPE_OF_CALL.get(name) or _type_by_origins(program, node, depth)
     if isinstance(node, ast.BinOp):
         sides = {plain_type_of(program, node.left, depth - 1), plain_type_of(program, node.right, depth - 1)}
         if not sides <= _NUMERIC:
             return None
         return "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
-    if isinstance(node, ast.IfExp):
-        return _common_type(plain_type_of(program, each, depth - 1) for each in (node.body, node.orelse))
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else node.values
+        return _common_type(plain_type_of(program, each, depth - 1) for each in parts)
+    if isinstance(node, ast.NamedExpr):
+        return plain_type_of(program, node.value, depth)
     if isinstance(node, ast.Name):
         bindings = program.evaluation.sources(node)
         return _common_type(_type_of_binding(program, each, depth - 1) for each in bindings)
-    if isinstance(node, ast.Attribute):
-        return _type_of_parsed_option(program, node)
-    return None
+    if isinstance(node, ast.Attribute) and (parsed := _type_of_parsed_option(program, node)) is not None:
+        return parsed
+    return _type_by_origins(program, node, depth) if isinstance(node, ast.Attribute | ast.Subscript) else None
+
+
+def _type_by_origins(program: Program, node: ast.expr, depth: int) -> str | None:
+    """Of a field, an item or a result: the type of all that it may come from."""
+    made = origins(program, node)
+    return _common_type(
+        None if each is None or each is node else plain_type_of(program, each, depth - 1) for each in made
+    )
 
 
 def _common_type(types: Iterable[str | None]) -> str | None:
@@ -268,7 +321,7 @@ def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str 
         return None
     types = set[str | None]()
     for site in sites:
-        given = site.given(parameter)
+        given = site.given_or_default(parameter)
         if parameter.arg in site.values:
             types.add("int")  # The number that spawn gives.
         else:
@@ -454,23 +507,32 @@ def _changes_in_loop(
 
 
 def _changes_of_mapping(program: Program, given: ast.expr, node: ast.AST) -> Iterator[ChangedVariable]:
-    """The variables of a dictionary that is written out here, or where its name is bound."""
-    if isinstance(given, ast.Name):
-        bindings = program.evaluation.sources(given)
-        if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGNED or bindings[0].value is None:
-            return
-        if isinstance(bindings[0].value, ast.Name):
-            return
-        given = bindings[0].value
-    if isinstance(given, ast.Dict):
-        for key, value in zip(given.keys, given.values, strict=True):
+    """The variables of a dictionary that is written out, here or where it comes from, or of `**values`."""
+    made, *others = origins(program, given)
+    if isinstance(made, ast.Dict) and not others:
+        for key, value in zip(made.keys, made.values, strict=True):
             name = None if key is None else program.value(key)
-            if isinstance(name, Constant) and isinstance(name.value, str):
+            if key is None:
+                yield from _changes_of_mapping(program, value, node)
+            elif isinstance(name, Constant) and isinstance(name.value, str):
                 yield _changed_variable(program, name.value, value, value)
-    elif isinstance(given, ast.Call) and program.qualified(given.func) == "dict" and not given.args:
-        for keyword in given.keywords:
-            if keyword.arg is not None:
-                yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
+    named: list[ast.keyword] = []
+    if isinstance(made, ast.Call) and program.qualified(made.func) == "dict" and not (made.args or others):
+        named = made.keywords
+    for keyword in (*named, *_given_as_keywords(program, given)):
+        if keyword.arg is not None:
+            yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
+
+
+def _given_as_keywords(program: Program, node: ast.expr) -> Iterator[ast.keyword]:
+    """What the calls of a function put into its `**values`."""
+    sources = program.evaluation.sources(node) if isinstance(node, ast.Name) else []
+    function = function_of_parameter(sources[0].node) if len(sources) == 1 else None
+    if function is None or function.args.kwarg is not sources[0].node:
+        return
+    own = {each.arg for each in parameters_of(function)}
+    for site in program.evaluation.callers.call_sites(function) or ():
+        yield from (each for each in site.call.keywords if each.arg not in own)
 
 
 def _changed_variable(
