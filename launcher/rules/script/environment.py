@@ -25,6 +25,7 @@ from launcher.program.dataflow import (
     has_star_arguments,
     mentions_environment,
     plain_type_of,
+    text_beginning,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
 from launcher.program.program import Program
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _COMPILERS = frozenset(
     {
         "TRITON_CACHE_DIR",
+        "TRITON_HOME",
         "TORCHINDUCTOR_CACHE_DIR",
         "TORCH_EXTENSIONS_DIR",
         "CUDA_CACHE_PATH",
@@ -63,11 +65,26 @@ _COMPILERS = frozenset(
 )
 """Where compilers keep what they made, by renaming and deleting files while others read them."""
 
-_HUBS = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME"})
+_HUBS = frozenset(
+    {
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HF_DATASETS_CACHE",
+        "HUGGINGFACE_HUB_CACHE",
+        "TRANSFORMERS_CACHE",
+        "TORCH_HOME",
+        "XDG_CACHE_HOME",
+    }
+)
 """Where downloads from model hubs are kept, under locks that not every file system has."""
 
-_SHARED = frozenset({"fsx", "efs", "lustre", "nfs", "gpfs"})
-"""What people call the folders at which they mount network file systems."""
+_SHARED = re.compile(
+    r"(?:/mnt|/opt/ml/input/data)?/(?:fsx|efs|lustre|nfs|gpfs)(?:[-_](?!local)[^/]*)?(?:/.*)?", re.IGNORECASE
+)
+"""What people call the folders at which they mount network file systems, or their channels."""
+
+
+_EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
 
 
 @finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
@@ -166,21 +183,24 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
     this is informational.
 
-    A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root or below /mnt.
+    A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root, below /mnt or as
+    the name of a channel.
 
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
 
     Source: the sources of DISK002.
     """
-    for change, value in _surely_set(program):
-        if change.name in _COMPILERS | _HUBS and _is_shared(value):
-            yield _finding(
-                disk.SHARED_CACHE,
-                change,
-                f"{value!r} is on a file system that the hosts share: their ranks write and delete each "
-                "other's entries",
-                None if change.name in _COMPILERS else Severity.INFO,
-            )
+    shared = "is on a file system that the hosts share: their ranks write and delete each other's entries"
+    for change in changed_variables(program):
+        place = text_beginning(program, change.value) if change.name in _COMPILERS | _HUBS else None
+        if _is_shared(place) and place is not None and _counts(program, change):
+            severity = None if change.name in _COMPILERS else Severity.INFO
+            yield _finding(disk.SHARED_CACHE, change, f"{place[0]!r} {shared}", severity)
+    for call, _ in program.calls(*_EXTENSIONS):
+        given = argument_of(call, "build_directory")
+        place = None if given is None else text_beginning(program, given)
+        if _is_shared(place) and place is not None:
+            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}")
 
 
 def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
@@ -237,11 +257,9 @@ def _network_harm(name: str, value: str) -> str | None:
     return None if (name, value.lower()) == ("NCCL_PROTO", "simple") else advice.harm
 
 
-def _is_shared(path: str) -> bool:
-    parts = [part.lower() for part in path.split("/") if part]
-    if not path.startswith("/") or not parts:
-        return False
-    return parts[0] in _SHARED or (parts[0] == "mnt" and len(parts) > 1 and parts[1] in _SHARED)
+def _is_shared(place: tuple[str, bool] | None) -> bool:
+    """Not one whose end nobody knows, which may be of each host its own."""
+    return place is not None and place[1] and _SHARED.fullmatch(place[0]) is not None
 
 
 def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
