@@ -16,6 +16,7 @@ from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import argument_of
 from launcher.program.guards import Guards
 from launcher.program.index import (
+    BindingKind,
     FileIndex,
     FunctionNode,
     ancestors,
@@ -28,8 +29,12 @@ from launcher.program.index import (
 from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
     LIBRARY_TABLES,
+    UNKNOWN,
     Constant,
+    Defined,
+    Made,
     Several,
+    alternatives,
     canonical_name,
     is_import_of,
     library_names,
@@ -453,3 +458,112 @@ def has_another_launcher(program: Program) -> bool:
         if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
             return True
     return False
+
+
+# What a loop runs in each of its turns, in its own function and in those that it comes to.
+
+
+Loop = ast.For | ast.AsyncFor | ast.While
+_DYNAMIC = (ast.Call, ast.Subscript)
+"""What is called without a name: `getattr(hook, name)(self)`, `steps["update"]()`."""
+
+
+class LoopReach:
+    """The loops of one program, and what they come to: by the names of methods where more is unknown."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+        self._parts: dict[ast.AST, list[ast.AST]] = {}
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """The loops of what the entry may come to."""
+        reaches = self.program.analysis(Reachability).reaches
+        kinds = (ast.For, ast.AsyncFor, ast.While)
+        found = (
+            each for file in self.program.files for kind in kinds for each in file.statements.get(kind, ())
+        )
+        return [each for each in found if isinstance(each, Loop) and reaches(each)]
+
+    @cached_property
+    def _methods(self) -> dict[str, list[ast.AST]]:
+        """The functions in classes, by their names."""
+        found: dict[str, list[ast.AST]] = {}
+        for file in self.program.files:
+            for each in file.functions:
+                if isinstance(scope_of(each).node, ast.ClassDef):
+                    found.setdefault(each.name, []).append(each)
+        return found
+
+    def loops_around(self, node: ast.AST) -> list[Loop]:
+        """The innermost loops whose turns may come to a node."""
+        found = [each for each in self.loops if self.comes_to(each, node)]
+        return [
+            each
+            for each in found
+            if not any(
+                other is not each and self.comes_to(each, other) and not self.comes_to(other, each)
+                for other in found
+            )
+        ]
+
+    def comes_to(self, loop: Loop, node: ast.AST) -> bool:
+        """Whether a turn of a loop may come to a node."""
+        outer = {node, *ancestors(node)}
+        return any(part in outer for part in self.parts(loop))
+
+    def parts(self, loop: Loop) -> list[ast.AST]:
+        """The statements of a loop, and the functions that they may come to."""
+        if loop not in self._parts:
+            found: list[ast.AST] = list(loop.body)
+            seen = set(found)
+            for part in found:
+                for each in self._called_in(part):
+                    if each not in seen:
+                        seen.add(each)
+                        found.append(each)
+            self._parts[loop] = found
+        return self._parts[loop]
+
+    def nodes(self, loop: Loop) -> Iterator[ast.AST]:
+        """All that a turn may evaluate."""
+        for part in self.parts(loop):
+            yield from ast.walk(part)
+
+    def is_open(self, loop: Loop) -> bool:
+        """Whether a turn calls something that has no name, and may be anything of the program."""
+        return any(isinstance(each, ast.Call) and self._is_dynamic(each) for each in self.nodes(loop))
+
+    def _is_dynamic(self, call: ast.Call) -> bool:
+        if isinstance(call.func, _DYNAMIC):
+            return self.program.value(call.func) is UNKNOWN
+        sources = self.program.evaluation.sources(call.func) if isinstance(call.func, ast.Name) else []
+        return any(each.kind is BindingKind.LOOPED for each in sources)
+
+    def _called_in(self, part: ast.AST) -> Iterator[ast.AST]:
+        value_of = self.program.value
+        for decorator in part.decorator_list if isinstance(part, ast.FunctionDef) else ():
+            value = value_of(decorator)
+            if isinstance(value, Defined):
+                yield value.node
+        for node in ast.walk(part):
+            if not isinstance(node, ast.Call):
+                continue
+            for value in alternatives(value_of(node.func)):
+                if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
+                    yield value.node
+                elif isinstance(value, Defined):
+                    yield from _methods_of(value.node, "__init__")
+                elif isinstance(value, Made):
+                    yield from _methods_of(value.definition, "__call__", "forward")
+                elif value is UNKNOWN and isinstance(node.func, ast.Attribute):
+                    yield from self._methods.get(node.func.attr, ())
+            for each in node.args:  # `self.call("after_step")`.
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield from self._methods.get(each.value, ())
+
+
+def _methods_of(definition: ast.AST, *names: str) -> Iterator[ast.FunctionDef]:
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    yield from (each for each in body if isinstance(each, ast.FunctionDef) and each.name in names)
