@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Cluster
@@ -177,6 +177,38 @@ class ScriptParser:
     is_strict: bool = True
     ignores: bool = False
     abbreviates: bool = True
+
+
+class RefusedWords(Exception):
+    """What argparse says before it exits."""
+
+
+class _Imitation(argparse.ArgumentParser):
+    """A parser that raises in place of exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RefusedWords(message)
+
+
+def imitate_parser(parser: ScriptParser) -> argparse.ArgumentParser:
+    """argparse with the same words, whose conversions are those of Python's own types alone."""
+    made = _Imitation(
+        add_help=False,
+        exit_on_error=False,
+        conflict_handler="resolve",
+        allow_abbrev=parser.abbreviates,
+    )
+    made.add_argument("-h", "--help", action="store_true")
+    for number, each in enumerate(parser.declared):
+        settings = dict(each.settings)
+        if each.names[0].startswith("-"):
+            made.add_argument(*each.names, dest=f"value{number}", **settings)
+        else:
+            required = settings.pop("required", True)
+            if not required:
+                settings.setdefault("nargs", "?")
+            made.add_argument(each.names[0], **settings)
+    return made
 
 
 def script_parsers(program: Program) -> Iterator[ScriptParser]:

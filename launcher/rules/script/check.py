@@ -23,7 +23,15 @@ from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.program.index import Unread
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability
-from launcher.rules.script import checkpoints, collectives, environment, gradients, process_groups, processes
+from launcher.rules.script import (
+    checkpoints,
+    collectives,
+    environment,
+    gradients,
+    process_groups,
+    processes,
+    training_compiler,
+)
 from launcher.rules.script import checkpoints as kept
 from launcher.rules.script import checkpoints as state_keys
 from launcher.rules.script import environment as options
@@ -91,7 +99,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *no_sync.NO_SYNC_RULES,
     *reduction.REDUCTION_RULES,
     *checkpoints.CHECKPOINT_RULES,
-    *process_groups.XLA_RULES,
+    *training_compiler.XLA_RULES,
     *collectives.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
 )
@@ -110,6 +118,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
     *kept.STORAGE_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
+    *training_compiler.XLA_JOB_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
 

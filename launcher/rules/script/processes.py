@@ -12,10 +12,10 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import distribution, nccl, training_compiler, training_script
+from launcher.failure_modes import distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, changed_variables, constant_argument, has_star_arguments
@@ -468,27 +468,6 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
         )
 
 
-@finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
-def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Finding]:
-    """A script without `_mp_fn`, which Training Compiler's launcher imports and calls for each worker.
-
-    Without it every worker ends as soon as it starts. Only with `strategy: torch_xla`.
-
-    Bad: a script that only has `main()`. Good: `def _mp_fn(index): main()`.
-
-    Source: the sources of XLA002.
-    """
-    entry = subject.program.entry
-    if str(subject.job.distribution.strategy) != "torch_xla":
-        return
-    if "_mp_fn" not in entry.module.bindings and not entry.stars:
-        yield finding_at(
-            training_compiler.NO_MP_FN,
-            entry.tree,
-            "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
-        )
-
-
 @finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
 def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
     """A Lightning Trainer for one device, in a job of several processes: each runs it alone.
@@ -644,11 +623,12 @@ def _given_words(job: JobSpec) -> list[str]:
 
 def _judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator[Finding]:
     """What the parser says of these words: the first that argparse itself would stop at."""
-    imitation = _imitate(parser)
+    from launcher.rules.job.subject import RefusedWords, imitate_parser
+
     by_name = {name: each for each in parser.declared for name in each.names}
     try:
-        _, left = imitation.parse_known_args(words)
-    except (argparse.ArgumentError, _RefusedWords) as error:
+        _, left = imitate_parser(parser).parse_known_args(words)
+    except (argparse.ArgumentError, RefusedWords) as error:
         text = str(error)
         named = [name for name in by_name if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
         if parser.knows_all or not text.startswith("ambiguous"):
@@ -696,41 +676,8 @@ def _is_number(word: str) -> bool:
     return True
 
 
-class _RefusedWords(Exception):
-    """What argparse says before it exits."""
-
-
-class _Imitation(argparse.ArgumentParser):
-    """A parser that raises in place of exiting."""
-
-    def error(self, message: str) -> NoReturn:
-        raise _RefusedWords(message)
-
-
-def _imitate(parser: ScriptParser) -> argparse.ArgumentParser:
-    """argparse with the same words, whose conversions are those of Python's own types alone."""
-    made = _Imitation(
-        add_help=False,
-        exit_on_error=False,
-        conflict_handler="resolve",
-        allow_abbrev=parser.abbreviates,
-    )
-    made.add_argument("-h", "--help", action="store_true")
-    for number, each in enumerate(parser.declared):
-        settings = dict(each.settings)
-        if each.names[0].startswith("-"):
-            made.add_argument(*each.names, dest=f"value{number}", **settings)
-        else:
-            required = settings.pop("required", True)
-            if not required:
-                settings.setdefault("nargs", "?")
-            made.add_argument(each.names[0], **settings)
-    return made
-
-
 STRATEGY_JOB_RULES = (
     script_fits_the_strategy,
-    entry_point_has_a_worker_function,
     trainer_knows_its_processes,
     spawned_processes_are_the_hosts_accelerators,
     settings_suit_the_job,
