@@ -101,7 +101,7 @@ audit: setup build/supply/installed
 bench: setup
 	@test -x build/torchx/bin/torchx || { $(PYTHON) -m venv build/torchx && \
 	  build/torchx/bin/python -m pip install --quiet --disable-pip-version-check torchx==0.7.0 sagemaker==2.257.7; }
-	@missed=0; for file in tools/benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || missed=1; done; exit $$missed
+	$(BIN)/python -m tools.benchmarks
 
 # What the launcher takes for true, against other sources at hand. Exits with 1 where something differs.
 facts: setup

@@ -74,14 +74,7 @@ class AddedSubnets(Construct):
             cdk.Acknowledgment(id="CloudFormation-Validate::W3010", reason=reason)
         )
         self._vpc_id, self._nat_gateway_id = vpc_id, nat_gateway_id
-        block = self._further_range(associated_cidr) if associated_cidr else None
-        resources = [
-            self._subnet(number, zone, cidr, block)
-            for number, (zone, cidr) in enumerate(zip(availability_zones, subnet_cidrs, strict=True), 1)
-        ]
-        if retain_first_subnet:
-            for each in (resources[0], *([block] if block else [])):
-                each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        resources = self._new_subnets(availability_zones, subnet_cidrs, associated_cidr, retain_first_subnet)
         tables = list(route_table_ids) or [self._table(number) for number, _ in enumerate(resources, 1)]
         self._associate(resources, tables)
         if nat_gateway_id is not None and s3_endpoint:
@@ -93,10 +86,22 @@ class AddedSubnets(Construct):
         self.vpc = ec2.Vpc.from_vpc_attributes(
             self, "Vpc", vpc_id=vpc_id, availability_zones=self.zones, region=region
         )
-        self.subnets = [
-            self._imported(number, *each)
-            for number, each in enumerate(zip(resources, self.zones, tables, strict=True), 1)
+        self.subnets = self._imported(resources, tables)
+
+    def _new_subnets(
+        self, zones: Sequence[str], cidrs: Sequence[str], further_range: str | None, retain_first: bool
+    ) -> list[ec2.CfnSubnet]:
+        block = None
+        if further_range:
+            block = ec2.CfnVPCCidrBlock(self, "Range", vpc_id=self._vpc_id, cidr_block=further_range)
+        subnets = [
+            self._subnet(number, *each, block)
+            for number, each in enumerate(zip(zones, cidrs, strict=True), 1)
         ]
+        if retain_first:
+            for each in (subnets[0], *([block] if block else [])):
+                each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        return subnets
 
     def _associate(self, subnets: Sequence[ec2.CfnSubnet], tables: Sequence[str]) -> None:
         for number, (subnet, table) in enumerate(zip(subnets, tables, strict=True), 1):
@@ -104,13 +109,13 @@ class AddedSubnets(Construct):
                 self, f"Association{number}", subnet_id=subnet.ref, route_table_id=table
             )
 
-    def _imported(self, number: int, subnet: ec2.CfnSubnet, zone: str, table: str) -> ec2.ISubnet:
-        return ec2.Subnet.from_subnet_attributes(
-            self, f"Imported{number}", subnet_id=subnet.ref, availability_zone=zone, route_table_id=table
-        )
-
-    def _further_range(self, cidr: str) -> ec2.CfnVPCCidrBlock:
-        return ec2.CfnVPCCidrBlock(self, "Range", vpc_id=self._vpc_id, cidr_block=cidr)
+    def _imported(self, subnets: Sequence[ec2.CfnSubnet], tables: Sequence[str]) -> list[ec2.ISubnet]:
+        return [
+            ec2.Subnet.from_subnet_attributes(
+                self, f"Imported{number}", subnet_id=subnet.ref, availability_zone=zone, route_table_id=table
+            )
+            for number, (subnet, zone, table) in enumerate(zip(subnets, self.zones, tables, strict=True), 1)
+        ]
 
     def _subnet(self, number: int, zone: str, cidr: str, block: ec2.CfnVPCCidrBlock | None) -> ec2.CfnSubnet:
         subnet = ec2.CfnSubnet(

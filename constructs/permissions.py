@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -68,18 +71,72 @@ def add_further_policies(
     return arns
 
 
-def written_bucket_keys(keys: Sequence[str]) -> list[Permission]:
-    """Reading and writing with the keys of buckets that exist already, by the keys' ARNs; nothing of none."""
-    if not keys:
-        return []
-    return [
-        Permission(
-            "UseBucketKeys",
-            ["kms:Decrypt", "kms:GenerateDataKey"],
-            list(keys),
-            "Which bucket has which of the keys is not known here.",
-        )
+BUCKETS_IN_A_STATEMENT = 30
+"""Of the longest names, at most half a managed policy, so that no policy stays nearly empty."""
+
+_STATEMENTS = tomllib.loads(Path(__file__).with_name("permissions.toml").read_text("utf-8"))
+_WORD = re.compile(r"\{(\w+)\}")
+
+
+def permissions_of(part: str, words: Mapping[str, Any]) -> list[Permission]:
+    """The permissions of a part of `permissions.toml`, which says how it is read."""
+    found = [
+        Permission(**_filled({key: value for key, value in row.items() if key != "only_with"}, words))
+        for row in _STATEMENTS[part]
+        if "only_with" not in row or words[row["only_with"]]
     ]
+    return [each for each in found if each.resources]
+
+
+def permissions_in_chunks(
+    part: str, word: str, items: Sequence[str], most: int = BUCKETS_IN_A_STATEMENT
+) -> list[Permission]:
+    """The permissions of a part, with at most so many of the items in each statement, which are numbered."""
+    return [
+        permission
+        for number, some in in_chunks(items, most)
+        for permission in permissions_of(part, {"number": number, word: some})
+    ]
+
+
+def data_permissions(part: str, buckets: Sequence[s3.IBucket], stack: cdk.Stack) -> list[Permission]:
+    """The permissions of a part for further buckets that jobs read, of which each statement names some."""
+    return permissions_in_chunks(part, "data", [bucket_arn(bucket, stack) for bucket in buckets])
+
+
+def words_of(
+    stack: cdk.Stack, *, code: s3.IBucket, checkpoints: s3.IBucket, output: s3.IBucket, key: kms.IKey | None
+) -> dict[str, Any]:
+    """The words of `permissions.toml` that jobs' permissions and launchers' have in common."""
+    return {
+        "partition": stack.partition,
+        "region": stack.region,
+        "account": stack.account,
+        "code": bucket_arn(code, stack),
+        "checkpoints": bucket_arn(checkpoints, stack),
+        "output": bucket_arn(output, stack),
+        "key": () if key is None else (key_arn(key, stack),),
+        "log_group": training_log_group(stack),
+    }
+
+
+def _filled(value: Any, words: Mapping[str, Any]) -> Any:
+    match value:
+        case dict():
+            return {_filled(key, words): _filled(each, words) for key, each in value.items()}
+        case list():
+            return [text for each in value for text in _texts(each, words)]
+    (text,) = _texts(value, words)
+    return text
+
+
+def _texts(text: str, words: Mapping[str, Any]) -> list[str]:
+    """The text with its words filled in; one for each item of a word that is a list."""
+    texts = [text]
+    for word in dict.fromkeys(_WORD.findall(text)):
+        items = [words[word]] if isinstance(words[word], str) else words[word]
+        texts = [each.replace(f"{{{word}}}", item) for each in texts for item in items]
+    return texts
 
 
 def training_log_group(stack: cdk.Stack) -> str:
@@ -138,9 +195,6 @@ MANAGED_POLICY_SIZE = 6_144
 
 INLINE_POLICIES_SIZE = 10_240
 """Characters of all inline policies of a role together (the same)."""
-
-BUCKETS_IN_A_STATEMENT = 30
-"""Of the longest names, at most half a managed policy, so that no policy stays nearly empty."""
 
 _AROUND = len('{"Version":"2012-10-17","Statement":[]}')
 

@@ -1,4 +1,4 @@
-"""The execution role: what a training job may do, permission by permission, each with its reason."""
+"""The execution role: what a training job may do; `permissions.toml` has each permission with its reason."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from constructs.permissions import (
     Permission,
     acknowledge_wildcards,
     add_further_policies,
-    bucket_arn,
-    in_chunks,
-    key_arn,
+    data_permissions,
     packed,
+    permissions_in_chunks,
+    permissions_of,
     policy_document,
-    training_log_group,
-    written_bucket_keys,
+    words_of,
 )
 
 from launcher.cluster.names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS, TRAINING_LOGS, is_arn
@@ -79,231 +78,50 @@ class TrainingRole(iam.Role):
             remote_debug: whether jobs may let a shell into their containers.
         """
         stack = cdk.Stack.of(scope)
+        words = words_of(stack, code=code, checkpoints=checkpoints, output=output, key=encryption_key) | {
+            "subnets": subnet_ids,
+            "security_groups": security_group_ids,
+            "file_system": file_system,
+            "read_with": read_with,
+            "written_with": written_with,
+            "shell_actions": SHELL_ACTIONS if remote_debug else (),
+            "training_logs": TRAINING_LOGS,
+        }
         permissions = [
-            *_objects(*(bucket_arn(bucket, stack) for bucket in (code, checkpoints, output))),
-            *_images(stack),
-            *_logs_and_metrics(stack),
-            *_network_interfaces(stack, subnet_ids, security_group_ids),
-        ]
-        if file_system:
-            permissions.append(_file_system())
-        if remote_debug:
-            permissions.append(_shell())
-        if encryption_key is not None:
-            permissions += _key(key_arn(encryption_key, stack))
-        permissions += [
-            *_read_keys(read_with),
-            *written_bucket_keys(written_with),
-            *_data([bucket_arn(bucket, stack) for bucket in data_buckets]),
-            *secret_permissions(stack, secrets, secret_keys),
+            *permissions_of("job", words),
+            *data_permissions("job_data", data_buckets, stack),
+            *_secret_permissions(stack, secrets, secret_keys),
         ]
         inline, *others = packed(permissions, stack, first=INLINE_POLICIES_SIZE)
+        document = policy_document(inline)
         super().__init__(
-            scope,
-            id,
-            description="What a training job of this cluster may do",
-            assumed_by=iam.ServicePrincipal(
-                SAGEMAKER_PRINCIPAL,
-                # Keeps SageMaker from using the role on behalf of another account.
-                conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
-            ),
-            inline_policies={"TrainingJob": policy_document(inline)},
+            scope, id, description=_WHAT, assumed_by=_trust(stack), inline_policies={"TrainingJob": document}
         )
         acknowledge_wildcards(self, inline)
-        further = "What a training job of this cluster may do, further data buckets"
-        add_further_policies(scope, id, others, lambda number: further, roles=[self])
+        add_further_policies(scope, id, others, lambda _: f"{_WHAT}, further data buckets", roles=[self])
 
 
-def _objects(code: str, checkpoints: str, output: str) -> list[Permission]:
-    return [
-        Permission(
-            "FindObjects",
-            ["s3:ListBucket", "s3:GetBucketLocation"],
-            [code, checkpoints, output],
-            "Channels are listed before they are read.",
-        ),
-        Permission(
-            "ReadCode",
-            ["s3:GetObject"],
-            [f"{code}/*"],
-            "Each job reads its own code, under a key that its name decides; none writes it.",
-        ),
-        Permission(
-            "KeepCheckpoints",
-            ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
-            [f"{checkpoints}/*"],
-            "SageMaker mirrors the checkpoint folder, deletions as well, under a key that the job's "
-            "name decides.",
-        ),
-        Permission(
-            "WriteOutput",
-            ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"],
-            [f"{output}/*"],
-            "Each job writes its output under a key that its name decides, and may read that of others.",
-        ),
-    ]
-
-
-def _data(buckets: Sequence[str]) -> list[Permission]:
-    permissions: list[Permission] = []
-    for number, some in in_chunks(buckets):
-        permissions += [
-            Permission(
-                f"FindData{number}",
-                ["s3:ListBucket", "s3:GetBucketLocation"],
-                list(some),
-                "Channels are listed before they are read.",
-            ),
-            Permission(
-                f"ReadData{number}",
-                ["s3:GetObject"],
-                [f"{bucket}/*" for bucket in some],
-                "Jobs may read all data of the buckets that the cluster file names.",
-            ),
-        ]
-    return permissions
-
-
-def _read_keys(arns: Sequence[str]) -> list[Permission]:
-    if not arns:
-        return []
-    return [
-        Permission(
-            "ReadWithBucketKeys",
-            ["kms:Decrypt"],
-            list(arns),
-            "Which bucket has which of the keys is not known here.",
-        )
-    ]
-
-
-def _key(arn: str) -> list[Permission]:
-    """Source: SageMaker developer guide, sagemaker-roles (CreateTrainingJob with a KMS key)."""
-    return [
-        Permission(
-            "UseKey",
-            ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
-            [arn],
-            "Objects are read and written with the cluster's key.",
-        ),
-        Permission(
-            "LetVolumesUseKey",
-            ["kms:CreateGrant"],
-            [arn],
-            "The hosts' volumes are encrypted by EBS, which works with a grant.",
-            {"Bool": {"kms:GrantIsForAWSResource": "true"}},
-        ),
-    ]
-
-
-def _images(stack: cdk.Stack) -> list[Permission]:
-    return [
-        Permission(
-            "LogInToRegistries",
-            ["ecr:GetAuthorizationToken"],
-            ["*"],
-            "ecr:GetAuthorizationToken knows no resources.",
-        ),
-        Permission(
-            "PullImages",
-            ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
-            [stack.format_arn(service="ecr", account="*", resource="repository", resource_name="*")],
-            "AWS keeps its training images in accounts that differ by region and framework; pulling "
-            "only, and only what the repository's own policy allows.",
-        ),
-    ]
-
-
-def _logs_and_metrics(stack: cdk.Stack) -> list[Permission]:
-    group = training_log_group(stack)
-    return [
-        Permission(
-            "WriteLogs",
-            ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-            [group, f"{group}:*"],
-            "One log group for all training jobs, one stream per host, named after the job.",
-        ),
-        Permission(
-            "PublishMetrics",
-            ["cloudwatch:PutMetricData"],
-            ["*"],
-            "cloudwatch:PutMetricData knows no resources; the namespace bounds it.",
-            {"StringEquals": {"cloudwatch:namespace": TRAINING_LOGS}},
-        ),
-    ]
-
-
-def _network_interfaces(
-    stack: cdk.Stack, subnet_ids: Sequence[str], security_group_ids: Sequence[str]
-) -> list[Permission]:
-    def arn(resource: str, name: str) -> str:
-        return stack.format_arn(service="ec2", resource=resource, resource_name=name)
-
-    any_interface = arn("network-interface", "*")
-    subnet_arns = [arn("subnet", each) for each in subnet_ids]
-    group_arns = [arn("security-group", each) for each in security_group_ids]
-    return [
-        Permission(
-            "CreateInterfaces",
-            ["ec2:CreateNetworkInterface"],
-            [any_interface, *subnet_arns, *group_arns],
-            "Every host gets interfaces, whose ids are not known before, in the cluster's subnets.",
-        ),
-        Permission(
-            "UseInterfaces",
-            [
-                "ec2:CreateNetworkInterfacePermission",
-                "ec2:DeleteNetworkInterface",
-                "ec2:DeleteNetworkInterfacePermission",
-            ],
-            [any_interface],
-            "The ids of the interfaces are not known before; those of other subnets are out of reach. The "
-            "hosts that they are attached to belong to SageMaker's account.",
-            {"ArnEquals": {"ec2:Subnet": subnet_arns}},
-        ),
-        Permission(
-            "LookAtTheNetwork",
-            [
-                "ec2:DescribeDhcpOptions",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSecurityGroups",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeVpcs",
-            ],
-            ["*"],
-            "EC2's Describe actions know no resources.",
-        ),
-    ]
-
-
-def _file_system() -> Permission:
-    return Permission(
-        "FindFileSystem",
-        ["fsx:DescribeFileSystems"],
-        ["*"],
-        "SageMaker looks up the mount name and the state before it mounts; the action knows no resources.",
-    )
-
-
-def _shell() -> Permission:
-    return Permission(
-        "LetAShellIn",
-        list(SHELL_ACTIONS),
-        ["*"],
-        "The agent in the container speaks to Systems Manager; the actions know no resources.",
-    )
-
-
-# What a role needs to read secrets of AWS Secrets Manager, and no others.
-
+_WHAT = "What a training job of this cluster may do"
 
 _SECRETS_IN_A_STATEMENT = 8
 """Of the longest names, so that a statement fits into a managed policy."""
 
 
-def secret_permissions(stack: cdk.Stack, secrets: Sequence[str], keys: Sequence[str]) -> list[Permission]:
+def _trust(stack: cdk.Stack) -> iam.IPrincipal:
+    return iam.ServicePrincipal(
+        SAGEMAKER_PRINCIPAL,
+        # Keeps SageMaker from using the role on behalf of another account.
+        conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
+    )
+
+
+def _secret_permissions(stack: cdk.Stack, secrets: Sequence[str], keys: Sequence[str]) -> list[Permission]:
     """Read `secrets`, by name or ARN, and decrypt with the `keys` of those that have one of the account's."""
-    return [*_read([_arn(stack, secret) for secret in secrets]), *_decrypt(stack, keys)]
+    arns = [_arn(stack, secret) for secret in secrets]
+    return [
+        *permissions_in_chunks("job_secrets", "secrets", arns, _SECRETS_IN_A_STATEMENT),
+        *permissions_of("job_secret_keys", {"secret_keys": keys, "region": stack.region}),
+    ]
 
 
 def _arn(stack: cdk.Stack, secret: str) -> str:
@@ -316,30 +134,3 @@ def _arn(stack: cdk.Stack, secret: str) -> str:
         resource_name=f"{secret}-??????",
         arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
     )
-
-
-def _read(arns: Sequence[str]) -> list[Permission]:
-    return [
-        Permission(
-            f"ReadSecrets{number}",
-            ["secretsmanager:GetSecretValue"],
-            list(some),
-            "The boot fetches what a job names, before its script starts; the end of an ARN is Secrets "
-            "Manager's own choice.",
-        )
-        for number, some in in_chunks(arns, _SECRETS_IN_A_STATEMENT)
-    ]
-
-
-def _decrypt(stack: cdk.Stack, arns: Sequence[str]) -> list[Permission]:
-    if not arns:
-        return []
-    return [
-        Permission(
-            "DecryptSecrets",
-            ["kms:Decrypt"],
-            list(arns),
-            "Which secret has which of the keys is not known here; nothing but secrets can be decrypted.",
-            {"StringEquals": {"kms:ViaService": f"secretsmanager.{stack.region}.amazonaws.com"}},
-        )
-    ]

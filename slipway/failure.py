@@ -252,7 +252,7 @@ def judge_output(output: str, exit_code: int | None, code_folder: str, *, record
         root.code,
         root.what,
         shown.place(code_folder) if shown else None,
-        _traceback_text(shown) if shown else _tail_text(lines[: root.index + 1]),
+        "\n".join([*shown.body, shown.exception]) if shown else _tail_text(lines[: root.index + 1]),
         root.weight,
         root.rank,
     )
@@ -306,10 +306,6 @@ def _blank_tracebacks(
     """The lines, with these tracebacks blank: the number of a line stays what it is."""
     blank = {number for traceback in tracebacks for number in traceback.numbers}
     return [OutputLine("") if number in blank else line for number, line in enumerate(lines)]
-
-
-def _traceback_text(traceback: PrintedTraceback) -> str:
-    return "\n".join([*traceback.body, traceback.exception])
 
 
 def _tail_text(lines: Sequence[OutputLine]) -> str:

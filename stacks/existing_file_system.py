@@ -38,7 +38,8 @@ def with_file_system_in_full(spec: ClusterSpec, *, fsx: Any, ec2: Any) -> Cluste
         )["NetworkInterfaces"]
     except (ClientError, BotoCoreError) as error:
         raise not_looked_up(id_, error) from error
-    zones = spec.availability_zones or [each.availability_zone for each in _subnets(spec)]
+    subnets = [] if spec.vpc.existing is None else spec.vpc.existing.subnets
+    zones = spec.availability_zones or [each.availability_zone for each in subnets]
     if not {subnet["AvailabilityZone"], subnet["AvailabilityZoneId"]} & set(zones):
         raise ClusterFileError(
             f"lustre.existing: {id_} is in {subnet['AvailabilityZone']} ({subnet['AvailabilityZoneId']}), "
@@ -90,7 +91,3 @@ def _group(spec: ClusterSpec, id_: str, interfaces: Any) -> str:
             f"`{IN_FULL}`."
         )
     return str(others[0])
-
-
-def _subnets(spec: ClusterSpec) -> list[Any]:
-    return [] if spec.vpc.existing is None else list(spec.vpc.existing.subnets)

@@ -376,7 +376,7 @@ def check_room(
             refuse(
                 f"{each.training} has {room} addresses, but {planned} need {needed}: their interfaces would "
                 "not find an address",
-                remedy=f"Use /{_prefix_of(needed)} or larger, or fewer hosts.",
+                remedy=f"Use /{32 - (needed - 1).bit_length()} or larger, or fewer hosts.",
                 mode=network.TOO_FEW_ADDRESSES,
                 below=("subnets", zone, "cidr"),
             )
@@ -440,7 +440,3 @@ def _does(plan: AddressPlan, needed: int) -> bool:
         return all(each.training.num_addresses >= needed for each in plan.by_zone())
     except (NoRoom, Misplaced):
         return False
-
-
-def _prefix_of(addresses: int) -> int:
-    return 32 - (addresses - 1).bit_length()

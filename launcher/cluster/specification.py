@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from launcher.cluster.address_slots import MOST_HOSTS, ZoneAddresses
 from launcher.cluster.lustre import is_persistent, what_is_possible
@@ -164,8 +164,91 @@ _TAG_CHARACTERS = r"[\p{L}\p{Z}\p{N}_.:/=+\-@]"
 """What IAM, the strictest of the services, takes in tags (IAM API reference, Tag)."""
 
 
+LOG_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
+    *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""For how long CloudWatch Logs keeps a group (API reference, PutRetentionPolicy)."""
+
+_RETENTION = Source("botocore service model logs: PutRetentionPolicy", date(2026, 11, 22))
+FIGURES = (
+    Figure("32", "characters of a cluster's name, a bound of our own", None),
+    Figure("0.5", "a weight factor, as an example", None),
+    *(Figure(str(days), "days that CloudWatch Logs can keep logs", _RETENTION) for days in LOG_DAYS),
+)
+
+
+class QueueSpec(Section):
+    """A queue of AWS Batch in front of SageMaker, through which a team shares the capacity."""
+
+    max_instances: int | None = Field(
+        default=None,
+        ge=1,
+        description="Hosts that all jobs of the queue may use at the same time; by default those planned.",
+    )
+    shares: dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,254}\*?$")],
+        Annotated[float, Field(ge=0.0001, le=999.9999)],
+    ] = Field(
+        default_factory=dict,
+        description="Weight factors by share identifier (a team, or a prefix that ends in *); a lower one "
+        "gets more: 0.5 gets twice the hosts of 1. Without shares, first in is first out.",
+    )
+
+    @field_validator("shares")
+    @classmethod
+    def _do_not_overlap(cls, shares: dict[str, float]) -> dict[str, float]:
+        for name in shares:
+            for prefix in shares:
+                if name != prefix and prefix.endswith("*") and name.startswith(prefix[:-1]):
+                    # AWS Batch API reference, ShareAttributes.
+                    refuse(
+                        f"{name!r} is one of {prefix!r}; share identifiers may not overlap",
+                        remedy="Name each team in one share only.",
+                        below=(name,),
+                    )
+        return shares
+
+
+class ObservabilitySpec(Section):
+    """What is watched, and who is notified."""
+
+    email: str | None = Field(
+        default=None,
+        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
+        description="Address that is asked to subscribe to the topic.",
+    )
+    monthly_budget_usd: int | None = Field(
+        default=None, ge=1, description="Warn when the region's cost of a month comes near to this."
+    )
+    idle_gpu_minutes: int = Field(
+        default=30, ge=5, le=1440, description="Warn when a host's GPUs do nothing for so long."
+    )
+    free_capacity_percent: int = Field(
+        default=10, ge=1, le=99, description="Warn when less of the file system is free."
+    )
+    job_log_days: int | None = Field(
+        default=None,
+        description="Days for which the logs of training jobs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 120, "
+        "150, 180, 365 or another number that CloudWatch Logs has. They are those of all jobs of the account "
+        "in the region, as SageMaker has one log group there. Left as it is when left out.",
+    )
+
+    @field_validator("job_log_days")
+    @classmethod
+    def _is_a_retention(cls, days: int | None) -> int | None:
+        if days is not None and days not in LOG_DAYS:
+            refuse(
+                f"CloudWatch Logs keeps nothing for {days} days",
+                remedy=f"Use one of {', '.join(map(str, LOG_DAYS))}.",
+            )
+        return days
+
+
 class ClusterSpec(Section):
     """What one cluster is to consist of."""
+
+    model_config = ConfigDict(defer_build=True)
 
     name: str = Field(
         pattern=CLUSTER_NAME,
@@ -312,7 +395,7 @@ class ClusterSpec(Section):
                 zones=len(known["availability_zones"]),
                 max_hosts=known["max_hosts"],
                 hosts=known["hosts"],
-                lustre_gib=_capacity(known["lustre"]),
+                lustre_gib=(known["lustre"] and known["lustre"].capacity_gib) or 0,
             )
         return vpc
 
@@ -416,88 +499,3 @@ class ClusterSpec(Section):
         """How many hosts the jobs of the queue may use at the same time."""
         asked = self.queue.max_instances if self.queue else None
         return asked or sum(each.count for each in self.hosts)
-
-
-def _capacity(lustre: LustreSpec | None) -> int:
-    return 0 if lustre is None or lustre.capacity_gib is None else lustre.capacity_gib
-
-
-LOG_DAYS = (
-    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180),
-    *(365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
-)
-"""For how long CloudWatch Logs keeps a group (API reference, PutRetentionPolicy)."""
-
-_RETENTION = Source("botocore service model logs: PutRetentionPolicy", date(2026, 11, 22))
-FIGURES = (
-    Figure("32", "characters of a cluster's name, a bound of our own", None),
-    Figure("0.5", "a weight factor, as an example", None),
-    *(Figure(str(days), "days that CloudWatch Logs can keep logs", _RETENTION) for days in LOG_DAYS),
-)
-
-
-class QueueSpec(Section):
-    """A queue of AWS Batch in front of SageMaker, through which a team shares the capacity."""
-
-    max_instances: int | None = Field(
-        default=None,
-        ge=1,
-        description="Hosts that all jobs of the queue may use at the same time; by default those planned.",
-    )
-    shares: dict[
-        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,254}\*?$")],
-        Annotated[float, Field(ge=0.0001, le=999.9999)],
-    ] = Field(
-        default_factory=dict,
-        description="Weight factors by share identifier (a team, or a prefix that ends in *); a lower one "
-        "gets more: 0.5 gets twice the hosts of 1. Without shares, first in is first out.",
-    )
-
-    @field_validator("shares")
-    @classmethod
-    def _do_not_overlap(cls, shares: dict[str, float]) -> dict[str, float]:
-        for name in shares:
-            for prefix in shares:
-                if name != prefix and prefix.endswith("*") and name.startswith(prefix[:-1]):
-                    # AWS Batch API reference, ShareAttributes.
-                    refuse(
-                        f"{name!r} is one of {prefix!r}; share identifiers may not overlap",
-                        remedy="Name each team in one share only.",
-                        below=(name,),
-                    )
-        return shares
-
-
-class ObservabilitySpec(Section):
-    """What is watched, and who is notified."""
-
-    email: str | None = Field(
-        default=None,
-        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
-        description="Address that is asked to subscribe to the topic.",
-    )
-    monthly_budget_usd: int | None = Field(
-        default=None, ge=1, description="Warn when the region's cost of a month comes near to this."
-    )
-    idle_gpu_minutes: int = Field(
-        default=30, ge=5, le=1440, description="Warn when a host's GPUs do nothing for so long."
-    )
-    free_capacity_percent: int = Field(
-        default=10, ge=1, le=99, description="Warn when less of the file system is free."
-    )
-    job_log_days: int | None = Field(
-        default=None,
-        description="Days for which the logs of training jobs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 120, "
-        "150, 180, 365 or another number that CloudWatch Logs has. They are those of all jobs of the account "
-        "in the region, as SageMaker has one log group there. Left as it is when left out.",
-    )
-
-    @field_validator("job_log_days")
-    @classmethod
-    def _is_a_retention(cls, days: int | None) -> int | None:
-        if days is not None and days not in LOG_DAYS:
-            refuse(
-                f"CloudWatch Logs keeps nothing for {days} days",
-                remedy=f"Use one of {', '.join(map(str, LOG_DAYS))}.",
-            )
-        return days

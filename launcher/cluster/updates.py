@@ -4,9 +4,11 @@ reads it."""
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -14,7 +16,8 @@ from pydantic import BaseModel
 from launcher.cluster.address_slots import ZoneAddresses
 from launcher.cluster.network_section import VpcSpec
 from launcher.cluster.specification import ClusterSpec
-from launcher.failure_modes.model import Path, dotted
+from launcher.failure_modes.model import Path as FieldPath
+from launcher.failure_modes.model import dotted
 
 File = Mapping[str, Any]
 """A cluster file as plain JSON data with all defaults, as `ClusterSpec.model_dump(mode="json")` gives it."""
@@ -327,165 +330,30 @@ def shares(values: Values) -> Effect:
     )
 
 
-_ANOTHER_NETWORK: Final = Decided(
-    "replaces the network; AWS refuses it while there is a file system, or NAT in a new VPC", network
-)
-_FIXED_TYPE: Final = replaces_data("a file system keeps its deployment type")
-_LINK: Final = fails(
-    "the new link would be made while the old one is there, and FSx links a folder once: take the link out, "
-    "deploy, and add it again"
-)
-_LINKS_GO: Final = replaces("the links go; the files stay")
-_SLOTS: Final = Decided(
-    "in place where the ranges stay; AWS refuses new ranges over old ones or under a file system",
-    slots,
-)
-_WAY_OUT: Final = idle("the way out changes under jobs that run")
-_READ_CACHE: Final = Decided("in place; FSx does not shrink it", read_cache)
-_WRITTEN_DOWN: Final = in_place("only written into the manifest")
+_DECIDED_BY: Final[Mapping[str, Callable[[Values], Effect]]] = {
+    each.__name__: each
+    for each in (
+        network, zones, capacity, metadata, iops, lustre_removed, another_file_system, slots,
+        tiering_throughput, read_cache, role, data_keys, secrets, hosts_group, existing_subnet, bucket_named,
+        data_buckets, encryption, shares,
+    )
+}  # fmt: skip
+
+
+def _effect(written: str | Mapping[str, str]) -> Effect | Decided:
+    if isinstance(written, str):
+        policy, _, reason = written.partition(": ")
+        return Effect(Policy(policy), reason)
+    return Decided(written["words"], _DECIDED_BY[written["decided_by"]])
+
 
 POLICIES: Final[Mapping[str, FieldPolicy]] = {
-    "name": FieldPolicy(Effect(Policy.ANOTHER_CLUSTER, "the stacks are named by it")),
-    "region": FieldPolicy(Effect(Policy.ANOTHER_CLUSTER, "stacks stand in one region")),
-    "account": FieldPolicy(
-        Effect(Policy.ANOTHER_CLUSTER, "stacks stand in one account"),
-        added=in_place("the account where it is deployed"),
-        removed=in_place(),
-    ),
-    "availability_zones": FieldPolicy(
-        Decided("in place at the end of the list; AWS refuses it elsewhere", zones)
-    ),
-    "hosts": FieldPolicy(in_place("checked against the addresses that there are")),
-    "hosts[].instance_type": FieldPolicy(in_place()),
-    "hosts[].count": FieldPolicy(in_place()),
-    "max_hosts": FieldPolicy(_SLOTS),
-    "lustre": FieldPolicy(
-        Decided(
-            "another file system takes its place: the cluster's own is kept with `removal_policy: retain`, "
-            "and deleted with its data with `destroy`",
-            another_file_system,
-        ),
-        added=in_place(),
-        removed=Decided(
-            "kept with `removal_policy: retain`; with `destroy` it replaces data", lustre_removed
-        ),
-    ),
-    "lustre.deployment": FieldPolicy(_FIXED_TYPE),
-    "lustre.throughput": FieldPolicy(
-        replaces_data("CloudFormation replaces a file system whose throughput per TiB changes")
-    ),
-    "lustre.capacity_gib": FieldPolicy(
-        Decided("in place if it grows; FSx does not shrink a file system, nor grow SCRATCH_1", capacity)
-    ),
-    "lustre.compression": FieldPolicy(in_place("files that are written from then on")),
-    "lustre.metadata": FieldPolicy(Decided("FSx refuses it where a file system is", metadata)),
-    "lustre.metadata.iops": FieldPolicy(Decided("in place if it grows; FSx does not lower it", iops)),
-    "lustre.efa": FieldPolicy(replaces_data("the groups of a file system are fixed when it is created")),
-    "lustre.backup": FieldPolicy(
-        in_place(),
-        added=replaces_data("whether backups get the tags is fixed when the file system is created"),
-        removed=replaces_data("whether backups get the tags is fixed when the file system is created"),
-    ),
-    "lustre.backup.retention_days": FieldPolicy(in_place()),
-    "lustre.backup.start": FieldPolicy(in_place()),
-    "lustre.maintenance": FieldPolicy(in_place()),
-    "lustre.intelligent_tiering": FieldPolicy(replaces_data("a file system keeps its kind of storage")),
-    "lustre.intelligent_tiering.throughput_mbps": FieldPolicy(
-        Decided("in place if it grows; FSx does not lower it", tiering_throughput)
-    ),
-    "lustre.intelligent_tiering.read_cache.mode": FieldPolicy(_READ_CACHE),
-    "lustre.intelligent_tiering.read_cache.gib": FieldPolicy(_READ_CACHE),
-    "lustre.existing": FieldPolicy(idle("jobs mount another file system")),
-    "lustre.existing.id": FieldPolicy(idle("jobs mount another file system; both stay as they are")),
-    **{
-        f"lustre.existing.{name}": FieldPolicy(_WRITTEN_DOWN)
-        for name in ("mount_name", "subnet_id", "availability_zone", "security_group_id")
-    },
-    "lustre.associations": FieldPolicy(_LINK, added=in_place(), removed=_LINKS_GO),
-    "lustre.associations[].path": FieldPolicy(_LINK),
-    "lustre.associations[].s3_uri": FieldPolicy(_LINK),
-    "lustre.associations[].import_on_create": FieldPolicy(_LINK),
-    "lustre.associations[].auto_import": FieldPolicy(in_place()),
-    "lustre.associations[].auto_export": FieldPolicy(in_place()),
-    "vpc.cidr": FieldPolicy(_ANOTHER_NETWORK),
-    "vpc.nat": FieldPolicy(idle("the way out changes under jobs that run")),
-    "vpc.s3_prefix_list_id": FieldPolicy(idle("the rule that leads to S3 is made anew")),
-    "vpc.subnets": FieldPolicy(_SLOTS),
-    "vpc.subnets[].cidr": FieldPolicy(_SLOTS),
-    "vpc.subnets[].nat_cidr": FieldPolicy(_SLOTS),
-    "vpc.existing": FieldPolicy(_ANOTHER_NETWORK),
-    "vpc.existing.vpc_id": FieldPolicy(_ANOTHER_NETWORK),
-    "vpc.existing.subnets": FieldPolicy(
-        Decided("in place; replaces data where the first one changes", existing_subnet)
-    ),
-    "vpc.existing.subnets[].id": FieldPolicy(
-        Decided("in place; replaces data where it is the first one", existing_subnet)
-    ),
-    "vpc.existing.subnets[].availability_zone": FieldPolicy(_WRITTEN_DOWN),
-    "vpc.existing.security_group_id": FieldPolicy(
-        Decided(
-            "needs an idle cluster; with a file system it is refused",
-            hosts_group,
-        )
-    ),
-    "vpc.existing.new_subnets": FieldPolicy(_ANOTHER_NETWORK),
-    "vpc.existing.new_subnets.cidr": FieldPolicy(_SLOTS),
-    "vpc.existing.new_subnets.associate": FieldPolicy(
-        fails("a range neither joins a VPC that has it, nor leaves it while subnets lie in it")
-    ),
-    "vpc.existing.new_subnets.nat_gateway_id": FieldPolicy(_WAY_OUT),
-    "vpc.existing.new_subnets.route_table_ids": FieldPolicy(_WAY_OUT),
-    "vpc.existing.new_subnets.s3_endpoint": FieldPolicy(idle("traffic with S3 changes its way")),
-    "data_buckets": FieldPolicy(Decided("in place; jobs cannot read what goes", data_buckets)),
-    "data_keys": FieldPolicy(Decided("in place; jobs cannot read with a key that goes", data_keys)),
-    "secrets": FieldPolicy(Decided("in place; jobs cannot read what goes", secrets)),
-    "secret_keys": FieldPolicy(Decided("in place; jobs cannot read with a key that goes", secrets)),
-    "remote_debug": FieldPolicy(in_place("it counts at once, for jobs that run as well")),
-    "launchers": FieldPolicy(in_place()),
-    "role": FieldPolicy(Decided("needs an idle cluster where `existing` changes", role)),
-    "role.existing": FieldPolicy(idle("jobs that run keep the role that they were started with")),
-    "role.permissions_boundary": FieldPolicy(in_place("it counts at once, for jobs that run as well")),
-    "teams": FieldPolicy(
-        in_place(),
-        added=in_place(),
-        removed=idle("the team's policy goes, which fails while it is attached: detach it before"),
-    ),
-    "teams{}.launchers": FieldPolicy(in_place()),
-    "encryption": FieldPolicy(
-        Decided(
-            "in place for new objects; replaces data where there is a persistent file system, or where the "
-            "cluster's own key goes with `removal_policy: destroy`",
-            encryption,
-        )
-    ),
-    "queue": FieldPolicy(in_place(), added=in_place(), removed=idle("jobs that wait in it are lost")),
-    "queue.max_instances": FieldPolicy(in_place()),
-    "queue.shares": FieldPolicy(Decided("in place; not from no shares to some, nor back", shares)),
-    "observability": FieldPolicy(
-        in_place(),
-        added=in_place(),
-        removed=replaces("topic, alarms and dashboard go, with what subscribed"),
-    ),
-    "observability.email": FieldPolicy(replaces("the subscription; the new address must confirm it")),
-    "observability.monthly_budget_usd": FieldPolicy(in_place()),
-    "observability.idle_gpu_minutes": FieldPolicy(in_place()),
-    "observability.free_capacity_percent": FieldPolicy(in_place()),
-    "observability.job_log_days": FieldPolicy(
-        in_place("older logs of all jobs of the account in the region are deleted"),
-        removed=in_place("the retention stays as it was set"),
-    ),
-    "removal_policy": FieldPolicy(in_place("counts for what a later deployment takes away")),
-    "tags": FieldPolicy(in_place()),
-    "buckets.checkpoint_versions": FieldPolicy(in_place("what is more than so many versions is deleted")),
-    **{
-        f"buckets.{name}": FieldPolicy(
-            Decided("needs an idle cluster; with `destroy` a created bucket is deleted", bucket_named)
-        )
-        for name in ("code", "checkpoints", "output")
-    },
+    field: FieldPolicy(**{kind: _effect(written) for kind, written in row.items() if kind != "fields"})
+    for row in tomllib.loads(Path(__file__).with_name("field_policies.toml").read_text("utf-8"))["row"]
+    for field in row["fields"]
 }
-"""By field. A test holds that these are exactly the fields of the model that can change by themselves: not
-the sections that are always there, `vpc` and `buckets`."""
+"""By field, from `field_policies.toml`. A test holds that these are exactly the fields of the model that can
+change by themselves: not the sections that are always there, `vpc` and `buckets`."""
 
 
 Kind = Literal["changed", "added", "removed"]
@@ -505,7 +373,7 @@ class FieldChange:
     A list with more or fewer items, and a section that comes or goes, is one change with all of it.
     """
 
-    path: Path
+    path: FieldPath
     kind: Kind
     before: Any
     after: Any
@@ -602,7 +470,7 @@ def _in_section(
     model: type[BaseModel],
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    path: Path,
+    path: FieldPath,
     prefix: str,
     files: tuple[File, File],
 ) -> Iterator[FieldChange]:
@@ -617,7 +485,7 @@ def _in_section(
 
 
 def _in_field(
-    path: Path,
+    path: FieldPath,
     row: str,
     old: Any,
     new: Any,
@@ -656,7 +524,7 @@ def _comparable(old: Any, new: Any) -> bool:
     return old is not None and new is not None and type(old) is type(new)
 
 
-def _change(path: Path, row: FieldPolicy, old: Any, new: Any, files: tuple[File, File]) -> FieldChange:
+def _change(path: FieldPath, row: FieldPolicy, old: Any, new: Any, files: tuple[File, File]) -> FieldChange:
     kind: Kind = "changed"
     if old in (None, [], {}) or (_lists(old, new) and len(old) < len(new)):
         kind = "added"

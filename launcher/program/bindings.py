@@ -358,6 +358,14 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
     return found
 
 
+def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
+    """The keys and values of a table, in their order; without a key where a whole table is put in."""
+    if isinstance(table, ast.Dict):
+        return [*zip(table.keys, table.values, strict=True)]
+    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
+    return [*((None, each) for each in table.args), *named]
+
+
 def _spawned_site(
     call: ast.Call, function: FunctionNode, given: list[ast.expr | None], first: Value | None
 ) -> CallSite:
@@ -572,7 +580,7 @@ class ParserOptions:
         """The rank or size that an option of this name holds; UNKNOWN for all others."""
         if name == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
             return RankValue(RankKind.LOCAL, "--local_rank")
-        default = joined(map(self.value, self._defaults.get(name, ())))
+        default = joined(map(self.value, self.defaults(name)))
         return default if isinstance(default, RankValue | WorldSize) else UNKNOWN
 
     @cached_property
@@ -592,19 +600,24 @@ class ParserOptions:
         return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
 
     @cached_property
-    def _defaults(self) -> dict[str, list[ast.expr]]:
-        """The defaults of the options of the program's parsers, by the names under which they are read."""
-        found: dict[str, list[ast.expr]] = {}
+    def declared(self) -> dict[str, list[ast.Call]]:
+        """Where the options of the program's parsers are declared, by the names under which they are read."""
+        found: dict[str, list[ast.Call]] = {}
         for file in self.files.mentioning("add_argument"):
             for call in file.calls_of.get("add_argument", ()):
                 named = {each.arg: each.value for each in call.keywords}
                 written = named.get("dest") or next(
                     (each for each in call.args if "--" in str(getattr(each, "value", ""))), None
                 )
-                if isinstance(written, ast.Constant) and "default" in named:
+                if isinstance(written, ast.Constant):
                     name = str(written.value).lstrip("-").replace("-", "_")
-                    found.setdefault(name, []).append(named["default"])
+                    found.setdefault(name, []).append(call)
         return found
+
+    def defaults(self, name: str) -> list[ast.expr]:
+        """The defaults that are declared for an option."""
+        calls = self.declared.get(name, ())
+        return [each.value for call in calls for each in call.keywords if each.arg == "default"]
 
     @cached_property
     def takes_local_rank(self) -> bool:

@@ -20,6 +20,7 @@ from launcher.program.bindings import (
     ParserOptions,
     RecordFields,
     bind_arguments,
+    entries_of,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -34,6 +35,7 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     function_of_parameter,
+    is_class_method,
     is_property,
     is_static,
     last_name,
@@ -470,7 +472,8 @@ class CallEvaluator:
             elif (default := default_of(function, each.arg)) is not None:
                 found[each] = self.evaluation.value(default)
         if called.owner is not None and parameters and not is_static(function):
-            found[parameters[0]] = Made(called.owner)
+            by_class = is_class_method(function)
+            found[parameters[0]] = Defined(called.owner) if by_class else Made(called.owner)
         return {each: value for each, value in found.items() if value is not UNKNOWN}
 
     def result(self, function: FunctionNode, environment: Environment | None) -> Value:
@@ -550,7 +553,7 @@ class TableEvaluator:
             return self.evaluation.attributes.member_of(owner.definition, key)
         if not isinstance(owner, Dictionary):
             return UNKNOWN
-        for name, value in reversed(_entries_of(owner.node)):
+        for name, value in reversed(entries_of(owner.node)):
             if name is None:
                 parts = alternatives(self.evaluation.value(value, environment))
                 inner = [self.entry(each, key, environment) for each in parts]
@@ -561,14 +564,6 @@ class TableEvaluator:
             elif name.value == key:
                 return self.evaluation.value(value, environment)
         return None
-
-
-def _entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
-    """The keys and values of a table, in their order; without a key where a whole table is put in."""
-    if isinstance(table, ast.Dict):
-        return [*zip(table.keys, table.values, strict=True)]
-    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
-    return [*((None, each) for each in table.args), *named]
 
 
 class AttributeEvaluator:
@@ -653,6 +648,12 @@ class AttributeEvaluator:
         if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
             if is_property(found.node):
                 return self.evaluation.calls.result(found.node, None)
+            return found if is_static(found.node) else Defined(found.node, definition)
+        if (
+            isinstance(found, Defined)
+            and isinstance(found.node, ast.FunctionDef)
+            and is_class_method(found.node)
+        ):
             return Defined(found.node, definition)
         return found
 

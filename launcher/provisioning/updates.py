@@ -225,8 +225,9 @@ def _names(old: Template, new: Template, made: list[str]) -> Iterator[str]:
         name = _name(resource)
         for other, taken in resources(old).items():
             if name is not None and taken["Type"] == resource["Type"] and _name(taken) == name:
+                shown = name if isinstance(name, str) else "of its parts"
                 yield (
-                    f"{place(logical_id, resource)} is to be made anew under the name {_shown(name)}, "
+                    f"{place(logical_id, resource)} is to be made anew under the name {shown}, "
                     f"which {place(other, taken)} still has then"
                 )
 
@@ -235,10 +236,6 @@ def _name(resource: Mapping[str, Any]) -> Any:
     path = _NAMES.get(resource["Type"])
     found = values_at(resource.get("Properties") or {}, path) if path else []
     return found[0] if found else None
-
-
-def _shown(name: Any) -> str:
-    return name if isinstance(name, str) else "of its parts"
 
 
 def _subnets(old: Template, new: Template, made: list[str], fates: Mapping[str, Fate]) -> Iterator[str]:

@@ -99,7 +99,7 @@ def _broken_ways_finding(matrix: _MATRIX, broken: Sequence[tuple[str, str]]) -> 
     )
     more = (
         f"; so it is with {len(broken) - 1} more of the ways between hosts"
-        if _more_than_one_pair(broken, source, target)
+        if set(broken) - {(source, target), (target, source)}
         else ""
     )
     return HostFinding(
@@ -107,11 +107,6 @@ def _broken_ways_finding(matrix: _MATRIX, broken: Sequence[tuple[str, str]]) -> 
         at_fault,
         f"{what}{direction}{more}. NCCL would wait for it at the first collective without a word: {remedy}",
     )
-
-
-def _more_than_one_pair(broken: Sequence[tuple[str, str]], source: str, target: str) -> bool:
-    """Whether there is more than this way and the one back."""
-    return bool(set(broken) - {(source, target), (target, source)})
 
 
 def _judge_clocks(matrix: _MATRIX, told: Sequence[str]) -> list[HostFinding]:
@@ -206,17 +201,13 @@ def judge_reduction(stands: Stands, hosts: Sequence[str], seconds: float) -> Rep
         what = f"failed: {stand['said'].get('reason', 'without a reason')}"
     else:
         doing = "; ".join(
-            f"{name} {_WORK.get(each['stage'], 'did not answer')}" for name, each in _first_four(behind)
+            f"{name} {_WORK.get(each['stage'], 'did not answer')}" for name, each in list(behind.items())[:4]
         )
         what = f"was not done within {seconds:.0f} s: {doing}"
     one = len(hosts) == 1
     between, remedy = ("host's GPUs", _REMEDY_OF_ONE) if one else (f"{len(hosts)} hosts", _REMEDY)
     text = f"a short all-reduce between the {between} {what}. {remedy}"
     return Report((HostFinding("NCCL007", host, text),))
-
-
-def _first_four(behind: Stands) -> list[tuple[str, Mapping[str, Any]]]:
-    return list(behind.items())[:4]
 
 
 def _judge_architecture(host: str, said: Mapping[str, Any]) -> list[HostFinding]:

@@ -176,7 +176,8 @@ def meeting_of(task: Task, container: Container, rendezvous: Rendezvous) -> Meet
     hosts, processes = len(container.hosts), task.processes_per_host
     torchrun = task.strategy != "none"
     world = hosts * processes if torchrun else hosts
-    sharded = any(_is_sharded(channel) for channel in container.input_data_config.values())
+    channels = [each for each in container.input_data_config.values() if isinstance(each, dict)]
+    sharded = any(channel.get("S3DistributionType") == "ShardedByS3Key" for channel in channels)
     needed = world > 1 and container.node_rank == 0 and (torchrun or not sharded)
     return Meeting(
         needed=needed,
@@ -195,10 +196,6 @@ def _addresses_of(container: Container, rendezvous: Rendezvous) -> Callable[[], 
     if len(container.hosts) == 1:
         return set
     return HostAddresses(container.hosts)
-
-
-def _is_sharded(channel: object) -> bool:
-    return isinstance(channel, dict) and channel.get("S3DistributionType") == "ShardedByS3Key"
 
 
 def _trains(pid: int) -> bool:

@@ -463,7 +463,9 @@ def decide_restart(end: JobEnd, before: Sequence[JobEnd], allowed: int) -> Resta
     if never is not None:
         return RestartDecision(False, never)
     if len(before) >= allowed:
-        return RestartDecision(False, f"{_times_in_words(allowed)} allowed")
+        return RestartDecision(
+            False, f"{allowed} {'restart was' if allowed == 1 else 'restarts were'} allowed"
+        )
     if code not in RESTART_AFTER and any(cause.same_as == earlier.cause.same_as for earlier in before):
         where = f" at {cause.place}" if cause.place else ""
         return RestartDecision(False, f"the same failed{where} before")
@@ -476,10 +478,6 @@ def decide_restart(end: JobEnd, before: Sequence[JobEnd], allowed: int) -> Resta
 
 def _came_further(end: JobEnd, before: Sequence[JobEnd]) -> bool:
     return end.checkpoint > max(each.checkpoint for each in before) or end.steps > before[-1].steps
-
-
-def _times_in_words(count: int) -> str:
-    return "1 restart was" if count == 1 else f"{count} restarts were"
 
 
 # Whether the ranks of another host have failed, while those of this one may still wait for them.

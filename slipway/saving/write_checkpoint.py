@@ -14,7 +14,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -99,7 +99,7 @@ class CheckpointWriter:
             self._write_shards(snapshot, folder, partial, names, report)
         if "error" not in report:
             try:
-                report["files"] = [_entry(entry_of(folder, name, self._host)) for name in names]
+                report["files"] = [asdict(entry_of(folder, name, self._host)) for name in names]
             except OSError as error:
                 report["error"] = _error_as_json(failed_write_error(error, snapshot.step))
         if self._call.rank == leading_rank(self._hosts, self._host):
@@ -215,10 +215,6 @@ def _of_failed_shards(error: Exception, folder: Path, step: int) -> CheckpointEr
 
 def _error_as_json(error: CheckpointError) -> dict[str, str]:
     return {"code": error.code, "message": error.message}
-
-
-def _entry(file: CheckpointFile) -> dict[str, Any]:
-    return {"name": file.name, "bytes": file.bytes, "sha256": file.sha256, "host": file.host}
 
 
 def _unlink(file: Path) -> None:

@@ -297,7 +297,8 @@ def host_memory(read: Read) -> Memory | None:
     memory.stat of control groups version 2, those of version 1 below memory/ (the kernel's
     admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst), and /proc/meminfo.
     """
-    total, available = _meminfo(read("/proc/meminfo") or "")
+    host = read("/proc/meminfo") or ""
+    total, available = (1024 * _meminfo_field(host, name) for name in ("MemTotal:", "MemAvailable:"))
     for limit_file, used_file, stat_file, cached in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         (
@@ -344,10 +345,6 @@ def _text_of(file: str) -> Any:
 def _parse_number(text: str | None) -> int | None:
     stripped = (text or "").strip()
     return int(stripped) if stripped.isdigit() else None
-
-
-def _meminfo(text: str) -> tuple[int, int]:
-    return 1024 * _meminfo_field(text, "MemTotal:"), 1024 * _meminfo_field(text, "MemAvailable:")
 
 
 def _meminfo_field(text: str, name: str) -> int:

@@ -244,7 +244,8 @@ def first_mismatch(views: Sequence[RankView]) -> Mismatch | None:
             there = [(view, operation) for view, operation in called if operation is not None]
             kinds: dict[str, list[tuple[RankView, Operation]]] = {}
             for view, operation in there:
-                kinds.setdefault(_kind_of_call(operation), []).append((view, operation))
+                sizes = operation.sizes if operation.name in _SAME_SIZES else ""
+                kinds.setdefault(f"{operation.name} {sizes}", []).append((view, operation))
             if len(kinds) > 1:
                 usual = max(kinds.values(), key=_plausibility)
                 odd = [each for each in there if each not in usual]
@@ -257,10 +258,6 @@ def _numbers_called(views: Sequence[RankView], group: str) -> Iterator[int]:
         for each in view.operations:
             if each.group == group:
                 yield each.number
-
-
-def _kind_of_call(operation: Operation) -> str:
-    return f"{operation.name} {operation.sizes}" if operation.name in _SAME_SIZES else operation.name
 
 
 def _plausibility(called: list[tuple[RankView, Operation]]) -> tuple[int, bool, bool, int]:

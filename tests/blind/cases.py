@@ -21,21 +21,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
-from launcher.failure_modes.model import Finding, Severity
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.program.program import Program, read_program
 from launcher.rules.script.check import check_program
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.case_files import Part, read_parts
 
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results.json"
+"""How many examples of each cell are judged right, and of how many: `python -m tools.checks.blind`."""
 HALVES = ("first", "second")
 ENTRY = "train.py"
 _HEADING = re.compile(r"\[(case|file) (.+)\]")
@@ -124,7 +127,36 @@ def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_caught(case: BlindScript, findings: list[Finding]) -> bool:
-    """Whether the verdict is right: the mode found, or, in a right program, no error or warning of it."""
-    own = [each for each in findings if each.code == case.code and not each.ignored]
+@dataclass(frozen=True)
+class Verdict:
+    """An example, whether the verdict on it is right, and which codes were found."""
+
+    case: BlindScript
+    is_right: bool
+    said: str
+
+
+def verdicts(half: str, codes: Collection[str] = ()) -> Iterator[Verdict]:
+    """The verdicts on the examples of a half, of some codes or of all."""
+    for case in blind_scripts(half):
+        if not codes or case.code in codes:
+            with TemporaryDirectory() as folder:
+                findings = [each for each in judge_script(case, Path(folder)) if not each.ignored]
+            said = ", ".join(sorted({f"{each.code} {each.severity.value}" for each in findings})) or "nothing"
+            yield Verdict(case, _is_right(case, findings), said)
+
+
+def _is_right(case: BlindScript, findings: Collection[Finding]) -> bool:
+    """The mode is found; or, in a right program, there is no error or warning of it."""
+    own = [each for each in findings if each.code == case.code]
     return bool(own) if case.expected else all(each.severity is Severity.INFO for each in own)
+
+
+def counts_of(found: Iterable[Verdict]) -> dict[str, dict[str, list[int]]]:
+    """How many examples of each cell are judged right, and how many there are, by code and stage."""
+    counts: dict[str, list[int]] = {}
+    for each in found:
+        count = counts.setdefault(each.case.code, [0, 0])
+        count[0] += each.is_right
+        count[1] += 1
+    return {code: {Stage.SCRIPT.value: counts[code]} for code in sorted(counts)}

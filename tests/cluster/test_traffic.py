@@ -169,7 +169,7 @@ def test_ports_are_told_as_one_or_as_a_range() -> None:
     assert [ports_in_words(each) for each in ((988, 988), LUSTRE)] == ["TCP 988", "TCP 1018-1023"]
 
 
-GROUP, PEER_training_network, LATER_training_network = "sg-1", "sg-peer", Unknown("${Later}")
+GROUP = "sg-1"
 
 
 @pytest.mark.parametrize(
@@ -200,30 +200,24 @@ def out(protocol: Any = "-1", first: Any = None, last: Any = None, **peers: Any)
     ("rules", "judged"),
     [
         pytest.param([out(groups=(GROUP,))], Passage.OPEN, id="all traffic to itself"),
+        pytest.param([out(groups=(PEER, GROUP))], Passage.OPEN, id="to itself beside others"),
         pytest.param(
-            [out(groups=(PEER_training_network, GROUP))], Passage.OPEN, id="to itself beside others"
-        ),
-        pytest.param(
-            [out(groups=(LATER_training_network,)), out(groups=(GROUP,))],
+            [out(groups=(LATER,)), out(groups=(GROUP,))],
             Passage.OPEN,
             id="one of two is known",
         ),
-        pytest.param(
-            [out(groups=(LATER_training_network,))], Passage.UNKNOWN, id="a peer known later may be itself"
-        ),
-        pytest.param(
-            [out(LATER_training_network, groups=(GROUP,))], Passage.UNKNOWN, id="a protocol known later"
-        ),
+        pytest.param([out(groups=(LATER,))], Passage.UNKNOWN, id="a peer known later may be itself"),
+        pytest.param([out(LATER, groups=(GROUP,))], Passage.UNKNOWN, id="a protocol known later"),
         pytest.param([], Passage.CLOSED, id="nothing"),
-        pytest.param([out(groups=(PEER_training_network,))], Passage.CLOSED, id="another group"),
+        pytest.param([out(groups=(PEER,))], Passage.CLOSED, id="another group"),
         pytest.param([out("tcp", 0, 65535, groups=(GROUP,))], Passage.CLOSED, id="TCP on every port"),
         pytest.param(
-            [out("tcp", LATER_training_network, LATER_training_network, groups=(GROUP,))],
+            [out("tcp", LATER, LATER, groups=(GROUP,))],
             Passage.CLOSED,
             id="TCP, ports later",
         ),
         pytest.param([out(ipv4=("0.0.0.0/0",))], Passage.CLOSED, id="any address"),
-        pytest.param([out(ipv4=(LATER_training_network,))], Passage.CLOSED, id="a range known later"),
+        pytest.param([out(ipv4=(LATER,))], Passage.CLOSED, id="a range known later"),
         pytest.param([out(prefix_lists=("pl-1",))], Passage.CLOSED, id="a prefix list"),
     ],
 )
@@ -246,13 +240,9 @@ def test_efa_passes_by_a_rule_of_all_traffic_that_names_the_group(rules: Any, ju
     ],
 )
 def test_lustre_needs_every_port_of_both_ranges(ports: Any, closed: Any) -> None:
-    group = SecurityGroup(
-        GROUP, "vpc-1", tuple(out("tcp", *each, groups=(PEER_training_network,)) for each in ports)
-    )
+    group = SecurityGroup(GROUP, "vpc-1", tuple(out("tcp", *each, groups=(PEER,)) for each in ports))
 
-    found = lustre_ports(
-        Passage.CLOSED, [group], "egress", peer_groups=[PEER_training_network], peer_ranges=None
-    )
+    found = lustre_ports(Passage.CLOSED, [group], "egress", peer_groups=[PEER], peer_ranges=None)
 
     assert found == closed
 

@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
 from constructs.checks.app import App, Declaration
 from constructs.checks.templates import Resolver, Template
 from constructs.slipway_checks import SlipwayChecks, findings
@@ -31,6 +32,13 @@ def judged(resources: Resources, **declared: Any) -> list[Finding]:
 def codes(resources: Resources, **declared: Any) -> list[tuple[str, str]]:
     """The code and the logical id of each finding."""
     return [(each.code, str(each.subject).removeprefix("Stack/")) for each in judged(resources, **declared)]
+
+
+def vpc_of_others(scope: cdk.Stack) -> ec2.IVpc:
+    """A VPC of someone else's, about which the templates say nothing."""
+    return ec2.Vpc.from_vpc_attributes(
+        scope, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
+    )
 
 
 def violations(app: cdk.App, pack: SlipwayChecks | None = None) -> list[dict[str, Any]]:

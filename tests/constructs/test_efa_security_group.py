@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import aws_ec2 as ec2
 from constructs.checks.security_groups import security_groups
 from constructs.checks.templates import Resolver, Template
 from constructs.efa_security_group import EfaSecurityGroup
 
 from launcher.account.network import parse_security_group
 from launcher.cluster.traffic import BOTH_WAYS, Passage, efa_passage, passage
+from tests.constructs.checking import vpc_of_others
 from tests.stacks.synthesis import Resources, new_stack, resources_of, template_of
 
 
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
     stack = new_stack()
-    vpc = ec2.Vpc.from_vpc_attributes(
-        stack, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
-    )
-    EfaSecurityGroup(stack, "Efa", vpc=vpc)
+    EfaSecurityGroup(stack, "Efa", vpc=vpc_of_others(stack))
     return template_of(stack)
 
 
@@ -68,10 +65,7 @@ def test_there_is_no_other_rule(template: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def isolated() -> dict[str, Any]:
     stack = new_stack()
-    vpc = ec2.Vpc.from_vpc_attributes(
-        stack, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
-    )
-    EfaSecurityGroup(stack, "Efa", vpc=vpc, isolated=True, s3_prefix_list_id="pl-68a54001")
+    EfaSecurityGroup(stack, "Efa", vpc=vpc_of_others(stack), isolated=True, s3_prefix_list_id="pl-68a54001")
     return template_of(stack)
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
 from constructs.efa_security_group import EfaSecurityGroup
 from constructs.slipway_checks import PREVENTS, RULES, SlipwayChecks
 
 from launcher.failure_modes.catalogue import CATALOGUE
-from tests.constructs.checking import reported, violations
+from tests.constructs.checking import reported, violations, vpc_of_others
 from tests.stacks.synthesis import ROOT, dev_spec, new_app, new_stack, synthesize
 
 EVERYTHING = ec2.Port.all_traffic()
@@ -34,9 +35,23 @@ def stack() -> cdk.Stack:
 
 @pytest.fixture
 def vpc(stack: cdk.Stack) -> ec2.IVpc:
-    """A VPC of someone else's, about which the templates say nothing."""
-    return ec2.Vpc.from_vpc_attributes(
-        stack, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
+    return vpc_of_others(stack)
+
+
+def half_a_group(scope: Construct, name: str, vpc: ec2.IVpc) -> ec2.SecurityGroup:
+    """A group that lets all traffic in from itself, and out only as EC2 does."""
+    group = ec2.SecurityGroup(scope, name, vpc=vpc)
+    group.add_ingress_rule(group, EVERYTHING)
+    return group
+
+
+def rule_to_itself(scope: Construct, group: ec2.SecurityGroup) -> None:
+    ec2.CfnSecurityGroupEgress(
+        scope,
+        "ToItself",
+        group_id=group.security_group_id,
+        destination_security_group_id=group.security_group_id,
+        ip_protocol="-1",
     )
 
 
@@ -57,15 +72,7 @@ def test_rule_to_itself_beside_allow_all_outbound_is_missed(stack: cdk.Stack, vp
 def test_rule_to_itself_as_a_resource_beside_allow_all_outbound_passes(
     stack: cdk.Stack, vpc: ec2.IVpc
 ) -> None:
-    group = ec2.SecurityGroup(stack, "Group", vpc=vpc, allow_all_outbound=True)
-    group.add_ingress_rule(group, EVERYTHING)
-    ec2.CfnSecurityGroupEgress(
-        stack,
-        "ToItself",
-        group_id=group.security_group_id,
-        destination_security_group_id=group.security_group_id,
-        ip_protocol="-1",
-    )
+    rule_to_itself(stack, half_a_group(stack, "Group", vpc))
 
     assert reported(app_of(stack)) == []
 
@@ -123,8 +130,7 @@ def test_group_that_the_author_names_is_judged_whatever_its_shape(stack: cdk.Sta
 
 def test_naming_groups_spares_all_others(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     good = EfaSecurityGroup(stack, "Efa", vpc=vpc)
-    half = ec2.SecurityGroup(stack, "Nodes", vpc=vpc)
-    half.add_ingress_rule(half, EVERYTHING)
+    half_a_group(stack, "Nodes", vpc)
     pack = SlipwayChecks(stack.node.root, efa_security_groups=[good])
 
     assert reported(app_of(stack), pack) == []
@@ -144,40 +150,21 @@ def test_group_of_another_account_that_the_author_names_is_not_judged(
 def test_rules_of_another_stack_count(references: str) -> None:
     app = cdk.App(context={"@aws-cdk/core:defaultCrossStackReferences": references})
     first, second = cdk.Stack(app, "First"), cdk.Stack(app, "Second")
-    vpc = ec2.Vpc.from_vpc_attributes(
-        first, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
-    )
-    group = ec2.SecurityGroup(first, "Group", vpc=vpc, allow_all_outbound=True)
-    group.add_ingress_rule(group, EVERYTHING)
-    ec2.CfnSecurityGroupEgress(
-        second,
-        "ToItself",
-        group_id=group.security_group_id,
-        destination_security_group_id=group.security_group_id,
-        ip_protocol="-1",
-    )
+    group = half_a_group(first, "Group", vpc_of_others(first))
+    rule_to_itself(second, group)
 
     assert reported(app) == []
 
 
 def test_groups_of_nested_stacks_are_judged(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     nested = cdk.NestedStack(stack, "Nested")
-    group = ec2.SecurityGroup(nested, "Group", vpc=vpc)
-    group.add_ingress_rule(group, EVERYTHING)
+    half_a_group(nested, "Group", vpc)
 
     assert reported(app_of(stack)) == [("EFA002", "Stack/Nested/Group")]
 
 
 def test_rule_in_a_nested_stack_counts_for_the_group_outside(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
-    group = ec2.SecurityGroup(stack, "Group", vpc=vpc)
-    group.add_ingress_rule(group, EVERYTHING)
-    ec2.CfnSecurityGroupEgress(
-        cdk.NestedStack(stack, "Nested"),
-        "ToItself",
-        group_id=group.security_group_id,
-        destination_security_group_id=group.security_group_id,
-        ip_protocol="-1",
-    )
+    rule_to_itself(cdk.NestedStack(stack, "Nested"), half_a_group(stack, "Group", vpc))
 
     assert reported(app_of(stack)) == []
 
@@ -185,9 +172,7 @@ def test_rule_in_a_nested_stack_counts_for_the_group_outside(stack: cdk.Stack, v
 def test_stacks_of_a_stage_are_judged() -> None:
     app = new_app()
     stack = cdk.Stack(cdk.Stage(app, "Prod"), "Stack")
-    vpc = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id="vpc-1", availability_zones=["us-west-2a"])
-    group = ec2.SecurityGroup(stack, "Group", vpc=vpc)
-    group.add_ingress_rule(group, EVERYTHING)
+    half_a_group(stack, "Group", vpc_of_others(stack))
 
     assert reported(app) == [("EFA002", "Prod/Stack/Group")]
 
@@ -196,17 +181,14 @@ def test_scope_confines_what_is_reported() -> None:
     app = new_app()
     stacks = [cdk.Stack(app, name) for name in ("Training", "TrainingNot")]
     for stack in stacks:
-        vpc = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id="vpc-1", availability_zones=["us-west-2a"])
-        group = ec2.SecurityGroup(stack, "Group", vpc=vpc)
-        group.add_ingress_rule(group, EVERYTHING)
+        half_a_group(stack, "Group", vpc_of_others(stack))
 
     assert reported(app, SlipwayChecks(stacks[0])) == [("EFA002", "Training/Group")]
 
 
 def test_finding_is_accepted_beside_the_resource(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     for name in ("Accepted", "NotAccepted"):
-        group = ec2.SecurityGroup(stack, name, vpc=vpc)
-        group.add_ingress_rule(group, EVERYTHING)
+        group = half_a_group(stack, name, vpc)
         if name == "Accepted":
             accepted = cdk.Acknowledgment(id="Slipway::EFA002", reason="these hosts exchange nothing")
             cdk.Validations.of(group).acknowledge(accepted)
@@ -215,8 +197,7 @@ def test_finding_is_accepted_beside_the_resource(stack: cdk.Stack, vpc: ec2.IVpc
 
 
 def test_error_fails_the_synthesis(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
-    group = ec2.SecurityGroup(stack, "Group", vpc=vpc)
-    group.add_ingress_rule(group, EVERYTHING)
+    half_a_group(stack, "Group", vpc)
     cdk.Validations.of(app_of(stack)).add_plugins(SlipwayChecks())
 
     with pytest.raises(RuntimeError, match="ValidationFailed"):
@@ -226,8 +207,7 @@ def test_error_fails_the_synthesis(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
 def test_violation_says_what_is_wrong_what_would_happen_and_what_to_do(
     stack: cdk.Stack, vpc: ec2.IVpc
 ) -> None:
-    group = ec2.SecurityGroup(stack, "Group", vpc=vpc)
-    group.add_ingress_rule(group, EVERYTHING)
+    half_a_group(stack, "Group", vpc)
 
     (violation,) = violations(app_of(stack))
 

@@ -82,33 +82,38 @@ def test_ref_and_attribute_name_the_same_group() -> None:
     assert codes(resources) == []
 
 
-@pytest.mark.parametrize("kind", ["efa", "efa-only"])
-def test_group_of_a_launch_template_with_efa_is_judged(kind: str) -> None:
-    interface = {"InterfaceType": kind, "Groups": [SELF]}
-    resources = {**VPC, "Efa": group(), "Template": launch_template(interface)}
-
-    assert codes(resources) == [("EFA001", "Efa"), ("EFA002", "Efa")]
+def resource(type_: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": f"AWS::{type_}", "Properties": properties}
 
 
-def test_group_of_an_ordinary_launch_template_is_not() -> None:
-    interface = {"InterfaceType": "interface", "Groups": [SELF]}
-
-    assert codes({**VPC, "Efa": group(), "Template": launch_template(interface)}) == []
+def launch_template(*interfaces: dict[str, Any]) -> dict[str, Any]:
+    return resource("EC2::LaunchTemplate", LaunchTemplateData={"NetworkInterfaces": list(interfaces)})
 
 
-def test_group_of_a_network_interface_with_efa_is_judged() -> None:
-    properties = {"InterfaceType": "efa", "GroupSet": [SELF]}
-    interface = {"Type": "AWS::EC2::NetworkInterface", "Properties": properties}
-
-    assert codes({**VPC, "Efa": group(), "Interface": interface}) == [("EFA001", "Efa"), ("EFA002", "Efa")]
+COMPUTE = {"SecurityGroupIds": [SELF], "LaunchTemplate": {"LaunchTemplateId": {"Ref": "Template"}}}
 
 
-def test_group_of_a_batch_environment_with_efa_is_judged() -> None:
-    compute = {"SecurityGroupIds": [SELF], "LaunchTemplate": {"LaunchTemplateId": {"Ref": "Template"}}}
-    batch = {"Type": "AWS::Batch::ComputeEnvironment", "Properties": {"ComputeResources": compute}}
-    resources = {**VPC, "Efa": group(), "Template": launch_template({"InterfaceType": "efa"}), "Batch": batch}
+@pytest.mark.parametrize(
+    ("uses", "judged"),
+    [
+        ([launch_template({"InterfaceType": "efa", "Groups": [SELF]})], True),
+        ([launch_template({"InterfaceType": "efa-only", "Groups": [SELF]})], True),
+        ([launch_template({"InterfaceType": "interface", "Groups": [SELF]})], False),
+        ([resource("EC2::NetworkInterface", InterfaceType="efa", GroupSet=[SELF])], True),
+        (
+            [
+                launch_template({"InterfaceType": "efa"}),
+                resource("Batch::ComputeEnvironment", ComputeResources=COMPUTE),
+            ],
+            True,
+        ),
+    ],
+    ids=["launch template", "EFA alone", "ordinary launch template", "network interface", "Batch"],
+)
+def test_groups_of_what_has_efa_are_judged(uses: list[dict[str, Any]], judged: bool) -> None:
+    resources = {**VPC, "Efa": group(), **dict(zip(("Template", "Batch"), uses, strict=False))}
 
-    assert codes(resources) == [("EFA001", "Efa"), ("EFA002", "Efa")]
+    assert codes(resources) == ([("EFA001", "Efa"), ("EFA002", "Efa")] if judged else [])
 
 
 def test_one_good_group_of_an_interface_is_enough() -> None:
@@ -136,7 +141,7 @@ def test_group_of_somebody_else_may_be_the_good_one() -> None:
 
 def test_hyperpod_needs_the_rules_in_every_group() -> None:
     network = {"SecurityGroupIds": [SELF, OTHER], "Subnets": []}
-    cluster = {"Type": "AWS::SageMaker::Cluster", "Properties": {"VpcConfig": network}}
+    cluster = resource("SageMaker::Cluster", VpcConfig=network)
     resources = {**VPC, "Efa": group(egress=[]), **efa_rules("Efa"), "Other": group(), "Cluster": cluster}
 
     assert codes(resources) == [("EFA001", "Other"), ("EFA002", "Other")]
@@ -148,8 +153,3 @@ def test_message_names_the_rules_that_there_are() -> None:
     (finding,) = judged(resources)
 
     assert "ingress: TCP 0-65535 from itself" in finding.message
-
-
-def launch_template(*interfaces: dict[str, Any]) -> dict[str, Any]:
-    data = {"NetworkInterfaces": list(interfaces)}
-    return {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}

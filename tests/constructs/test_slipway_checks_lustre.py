@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 
-from tests.constructs.checking import VPC, codes, efa_rules, group, judged, reported, rule
+from tests.constructs.checking import VPC, codes, efa_rules, group, judged, reported, rule, vpc_of_others
 from tests.stacks.synthesis import new_stack
 
 PORTS = [(988, 988), (1018, 1023)]
@@ -149,7 +149,7 @@ def test_file_system_with_efa_needs_all_traffic_in_its_group() -> None:
 def test_default_port_of_the_cdk_alone_is_found() -> None:
     """`connections.allow_default_port_from` of the CDK's own construct opens 988 only."""
     stack = new_stack()
-    vpc = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id="vpc-1", availability_zones=["us-west-2a"])
+    vpc = vpc_of_others(stack)
     clients = ec2.SecurityGroup(stack, "Clients", vpc=vpc)
     lustre = fsx.LustreFileSystem(
         stack,

@@ -10,6 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs.training_file_system import TrainingFileSystem
 
 from launcher.cluster.specification import LustreSpec
+from tests.constructs.checking import vpc_of_others
 from tests.stacks.synthesis import new_stack, resources_of, template_of
 
 CLIENTS = "sg-0123456789abcdef0"
@@ -18,9 +19,6 @@ RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
 
 def synthesized(*, reach_any_address: bool = True, **lustre: Any) -> dict[str, Any]:
     stack = new_stack()
-    vpc = ec2.Vpc.from_vpc_attributes(
-        stack, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-west-2a"]
-    )
     subnet = ec2.Subnet.from_subnet_attributes(
         stack, "Subnet", subnet_id="subnet-0123456789abcdef0", availability_zone="us-west-2a"
     )
@@ -28,7 +26,7 @@ def synthesized(*, reach_any_address: bool = True, **lustre: Any) -> dict[str, A
     TrainingFileSystem(
         stack,
         "FileSystem",
-        vpc=vpc,
+        vpc=vpc_of_others(stack),
         subnet=subnet,
         clients=clients,
         clients_reach_any_address=reach_any_address,
@@ -36,6 +34,20 @@ def synthesized(*, reach_any_address: bool = True, **lustre: Any) -> dict[str, A
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
     return template_of(stack)
+
+
+def file_system_in(template: dict[str, Any]) -> dict[str, Any]:
+    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    return file_system
+
+
+def properties(**lustre: Any) -> dict[str, Any]:
+    """What is asked of FSx for a file system."""
+    found: dict[str, Any] = file_system_in(synthesized(**lustre))["Properties"]
+    return found
+
+
+PERSISTENT_2 = {"deployment": "PERSISTENT_2", "throughput": 125, "capacity_gib": 1200}
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +77,19 @@ def test_clients_get_no_egress_rule_that_could_strip_their_way_out(template: dic
 
 
 def test_file_system_waits_for_every_rule(template: dict[str, Any]) -> None:
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    file_system = file_system_in(template)
     names = {name for type_ in RULES for name in resources_of(template, type_)}
 
     assert names <= set(file_system["DependsOn"])
 
 
 def test_file_system_is_what_was_asked_for(template: dict[str, Any]) -> None:
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
-    properties = file_system["Properties"]
+    file_system = file_system_in(template)
+    found = file_system["Properties"]
 
-    assert properties["StorageCapacity"] == 2400
-    assert properties["SubnetIds"] == ["subnet-0123456789abcdef0"]
-    assert properties["LustreConfiguration"] == {
+    assert found["StorageCapacity"] == 2400
+    assert found["SubnetIds"] == ["subnet-0123456789abcdef0"]
+    assert found["LustreConfiguration"] == {
         "DeploymentType": "PERSISTENT_2",
         "PerUnitStorageThroughput": 250,
         "DataCompressionType": "LZ4",
@@ -87,7 +99,7 @@ def test_file_system_is_what_was_asked_for(template: dict[str, Any]) -> None:
 
 def test_isolated_clients_get_the_rules_that_lead_to_the_servers() -> None:
     template = synthesized(reach_any_address=False, deployment="SCRATCH_2", capacity_gib=1200)
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    file_system = file_system_in(template)
     names = {name for type_ in RULES for name in resources_of(template, type_)}
 
     assert {("clients", "out", "servers", 988, 988), ("clients", "out", "servers", 1018, 1023)} <= rules(
@@ -100,7 +112,7 @@ def test_file_system_with_efa_stands_in_the_group_of_the_clients_too() -> None:
     template = synthesized(
         deployment="PERSISTENT_2", throughput=1000, capacity_gib=4800, metadata="automatic", efa=True
     )
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    file_system = file_system_in(template)
     everything = [
         each["Properties"]
         for type_ in RULES
@@ -116,30 +128,17 @@ def test_file_system_with_efa_stands_in_the_group_of_the_clients_too() -> None:
 
 
 def test_metadata_iops_and_backups_are_asked_for() -> None:
-    template = synthesized(
-        deployment="PERSISTENT_2",
-        throughput=125,
-        capacity_gib=1200,
-        metadata={"iops": 6000},
-        backup={"retention_days": 14},
-    )
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
-    configuration = file_system["Properties"]["LustreConfiguration"]
+    found = properties(**PERSISTENT_2, metadata={"iops": 6000}, backup={"retention_days": 14})
+    configuration = found["LustreConfiguration"]
 
     assert configuration["MetadataConfiguration"] == {"Iops": 6000, "Mode": "USER_PROVISIONED"}
     assert configuration["AutomaticBackupRetentionDays"] == 14
 
 
 def test_backups_and_maintenance_come_when_they_were_asked_for() -> None:
-    template = synthesized(
-        deployment="PERSISTENT_2",
-        throughput=125,
-        capacity_gib=1200,
-        backup={"retention_days": 14, "start": "03:00"},
-        maintenance="sun 04:30",
-    )
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
-    configuration = file_system["Properties"]["LustreConfiguration"]
+    backup = {"retention_days": 14, "start": "03:00"}
+    found = properties(**PERSISTENT_2, backup=backup, maintenance="sun 04:30")
+    configuration = found["LustreConfiguration"]
 
     assert configuration["DailyAutomaticBackupStartTime"] == "03:00"
     assert configuration["WeeklyMaintenanceStartTime"] == "7:04:30"  # the week begins with Monday, 1
@@ -154,17 +153,12 @@ def test_backups_and_maintenance_come_when_they_were_asked_for() -> None:
     ],
 )
 def test_tiered_storage_has_a_throughput_and_a_cache_and_no_size(cache: Any, configured: Any) -> None:
-    template = synthesized(
-        deployment="PERSISTENT_2",
-        intelligent_tiering={"throughput_mbps": 8000, "read_cache": cache},
-        metadata={"iops": 6000},
-    )
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
-    properties = file_system["Properties"]
+    tiering = {"throughput_mbps": 8000, "read_cache": cache}
+    found = properties(deployment="PERSISTENT_2", intelligent_tiering=tiering, metadata={"iops": 6000})
 
-    assert properties["StorageType"] == "INTELLIGENT_TIERING"
-    assert "StorageCapacity" not in properties
-    assert properties["LustreConfiguration"] == {
+    assert found["StorageType"] == "INTELLIGENT_TIERING"
+    assert "StorageCapacity" not in found
+    assert found["LustreConfiguration"] == {
         "DeploymentType": "PERSISTENT_2",
         "DataCompressionType": "LZ4",
         "ThroughputCapacity": 8000,
@@ -190,12 +184,11 @@ def test_association_mirrors_what_it_was_asked_to() -> None:
 
 
 def test_slow_persistent_1_stands_on_disks() -> None:
-    template = synthesized(deployment="PERSISTENT_1", throughput=12, capacity_gib=6000)
-    (file_system,) = resources_of(template, "AWS::FSx::FileSystem").values()
+    found = properties(deployment="PERSISTENT_1", throughput=12, capacity_gib=6000)
 
-    assert file_system["Properties"]["StorageType"] == "HDD"
+    assert found["StorageType"] == "HDD"
     # FSx requires it with HDD.
-    assert file_system["Properties"]["LustreConfiguration"]["DriveCacheType"] == "NONE"
+    assert found["LustreConfiguration"]["DriveCacheType"] == "NONE"
 
 
 def rules(template: dict[str, Any]) -> set[tuple[str, str, str, int, int]]:

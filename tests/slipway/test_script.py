@@ -345,7 +345,7 @@ def test_ranks_meet_on_the_first_host(variables: dict[str, str], expected: Rende
 
 
 GROUPS = [{"instance_group_name": "workers", "instance_type": "ml.g5.xlarge", "hosts": ["algo-1", "algo-2"]}]
-CONTAINER_sagemaker_variables = Container(
+IN_GROUPS = Container(
     root=Path("/opt/ml"),
     hosts=("algo-1", "algo-2"),
     current_host="algo-2",
@@ -372,9 +372,7 @@ TOOLKIT = (
 """aws/sagemaker-training-toolkit, environment.py, to_env_vars."""
 
 
-def variables(
-    task: Task | None = None, container: Container = CONTAINER_sagemaker_variables, **existing: str
-) -> dict[str, str]:
+def variables(task: Task | None = None, container: Container = IN_GROUPS, **existing: str) -> dict[str, str]:
     return sagemaker_variables(
         task or Task("torchrun", 1, entry_point="train.py"),
         container,
@@ -433,7 +431,7 @@ def test_names_with_hyphens_have_both_spellings() -> None:
 
 
 def test_a_name_with_underscores_is_not_taken_by_one_with_hyphens() -> None:
-    both = replace(CONTAINER_sagemaker_variables, hyperparameters={"a_b": "1", "a-b": "2"})
+    both = replace(IN_GROUPS, hyperparameters={"a_b": "1", "a-b": "2"})
     found = variables(container=both)
     assert (found["SM_HP_A_B"], found["SM_HP_A-B"]) == ("1", "2")
 
@@ -466,9 +464,7 @@ def test_what_is_started_is_named(task: Task, entry_point: str, module_name: str
 
 def test_the_checkpoints_folder_has_both_names() -> None:
     assert variables()["SM_CHECKPOINT_DIR"] == "/opt/ml/checkpoints"
-    elsewhere = folder_variables(
-        CONTAINER_sagemaker_variables, {"SLIPWAY_CHECKPOINT_DIR": "/opt/ml/input/data/checkpoints/job"}
-    )
+    elsewhere = folder_variables(IN_GROUPS, {"SLIPWAY_CHECKPOINT_DIR": "/opt/ml/input/data/checkpoints/job"})
     assert elsewhere["SM_CHECKPOINT_DIR"] == "/opt/ml/input/data/checkpoints/job"
 
 

@@ -9,6 +9,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.emulator import cloudformation
+from tests.emulator.account import use_test_keys
 from tests.stacks import synthesis
 
 
@@ -25,6 +26,19 @@ def large() -> synthesis.Synthesized:
 @pytest.fixture(scope="session")
 def isolated() -> synthesis.Synthesized:
     return synthesis.cluster("isolated")
+
+
+@pytest.fixture(scope="session", params=[*synthesis.CLUSTERS, *synthesis.OTHERS])
+def cluster(request: pytest.FixtureRequest) -> synthesis.Synthesized:
+    """Every cluster that is shipped, and one of each kind that is not."""
+    if request.param in synthesis.CLUSTERS:
+        return synthesis.cluster(request.param)
+    return synthesis.synthesize(synthesis.OTHERS[request.param])
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_test_keys(monkeypatch)
 
 
 @pytest.fixture

@@ -19,6 +19,11 @@ from stacks.slipway_app import ClusterStacks, add_stacks
 ROOT = Path(__file__).parents[2]
 CLUSTERS = tuple(sorted(path.stem for path in (ROOT / "clusters").glob("*.yaml")))
 
+OTHERS = {
+    name: load_cluster_file(ROOT / "tests" / "stacks" / "clusters" / f"{name}.yaml")
+    for name in ("everything", "guest", "added", "plain", "tiered")
+}
+
 Resources = dict[str, dict[str, Any]]
 
 _OUTPUT = tempfile.TemporaryDirectory(prefix="slipway-synthesis-")
@@ -70,9 +75,14 @@ def cluster(name: str) -> Synthesized:
     return synthesize(load_cluster_file(ROOT / "clusters" / f"{name}.yaml"))
 
 
-def dev_spec(**changes: Any) -> ClusterSpec:
-    spec = load_cluster_file(ROOT / "clusters" / "dev.yaml")
+def changed_spec(name: str, /, **changes: Any) -> ClusterSpec:
+    """A cluster that is shipped, with changes."""
+    spec = load_cluster_file(ROOT / "clusters" / f"{name}.yaml")
     return ClusterSpec.model_validate({**spec.model_dump(), **changes})
+
+
+def dev_spec(**changes: Any) -> ClusterSpec:
+    return changed_spec("dev", **changes)
 
 
 def new_app() -> cdk.App:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 import yaml
 from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
-from moto.server import ThreadedMotoServer
 
 from launcher.cluster.files import load_cluster_file
 from stacks.deployed import NotCompared, deployed_clusters, refused_changes
@@ -30,9 +28,7 @@ SMALLER = {"lustre": {**TEAM["lustre"], "capacity_gib": 1200}}
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+def aws(credentials: None) -> Iterator[None]:
     with mock_aws():
         yield
 
@@ -126,16 +122,6 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, error: Exceptio
     assert "launch cluster plan team" in str(raised.value)
 
 
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    address = "http://{}:{}".format(*server.get_host_and_port())
-    urllib.request.urlopen(f"{address}/moto-api/reset", data=b"").close()
-    yield address
-    server.stop()
-
-
 def run_app(endpoint: str, file: Path | None = None, **context: str) -> subprocess.CompletedProcess[str]:
     """Run app.py as the CDK command line does that has found credentials."""
     if file is not None:
@@ -153,12 +139,11 @@ def run_app(endpoint: str, file: Path | None = None, **context: str) -> subproce
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
 
 
+@pytest.mark.usefixtures("credentials")
 def test_the_app_itself_refuses_and_says_what_to_do(
     tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     deploy(write(tmp_path))
     file = write(tmp_path, **FASTER)
     done = run_app(endpoint, file)
@@ -170,12 +155,11 @@ def test_the_app_itself_refuses_and_says_what_to_do(
 
 
 @pytest.mark.exhaustive
+@pytest.mark.usefixtures("credentials")
 def test_the_app_itself_takes_what_is_asked_for(
     tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     deploy(write(tmp_path))
 
     assert run_app(endpoint, write(tmp_path, **FASTER), replace_data="true").returncode == 0

@@ -15,13 +15,11 @@ import pytest
 from botocore import xform_name
 from constructs.permissions import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
-from launcher.cluster.files import load_cluster_file
-from launcher.cluster.specification import MOST_DATA_BUCKETS, ClusterSpec
+from launcher.cluster.specification import MOST_DATA_BUCKETS
 from tests.stacks import synthesis
 from tests.stacks.authorization_reference import actions, knows_key, matches, resource_types
 from tests.stacks.statements import Statement, statements
-from tests.stacks.synthesis import CLUSTERS, Synthesized, dev_spec, synthesize
-from tests.stacks.test_templates import OTHERS
+from tests.stacks.synthesis import CLUSTERS, ROOT, Synthesized, changed_spec, dev_spec, synthesize
 
 LONG_ROLE = f"arn:aws:iam::111122223333:role/aws-reserved/sso.amazonaws.com/us-west-2/{'r' * 64}"
 
@@ -82,10 +80,6 @@ def written_out(value: Any, cluster: Synthesized, part: str) -> Any:
                 for key, output in cluster.template(owner).get("Outputs", {}).items():
                     if name in (key, output.get("Export", {}).get("Name")):
                         return written_out(output["Value"], cluster, owner)
-        case {"Fn::GetStackOutput": {"OutputName": name}}:
-            for owner in cluster.parts:
-                if name in (outputs := cluster.template(owner).get("Outputs", {})):
-                    return written_out(outputs[name]["Value"], cluster, owner)
         case {"Ref": name} | {"Fn::GetAtt": [name, "GroupId"]}:
             return LONGEST[cluster.template(part)["Resources"][name]["Type"]]
         case {"Fn::GetAtt": [name, _]}:
@@ -159,7 +153,6 @@ def test_the_output_names_every_policy_of_the_launcher() -> None:
     assert len(policies(cluster, "LauncherPolicy")) > 1
 
 
-ROOT = Path(__file__).parents[2]
 ROOMS = ("account", "aws", "backends")
 
 SERVICES = {
@@ -227,9 +220,8 @@ def methods() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def allowed() -> set[str]:
-    spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml").model_dump()
-    given = {"launchers": ["arn:aws:iam::111122223333:role/team"]}
-    access = synthesize(ClusterSpec.model_validate({**spec, **given}))
+    launchers = ["arn:aws:iam::111122223333:role/team"]
+    access = synthesize(changed_spec("p5-large", launchers=launchers))
     actions: set[str] = set()
     for policy in access.resources("access", "AWS::IAM::ManagedPolicy").values():
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
@@ -294,10 +286,9 @@ ON_EVERYTHING = {
 """Actions that a statement allows on `*` although they know resources, each with its reason."""
 
 
-@pytest.fixture(scope="session", params=[*CLUSTERS, *OTHERS])
-def found(request: pytest.FixtureRequest) -> list[Statement]:
-    name = request.param
-    return list(statements(synthesis.cluster(name) if name in CLUSTERS else synthesize(OTHERS[name])))
+@pytest.fixture(scope="session")
+def found(cluster: Synthesized) -> list[Statement]:
+    return list(statements(cluster))
 
 
 def each_action(found: list[Statement]) -> Iterator[tuple[Statement, str]]:

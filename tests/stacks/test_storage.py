@@ -155,9 +155,7 @@ def policy() -> str:
 
 
 @pytest.fixture
-def s3(policy: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+def s3(policy: str, credentials: None) -> Iterator[Any]:
     with mock_aws(), emulated_buckets():
         s3 = boto3.client("s3", "us-east-1")
         s3.create_bucket(Bucket=BUCKET)
@@ -379,11 +377,8 @@ def clients() -> tuple[Any, Any]:
 def looked_up(
     spec: ClusterSpec, *, described: dict[str, Any] = DESCRIBED, groups: list[str] | None = None
 ) -> ClusterSpec:
-    subnet, zone = (
-        described["SubnetIds"][0],
-        {"AvailabilityZone": "us-west-2a", "AvailabilityZoneId": "usw2-az1"},
-    )
-    interface = described["NetworkInterfaceIds"][0]
+    subnet, interface = described["SubnetIds"][0], described["NetworkInterfaceIds"][0]
+    zone = {"AvailabilityZone": "us-west-2a", "AvailabilityZoneId": "usw2-az1"}
     stands_in = [{"GroupId": each} for each in groups or [FULL["security_group_id"]]]
     fsx, ec2 = clients()
     with Stubber(fsx) as of_fsx, Stubber(ec2) as of_ec2:

@@ -22,100 +22,13 @@ from launcher.cluster.files import ClusterFileError, load_cluster_file
 from tests.stacks import synthesis
 from tests.stacks.synthesis import (
     CLUSTERS,
+    OTHERS,
     ROOT,
     Synthesized,
-    dev_spec,
     new_stack,
     synthesize,
     synthesize_anew,
 )
-
-WITH_EVERYTHING = dev_spec(
-    name="everything",
-    availability_zones=[f"us-west-2{letter}" for letter in "abcdef"],
-    vpc={"cidr": "10.0.0.0/16", "nat": False},
-    hosts=[{"instance_type": "ml.p5.48xlarge", "count": 64}],
-    lustre={
-        "deployment": "PERSISTENT_2",
-        "throughput": 1000,
-        "capacity_gib": 57600,
-        "metadata": {"iops": 12000},
-        "efa": True,
-        "associations": [
-            {
-                "path": f"/data/{n}",
-                "s3_uri": f"s3://corpus/{n}",
-                "auto_import": ["new"],
-                "auto_export": ["new"],
-            }
-            for n in range(8)
-        ],
-    },
-    encryption="new-key",
-    data_buckets=["corpus", "more-data"],
-    data_keys=["arn:aws:kms:us-west-2:111122223333:key/aaaaaaaa-12ab-34cd-56ef-1234567890ab"],
-    remote_debug=True,
-    secrets=["team/hf", "arn:aws:secretsmanager:us-west-2:111122223333:secret:team/wandb-AbCdEf"],
-    secret_keys=["arn:aws:kms:us-west-2:111122223333:key/bbbbbbbb-12ab-34cd-56ef-1234567890ab"],
-    role={"permissions_boundary": "arn:aws:iam::111122223333:policy/Boundary"},
-    teams={"research": {"launchers": ["arn:aws:iam::111122223333:role/research"]}, "speech": {}},
-    launchers=["arn:aws:iam::111122223333:role/teams/research"],
-    queue={"shares": {"research": 1, "production": 0.5}},
-    observability={"email": "team@example.com", "monthly_budget_usd": 1000},
-    removal_policy="retain",
-)
-ON_WHAT_EXISTS = dev_spec(
-    name="guest",
-    availability_zones=[],
-    vpc={
-        "existing": {
-            "vpc_id": "vpc-0123456789abcdef0",
-            "subnets": [{"id": "subnet-0123456789abcdef0", "availability_zone": "us-west-2a"}],
-        }
-    },
-    lustre={"deployment": "PERSISTENT_1", "throughput": 12, "capacity_gib": 6000},
-    buckets={"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"},
-    data_keys=["arn:aws:kms:us-west-2:111122223333:key/aaaaaaaa-12ab-34cd-56ef-1234567890ab"],
-    role={"existing": "arn:aws:iam::111122223333:role/training"},
-    encryption="arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
-)
-IN_NEW_SUBNETS = dev_spec(
-    name="added",
-    availability_zones=["usw2-az1", "usw2-az3"],
-    vpc={
-        "existing": {
-            "vpc_id": "vpc-0123456789abcdef0",
-            "new_subnets": {
-                "cidr": "100.64.0.0/20",
-                "associate": True,
-                "nat_gateway_id": "nat-0123456789abcdef0",
-            },
-        }
-    },
-    removal_policy="retain",
-)
-WITHOUT_LUSTRE = dev_spec(name="plain", lustre=None, vpc={"cidr": "10.64.0.0/20", "nat": False})
-TIERED = dev_spec(
-    name="tiered",
-    lustre={
-        "deployment": "PERSISTENT_2",
-        "intelligent_tiering": {"throughput_mbps": 4000, "read_cache": "proportional"},
-        "metadata": {"iops": 6000},
-        "maintenance": "sun 03:00",
-        "backup": {"retention_days": 7, "start": "04:00"},
-    },
-    observability={},
-)
-OTHERS = {
-    spec.name: spec for spec in (WITH_EVERYTHING, ON_WHAT_EXISTS, IN_NEW_SUBNETS, WITHOUT_LUSTRE, TIERED)
-}
-
-
-@pytest.fixture(scope="session", params=[*CLUSTERS, *OTHERS])
-def cluster(request: pytest.FixtureRequest) -> Synthesized:
-    if request.param in CLUSTERS:
-        return synthesis.cluster(request.param)
-    return synthesize(OTHERS[request.param])
 
 
 @pytest.mark.few_cases("everything")
@@ -141,7 +54,7 @@ def test_cfn_lint_finds_nothing(cluster: Synthesized, linter: Runner) -> None:
 
 
 def test_every_template_stays_below_the_limits_of_cloudformation() -> None:
-    everything = synthesize(WITH_EVERYTHING)
+    everything = synthesize(OTHERS["everything"])
 
     for part in everything.parts:
         template = everything.template(part)
@@ -150,7 +63,7 @@ def test_every_template_stays_below_the_limits_of_cloudformation() -> None:
 
 
 def test_storage_that_grows_by_itself_is_not_watched_for_filling_up() -> None:
-    alarms = synthesize(TIERED).resources("observability", "AWS::CloudWatch::Alarm").values()
+    alarms = synthesize(OTHERS["tiered"]).resources("observability", "AWS::CloudWatch::Alarm").values()
 
     assert alarms
     assert not [each for each in alarms if "FreeDataStorageCapacity" in json.dumps(each)]

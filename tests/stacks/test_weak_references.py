@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.files import load_cluster_file
 from launcher.cluster.names import PARTS
-from launcher.cluster.specification import ClusterSpec
 from launcher.provisioning.updates import create_only, values_at
-from tests.stacks.synthesis import ROOT, Synthesized, cluster, synthesize
+from tests.stacks.synthesis import Synthesized, changed_spec, cluster, synthesize
 
 LUSTRE = {"deployment": "PERSISTENT_2", "throughput": 500, "capacity_gib": 57600, "metadata": {}}
 GONE: dict[str, dict[str, Any]] = {
@@ -26,8 +24,7 @@ GONE: dict[str, dict[str, Any]] = {
 
 
 def large_with(**changes: Any) -> Synthesized:
-    spec = load_cluster_file(ROOT / "clusters" / "p5-large.yaml").model_dump()
-    return synthesize(ClusterSpec.model_validate({**spec, **changes}))
+    return synthesize(changed_spec("p5-large", **changes))
 
 
 @pytest.mark.few_cases(every=3)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Cluster
+from launcher.failure_modes.model import Severity
 from launcher.jobs.job_sections import Code
 from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
@@ -40,6 +43,7 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.source.tree import NOTHING_SEEN, CommandLine, SourceTree
+from launcher.text.values import nearest
 
 SEARCHED_NAMES = frozenset(
     {
@@ -179,7 +183,78 @@ class ScriptParser:
     abbreviates: bool = True
 
 
-class RefusedWords(Exception):
+@dataclass(frozen=True, slots=True)
+class SaidOfWords:
+    """What is wrong with the words that a job gives, and where in the script; None is an error."""
+
+    node: ast.AST
+    message: str
+    severity: Severity | None = None
+
+
+def given_words(job: JobSpec) -> list[str]:
+    """The words of the script's command line, in the order in which the container gives them."""
+    style, named = job.code.argument_style, []
+    for name, value in job.hyperparameters.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        if style == "spaced":
+            named += [f"-{name}" if len(name) == 1 else f"--{name}", str(text)]
+        elif style == "equals":
+            named.append(f"--{name}={ {'true': 'True', 'false': 'False'}.get(text, text) }")
+    arguments = list(job.code.arguments)
+    return [*named, *arguments] if style == "spaced" else [*arguments, *named]
+
+
+def judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator[SaidOfWords]:
+    """What the parser says of these words: the first that argparse itself would stop at."""
+    by_name = {name: each for each in parser.declared for name in each.names}
+    try:
+        _, left = _imitate(parser).parse_known_args(words)
+    except (argparse.ArgumentError, _RefusedWords) as error:
+        text = str(error)
+        named = [name for name in by_name if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+        if parser.knows_all or not text.startswith("ambiguous"):
+            place = by_name[named[0]].node if named else parser.reading
+            yield SaidOfWords(place, f"{script} would refuse the job's words and exit: {text}")
+        return
+    unknown = [each.partition("=")[0] for each in left if each.startswith("-") and not _is_number(each)]
+    unknown = [each for each in unknown if f"-{each}" not in by_name]  # Told by the rule on styles.
+    if not parser.knows_all or not (parser.is_strict or parser.ignores):
+        return
+    for name in unknown:
+        near = nearest(name, [each for each in by_name if each.startswith("--")])
+        meant = f": did you mean {near[0]}?" if near else ""
+        if parser.is_strict:
+            yield SaidOfWords(
+                parser.reading, f"{script} does not know {name}, which the job gives, and exits{meant}"
+            )
+        else:
+            yield SaidOfWords(
+                parser.reading,
+                f"{script} ignores {name}, which the job gives{meant}",
+                Severity.WARNING if near else Severity.INFO,
+            )
+    for option, value in pairwise(words):
+        flag = by_name.get(option)
+        if left and value in left and not unknown and flag is not None and "action" in flag.settings:
+            if parser.is_strict:
+                yield SaidOfWords(
+                    flag.node, f"{option} takes no value, and the job gives it {value!r}: {script} exits"
+                )
+            elif value.lower() in ("false", "0", "no"):
+                said = f"{option} {value} of the job switches {option} on: it takes no value"
+                yield SaidOfWords(flag.node, said, Severity.WARNING)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+class _RefusedWords(Exception):
     """What argparse says before it exits."""
 
 
@@ -187,10 +262,10 @@ class _Imitation(argparse.ArgumentParser):
     """A parser that raises in place of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        raise RefusedWords(message)
+        raise _RefusedWords(message)
 
 
-def imitate_parser(parser: ScriptParser) -> argparse.ArgumentParser:
+def _imitate(parser: ScriptParser) -> argparse.ArgumentParser:
     """argparse with the same words, whose conversions are those of Python's own types alone."""
     made = _Imitation(
         add_help=False,

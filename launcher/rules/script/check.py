@@ -99,6 +99,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *no_sync.NO_SYNC_RULES,
     *reduction.REDUCTION_RULES,
     *checkpoints.CHECKPOINT_RULES,
+    *processes.COMMAND_RULES,
     *training_compiler.XLA_RULES,
     *collectives.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
@@ -107,7 +108,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
 SINGLE_PROCESS_RULES = (
     *options.OPTION_RULES,
     checkpoints.keys_are_not_cut_by_partition,
-    checkpoints.uploads_are_looked_at,
+    processes.uploads_are_looked_at,
 )
 """The rules that hold for a program of one process as well."""
 

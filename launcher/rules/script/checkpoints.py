@@ -11,12 +11,12 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
-from launcher.program.guards import Guard
+from launcher.program.guards import Guard, Guards
 from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.participants import Participants
 from launcher.program.program import Program, joining_calls
 from launcher.program.reachability import Reachability
-from launcher.program.values import DDP, Constant, Instance, Made, RankKind, RankValue
+from launcher.program.values import DDP, Constant, Defined, Instance, Made, RankKind, RankValue
 from launcher.rules.script.environment import default_of_option
 from launcher.rules.script.findings import ScriptSubject, finding_at, guard_by_rank_zero, related_at
 
@@ -34,9 +34,6 @@ Not texts such as metrics.json, which are small and the same, nor pickle and num
 
 _FOLDER = ("save_directory", 0)
 """Where a transformers model is saved."""
-
-_RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
-_ENDS = frozenset({"wait", "communicate"})
 
 
 @finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)
@@ -199,87 +196,7 @@ def _looks_for(test: ast.expr, prefix: str) -> bool:
     )
 
 
-@finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)
-def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
-    """`aws s3 sync` whose exit code nobody reads.
-
-    An upload that failed looks like one that went well, and the checkpoint is not there when it is needed.
-
-    Bad: `subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()`. Good: `subprocess.run([...],
-    check=True)`. Source: AWS's guide distributed-troubleshooting-model-parallel, whose function has this
-    fault.
-    """
-    for call, name in program.calls(*_RUNNERS):
-        command = argument_of(call, "command" if name == "os.system" else "args", 0)
-        if command is None or not _is_upload(program, command):
-            continue
-        check = argument_of(call, "check")
-        if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
-            continue
-        if _result_is_read(call):
-            continue
-        yield finding_at(
-            checkpoints.LARGE_UPLOAD_FAILS,
-            call,
-            "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
-            "went well, and the checkpoint is missing when it is needed",
-            remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
-            severity=Severity.WARNING,
-        )
-
-
-def _is_upload(program: Program, command: ast.expr) -> bool:
-    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text; not a download."""
-    words: list[str] = []
-    value = program.value(command)
-    if isinstance(value, Constant):
-        words = str(value.value).split()
-    else:
-        node = getattr(value, "node", command)
-        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
-        for part in parts[:3]:
-            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
-            if isinstance(first, ast.BinOp):
-                first = first.left
-            if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
-                first = first.func.value  # `"aws s3 sync {} {}".format(...)`
-            words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
-    brought = words[3:4] and words[3].startswith("s3://")  # What is missing then, the program misses at once.
-    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"]) and not brought
-
-
-def _result_is_read(call: ast.Call) -> bool:
-    """Whether anybody may see how a command ended; a process that is only waited for is not looked at."""
-    parent = parent_of(call)
-    if isinstance(parent, ast.Expr):
-        return False
-    if isinstance(parent, ast.Attribute) and parent.attr in _ENDS:
-        waited = parent_of(parent)
-        return not (isinstance(waited, ast.Call) and isinstance(parent_of(waited), ast.Expr))
-    if (
-        isinstance(parent, ast.Assign)
-        and len(parent.targets) == 1
-        and isinstance(parent.targets[0], ast.Name)
-    ):
-        return _name_is_read(parent.targets[0])
-    return True
-
-
-def _name_is_read(target: ast.Name) -> bool:
-    """Whether what a process is called is used for more than waiting for it."""
-    scope = scope_of(target)
-    for use in file_of(target).names.get(target.id, ()):
-        if scope_of(use).holder_of(use.id) is not scope:
-            continue
-        member = parent_of(use)
-        called = None if member is None else parent_of(member)
-        waits = isinstance(member, ast.Attribute) and member.attr in _ENDS and isinstance(called, ast.Call)
-        if not waits or not (called is not None and isinstance(parent_of(called), ast.Expr)):
-            return True
-    return False
-
-
-CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition, uploads_are_looked_at)
+CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition)
 
 
 # Paths that each host has for itself: below /tmp.
@@ -422,37 +339,50 @@ def _loaded(program: Program) -> Iterator[_State]:
 
 
 def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:
-    """The path and key of `torch.load(path)["model"]`, also through a name that nobody else gets to see."""
+    """The path and key of `torch.load(path)["model"]`, also through names that nobody else gets to see."""
     key = None
     if isinstance(node, ast.Subscript):
         value = program.value(node.slice)
         if not isinstance(value, Constant):
             return None
         key, node = str(value.value), node.value
-    if isinstance(node, ast.Name):
-        if _may_be_changed(node):
-            return None
-        bindings = program.evaluation.sources(node)
-        if len(bindings) != 1 or bindings[0].value is None or bindings[0].item is not None:
-            return None
-        if key is None and isinstance(bindings[0].value, ast.Subscript):
-            return _read(program, bindings[0].value)
-        node = bindings[0].value
-    if isinstance(node, ast.Call) and program.qualified(node.func) == "torch.load":
-        path = argument_of(node, "f", 0)
-        return None if path is None else (path, key)
-    return None
+    if isinstance(node, ast.Name | ast.Attribute) and _may_be_changed(node, key):
+        return None
+    found = [each for each in origins(program, node) if not _is_empty(each)]
+    if len(found) != 1 or found[0] is None:
+        return None
+    if key is None and isinstance(found[0], ast.Subscript) and found[0] is not node:
+        return _read(program, found[0])
+    if not isinstance(found[0], ast.Call) or program.qualified(found[0].func) != "torch.load":
+        return None
+    holder = parent_of(found[0])
+    targets = holder.targets if isinstance(holder, ast.Assign) else []
+    if any(isinstance(each, ast.Name | ast.Attribute) and _may_be_changed(each, key) for each in targets):
+        return None
+    path = argument_of(found[0], "f", 0)
+    return None if path is None else (path, key)
 
 
-def _may_be_changed(name: ast.Name) -> bool:
-    """Whether a loaded state is handed to anything but load_state_dict, or set in part."""
-    scope = scope_of(name)
-    for call in file_of(name).calls:
-        if scope_of(call) is not scope or last_name(call.func) == "load_state_dict":
+def _is_empty(origin: ast.expr | None) -> bool:
+    """Whether an origin stands for no checkpoint at all: None or `{}`."""
+    if isinstance(origin, ast.Dict):
+        return not origin.keys
+    return isinstance(origin, ast.Constant) and origin.value is None
+
+
+def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
+    """Whether what was loaded, or what it holds below a key, is handed to anything but load_state_dict."""
+    scope = scope_of(state)
+    changeable = (written := ast.unparse(state), f"{written}[{key!r}]")
+    for call in file_of(state).calls:
+        local = isinstance(state, ast.Attribute) or scope_of(call) is scope
+        if not local or last_name(call.func) == "load_state_dict":
             continue
-        given = all_arguments(call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if any(isinstance(each, ast.Name) and each.id == name.id for each in (*given, owner)):
+        reading = last_name(call.func) in ("get", "keys")
+        given = all_arguments(call) if reading or owner is None else [*all_arguments(call), owner]
+        named = (each for each in given if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
+        if any(ast.unparse(each) in changeable for each in named):
             return True
     return False
 
@@ -478,10 +408,11 @@ class _Prefixes:
 
     def of(self, model: ast.expr) -> str | None:
         """The prefix of a model, None where it is not known."""
-        if isinstance(model, ast.Attribute) and model.attr in ("module", "_orig_mod"):
-            return None
+        found = origins(self._program, model)
+        if len(found) > 1 and any(map(_is_unwrapped, found)):
+            return None  # `model.module if hasattr(model, "module") else model`: whatever it is, it is bare.
         prefixes: set[str] = set()
-        for origin in origins(self._program, model):
+        for origin in found:
             if origin in self._open:
                 continue
             prefix = None if origin is None else self._of_origin(origin)
@@ -501,6 +432,10 @@ class _Prefixes:
         return self._known[origin]
 
     def _made(self, origin: ast.expr) -> str | None:
+        if isinstance(origin, ast.Attribute) and _is_unwrapped(origin):
+            whole = self.of(origin.value)
+            outer = f"{origin.attr}."
+            return whole.removeprefix(outer) if whole is not None and whole.startswith(outer) else None
         if not isinstance(origin, ast.Call):
             return None
         name = self._program.qualified(origin.func) or ""
@@ -513,6 +448,11 @@ class _Prefixes:
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
             return ""
         return "" if isinstance(self._program.value(origin), Made) else None
+
+
+def _is_unwrapped(model: ast.expr | None) -> bool:
+    """Whether an expression takes a model out of its wrapper."""
+    return isinstance(model, ast.Attribute) and f"{model.attr}." in _PREFIXES.values()
 
 
 STATE_KEY_RULES = (states_are_loaded_as_they_are_saved,)
@@ -540,7 +480,35 @@ _LOADERS = (
     "checkpoint",
     "snapshot",
 )
-_PATHS = ("os.path.join", "pathlib.Path", "str")
+_PATHS = frozenset(
+    {"pathlib.Path", "pathlib.PurePath", "str"}
+    | {f"os.path.{name}" for name in ("join", "abspath", "realpath", "normpath", "expanduser", "dirname")}
+)
+_PATH_METHODS = frozenset(
+    {"joinpath", "with_suffix", "with_name", "resolve", "absolute", "expanduser", "as_posix", "format"}
+)
+_HOST_FOLDERS = {
+    "pathlib.Path.home": "~/",
+    "pathlib.Path.cwd": "./",
+    "os.getcwd": "./",
+    "tempfile.gettempdir": "/tmp/",
+    "tempfile.mkdtemp": "/tmp/",
+}
+_SAVED_TO = {
+    "torch.save": ("f", 1),
+    "torch.distributed.checkpoint.save": ("checkpoint_id", None),
+    "safetensors.torch.save_file": ("filename", 1),
+    "safetensors.torch.save_model": ("filename", 1),
+    "transformers.TrainingArguments": ("output_dir", 0),
+    "transformers.Seq2SeqTrainingArguments": ("output_dir", 0),
+    "trl.SFTConfig": ("output_dir", 0),
+    "lightning.pytorch.Trainer": ("default_root_dir", None),
+    "lightning.pytorch.callbacks.ModelCheckpoint": ("dirpath", 0),
+    "accelerate.Accelerator.save_state": ("output_dir", 0),
+}
+"""What writes the state of a training, and which argument says where."""
+
+_CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
 _OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml")
 
 
@@ -559,25 +527,48 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     if _may_move_files(program):
         return
     kept = () if planned is None else (planned.local_path,)
-    saves = [call for call, _ in program.calls("torch.save")]
-    lost = [call for call in saves if _is_lost(program, call, kept)]
-    for call in lost:
-        path = argument_of(call, "f", 1)
-        assert path is not None
+    saves = [save for save in _state_saves(program) if not _is_a_cache(program, save.call)]
+    lost = [save for save in saves if _is_lost(subject, save.path, kept)]
+    for save in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
             checkpoints.PATH_NOT_KEPT,
-            call,
-            f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside the "
-            f"folders of the model and the output this job {where}",
+            save.call,
+            f"`{ast.unparse(save.path)}` is on the host's own disk, which is deleted with the job; beside "
+            f"the folders of the model and the output this job {where}",
             severity=Severity.WARNING if len(lost) < len(saves) else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _StateSave:
+    """A call that writes a state, and the file or folder that it goes to."""
+
+    call: ast.Call
+    path: ast.expr
+
+
+def _state_saves(program: Program) -> Iterator[_StateSave]:
+    for call, name in program.calls(*_SAVED_TO):
+        path = argument_of(call, *_SAVED_TO[name])
+        if path is not None:
+            yield _StateSave(call, path)
+
+
+def _is_a_cache(program: Program, call: ast.Call) -> bool:
+    """Whether what is saved is surely no state of a training: data, to be read again in the same run."""
+    what = argument_of(call, "obj", 0) if program.qualified(call.func) == "torch.save" else None
+    found = (None,) if what is None else origins(program, what)
+    parts = [part for each in found if isinstance(each, ast.Tuple | ast.List) for part in each.elts]
+    return len(parts) > 0 and None not in found and not any("state" in ast.unparse(each) for each in parts)
 
 
 def _may_move_files(program: Program) -> bool:
     for file in program.files:
         for call in file.calls:
             last, whole = last_name(call.func) or "", program.qualified(call.func) or ""
+            if _is_renamed_in_its_folder(call, whole):
+                continue
             if "upload" in last.lower() or whole.startswith(_MOVERS):
                 return True
             if last in _MOVING and (last != "main" or whole == "hydra.main"):
@@ -585,11 +576,20 @@ def _may_move_files(program: Program) -> bool:
     return False
 
 
-def _is_lost(program: Program, call: ast.Call, kept: tuple[str, ...]) -> bool:
-    path = argument_of(call, "f", 1)
-    begins = None if path is None else _beginning(program, path)
-    if begins is None:
+def _is_renamed_in_its_folder(call: ast.Call, name: str) -> bool:
+    """`os.replace(path + ".tmp", path)`: a file that gets its name once it is whole."""
+    if name not in ("os.replace", "os.rename") or len(call.args) != 2:
         return False
+    return ast.unparse(call.args[1]) in ast.unparse(call.args[0])
+
+
+def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> bool:
+    """Whether a path leads to a folder that is deleted with the host, wherever it comes from."""
+    begins = _beginnings(subject, path)
+    return bool(begins) and all(each is not None and _is_deleted(each, kept) for each in begins)
+
+
+def _is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
     whole = f"{begins.rstrip('/')}/"
     if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept):
         return False
@@ -598,27 +598,46 @@ def _is_lost(program: Program, call: ast.Call, kept: tuple[str, ...]) -> bool:
     return whole.startswith((*_LOST, f"{CONTAINER_ROOT}/checkpoints/"))
 
 
-def _beginning(program: Program, path: ast.expr) -> str | None:
-    """What a path begins with, where that is written in the program."""
-    value = program.value(path)
-    if isinstance(value, Constant):
-        return value.value if isinstance(value.value, str) and value.value else None
-    if isinstance(path, ast.JoinedStr) and path.values:
-        first = path.values[0]
-        return _beginning(program, first.value if isinstance(first, ast.FormattedValue) else first)
-    if isinstance(path, ast.BinOp) and isinstance(path.op, ast.Add | ast.Div | ast.Mod):
-        return _beginning(program, path.left)
-    if isinstance(path, ast.Call) and path.args and program.qualified(path.func) in _PATHS:
-        return _beginning(program, path.args[0])
-    if isinstance(path, ast.Name):
-        bindings = program.evaluation.sources(path)
-        if len(bindings) == 1 and bindings[0].value is not None and bindings[0].item is None:
-            return _beginning(program, bindings[0].value) if not _is_loop(bindings[0].node) else None
-    return None
+def _beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[str | None]:
+    """What a path may begin with, by all that it may come from; None where that is not written."""
+    if not depth:
+        return [None]
+    return [
+        each for origin in origins(subject.program, path) for each in _begin_of(subject, origin, depth - 1)
+    ]
 
 
-def _is_loop(node: ast.AST) -> bool:
-    return isinstance(node, ast.For | ast.AsyncFor | ast.comprehension | ast.withitem)
+def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
+    inner: ast.expr | None = None
+    match origin:
+        case ast.Constant(value=str() as text) if text:
+            return [text]
+        case ast.JoinedStr(values=[first, *_]):
+            inner = first.value if isinstance(first, ast.FormattedValue) else first
+        case ast.BinOp(op=ast.Add() | ast.Div() | ast.Mod()):
+            inner = origin.left
+        case ast.Attribute(attr="parent"):
+            inner = origin.value
+        case ast.Attribute():
+            return [_option_text(subject, origin)]
+        case ast.Call():
+            name = subject.program.qualified(origin.func) or ""
+            if name in _HOST_FOLDERS:
+                return [_HOST_FOLDERS[name]]
+            inner = origin.args[0] if origin.args and name in _PATHS else None
+            if isinstance(origin.func, ast.Attribute) and origin.func.attr in _PATH_METHODS:
+                inner = origin.func.value
+    return [None] if inner is None else _beginnings(subject, inner, depth)
+
+
+def _option_text(subject: ScriptSubject, node: ast.Attribute) -> str | None:
+    """The text of an option of the script, as the job gives it or by its default."""
+    option = default_of_option(subject.program, node)
+    if option is None or subject.job.code.arguments:
+        return None
+    given = {key.replace("-", "_"): value for key, value in subject.job.hyperparameters.items()}
+    value = given.get(option.name, option.value)
+    return value if isinstance(value, str) and value else None
 
 
 @finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
@@ -635,7 +654,7 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     spot = job.resources.capacity.kind == "spot"
     if not spot and not job.limits.max_retries:
         return
-    if subject.plan.checkpoints is None or program.unread or _may_load(program):
+    if subject.plan.checkpoints is None or program.unread or _may_load(subject):
         return
     why = (
         "`capacity: spot` may be interrupted"
@@ -655,19 +674,83 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
             return
 
 
-def _may_load(program: Program) -> bool:
+def _may_load(subject: ScriptSubject) -> bool:
+    """Whether anything that may run loads a checkpoint: weights to begin with, from a channel, are none."""
+    program = subject.program
     for file in program.files:
         if file.stars:
             return True
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
-            if any(word in name for word in _LOADERS) and not name.startswith("save"):
-                return True
-            if name == "load" and not (program.qualified(call.func) or "").startswith(_OTHER_LOADS):
-                return True
             if any((each.arg or "").lower().startswith(("resume", "ckpt")) for each in call.keywords):
+                asked = [
+                    each for each in call.keywords if (each.arg or "").lower().startswith(("resume", "ckpt"))
+                ]
+                if not all(_is_nothing(program, each.value) for each in asked):
+                    return True
+            if _loads_by_name(program, call, name) and _may_run(subject, call):
                 return True
     return False
+
+
+def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
+    if name == "load" and not (program.qualified(call.func) or "").startswith(_OTHER_LOADS):
+        path = argument_of(call, "f", 0)
+        return path is None or not _is_of_a_channel(program, path)
+    if name.startswith("load_state"):
+        state = argument_of(call, "state_dict", 0)
+        found = () if state is None else origins(program, state)
+        return not found or not all(
+            isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
+        )
+    defined = isinstance(program.value(call.func), Defined)
+    return not defined and any(word in name for word in _LOADERS) and not name.startswith("save")
+
+
+def _is_nothing(program: Program, value: ast.expr) -> bool:
+    return program.value(value) in (Constant(None), Constant(False))
+
+
+def _is_of_a_channel(program: Program, path: ast.expr) -> bool:
+    """Whether a path leads into the job's inputs, as far as it is written."""
+    found = [path, *(each for each in origins(program, path) if each is not None)]
+    written = " ".join(ast.unparse(each) for each in found)
+    names = [part for each in found for part in ast.walk(each) if isinstance(part, ast.Name | ast.Attribute)]
+    options = program.evaluation.attributes.options
+    made = [origin for each in names for origin in origins(program, each) if origin is not None]
+    sources = (
+        *made,
+        *(each for name in made if isinstance(name, ast.Attribute) for each in options.defaults(name.attr)),
+    )
+    return any(word in text for text in (written, *map(ast.unparse, sources)) for word in _CHANNELS)
+
+
+def _may_run(subject: ScriptSubject, call: ast.Call) -> bool:
+    """Whether a call is reached: no function around it that nobody calls, no test that never holds."""
+    program = subject.program
+    if not program.analysis(Reachability).reaches(call):
+        return False
+    for outer in ancestors(call):
+        if isinstance(outer, ast.If) and program.analysis(Guards).truth(outer.test) is False:
+            return False
+        if isinstance(outer, ast.If) and not outer.orelse and _is_an_option_left_out(subject, outer.test):
+            return False
+        if isinstance(outer, ast.FunctionDef) and program.evaluation.callers.call_sites(outer) == []:
+            return bool(outer.decorator_list)
+    return True
+
+
+def _is_an_option_left_out(subject: ScriptSubject, test: ast.expr) -> bool:
+    """Whether a test asks for an option that is nothing by default, and that the job does not give."""
+    asked = test.left if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) else test
+    if not isinstance(asked, ast.Attribute) or subject.job.code.arguments:
+        return False
+    options, name = subject.program.evaluation.attributes.options, asked.attr
+    if any(name == each.replace("-", "_") for each in subject.job.hyperparameters):
+        return False
+    if name not in options.declared or any(file.set_attributes.get(name) for file in subject.program.files):
+        return False
+    return all(isinstance(each, ast.Constant) and not each.value for each in options.defaults(name))
 
 
 STORAGE_JOB_RULES = (saves_go_where_they_are_kept, what_restarts_loads_a_checkpoint)

@@ -6,16 +6,12 @@ imported where it is asked, so that the lint of a script alone does not pay for 
 
 from __future__ import annotations
 
-import argparse
 import ast
-import json
-import re
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import distribution, nccl, training_script
+from launcher.failure_modes import checkpoints, distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, changed_variables, constant_argument, has_star_arguments
@@ -37,11 +33,9 @@ from launcher.rules import shared_facts
 from launcher.rules.script.environment import is_part_of_the_start
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
 from launcher.rules.script.process_groups import imports_the_unknown
-from launcher.text.values import nearest
 
 if TYPE_CHECKING:
-    from launcher.jobs.specification import JobSpec
-    from launcher.rules.job.subject import ScriptParser
+    pass
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -598,82 +592,17 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
 
     Source: Python documentation: argparse.
     """
-    from launcher.rules.job.subject import script_parsers
+    from launcher.rules.job.subject import given_words, judge_words, script_parsers
 
     program, job = subject.program, subject.job
     if job.tuning is not None or job.code.argument_style == "hydra" or program.unread:
         return
-    words = _given_words(job)
+    words, script = given_words(job), program.entry.path.name
     for parser in script_parsers(program):
-        yield from _judge_words(parser, words, f"{file_of(program.entry.tree).path.name}")
-
-
-def _given_words(job: JobSpec) -> list[str]:
-    """The words of the script's command line, in the order in which the container gives them."""
-    style, named = job.code.argument_style, []
-    for name, value in job.hyperparameters.items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        if style == "spaced":
-            named += [f"-{name}" if len(name) == 1 else f"--{name}", str(text)]
-        elif style == "equals":
-            named.append(f"--{name}={ {'true': 'True', 'false': 'False'}.get(text, text) }")
-    arguments = list(job.code.arguments)
-    return [*named, *arguments] if style == "spaced" else [*arguments, *named]
-
-
-def _judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator[Finding]:
-    """What the parser says of these words: the first that argparse itself would stop at."""
-    from launcher.rules.job.subject import RefusedWords, imitate_parser
-
-    by_name = {name: each for each in parser.declared for name in each.names}
-    try:
-        _, left = imitate_parser(parser).parse_known_args(words)
-    except (argparse.ArgumentError, RefusedWords) as error:
-        text = str(error)
-        named = [name for name in by_name if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
-        if parser.knows_all or not text.startswith("ambiguous"):
-            place = by_name[named[0]].node if named else parser.reading
-            yield _refused(place, f"{script} would refuse the job's words and exit: {text}")
-        return
-    unknown = [each.partition("=")[0] for each in left if each.startswith("-") and not _is_number(each)]
-    unknown = [each for each in unknown if f"-{each}" not in by_name]  # Told by the rule on styles.
-    if not parser.knows_all or not (parser.is_strict or parser.ignores):
-        return
-    for name in unknown:
-        near = nearest(name, [each for each in by_name if each.startswith("--")])
-        meant = f": did you mean {near[0]}?" if near else ""
-        if parser.is_strict:
-            yield _refused(
-                parser.reading, f"{script} does not know {name}, which the job gives, and exits{meant}"
+        for said in judge_words(parser, words, script):
+            yield finding_at(
+                training_script.ENTRY_POINT_MISSING, said.node, said.message, severity=said.severity
             )
-        else:
-            yield _refused(
-                parser.reading,
-                f"{script} ignores {name}, which the job gives{meant}",
-                Severity.WARNING if near else Severity.INFO,
-            )
-    for option, value in pairwise(words):
-        flag = by_name.get(option)
-        if left and value in left and not unknown and flag is not None and "action" in flag.settings:
-            if parser.is_strict:
-                yield _refused(
-                    flag.node, f"{option} takes no value, and the job gives it {value!r}: {script} exits"
-                )
-            elif value.lower() in ("false", "0", "no"):
-                said = f"{option} {value} of the job switches {option} on: it takes no value"
-                yield _refused(flag.node, said, Severity.WARNING)
-
-
-def _refused(node: ast.AST, message: str, severity: Severity | None = None) -> Finding:
-    return finding_at(training_script.ENTRY_POINT_MISSING, node, message, severity=severity)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 STRATEGY_JOB_RULES = (
@@ -684,3 +613,93 @@ STRATEGY_JOB_RULES = (
     script_takes_the_jobs_words,
 )
 """The rules that judge script and job together."""
+
+
+# Commands that a script runs to bring checkpoints elsewhere.
+
+
+_RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
+_ENDS = frozenset({"wait", "communicate"})
+
+
+@finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)
+def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
+    """`aws s3 sync` whose exit code nobody reads.
+
+    An upload that failed looks like one that went well, and the checkpoint is not there when it is needed.
+
+    Bad: `subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()`. Good: `subprocess.run([...],
+    check=True)`. Source: AWS's guide distributed-troubleshooting-model-parallel, whose function has this
+    fault.
+    """
+    for call, name in program.calls(*_RUNNERS):
+        command = argument_of(call, "command" if name == "os.system" else "args", 0)
+        if command is None or not _is_upload(program, command):
+            continue
+        check = argument_of(call, "check")
+        if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
+            continue
+        if _result_is_read(call):
+            continue
+        yield finding_at(
+            checkpoints.LARGE_UPLOAD_FAILS,
+            call,
+            "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
+            "went well, and the checkpoint is missing when it is needed",
+            remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
+            severity=Severity.WARNING,
+        )
+
+
+def _is_upload(program: Program, command: ast.expr) -> bool:
+    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text; not a download."""
+    words: list[str] = []
+    value = program.value(command)
+    if isinstance(value, Constant):
+        words = str(value.value).split()
+    else:
+        node = getattr(value, "node", command)
+        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+        for part in parts[:3]:
+            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
+            if isinstance(first, ast.BinOp):
+                first = first.left
+            if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+                first = first.func.value  # `"aws s3 sync {} {}".format(...)`
+            words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
+    brought = words[3:4] and words[3].startswith("s3://")  # What is missing then, the program misses at once.
+    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"]) and not brought
+
+
+def _result_is_read(call: ast.Call) -> bool:
+    """Whether anybody may see how a command ended; a process that is only waited for is not looked at."""
+    parent = parent_of(call)
+    if isinstance(parent, ast.Expr):
+        return False
+    if isinstance(parent, ast.Attribute) and parent.attr in _ENDS:
+        waited = parent_of(parent)
+        return not (isinstance(waited, ast.Call) and isinstance(parent_of(waited), ast.Expr))
+    if (
+        isinstance(parent, ast.Assign)
+        and len(parent.targets) == 1
+        and isinstance(parent.targets[0], ast.Name)
+    ):
+        return _name_is_read(parent.targets[0])
+    return True
+
+
+def _name_is_read(target: ast.Name) -> bool:
+    """Whether what a process is called is used for more than waiting for it."""
+    scope = scope_of(target)
+    for use in file_of(target).names.get(target.id, ()):
+        if scope_of(use).holder_of(use.id) is not scope:
+            continue
+        member = parent_of(use)
+        called = None if member is None else parent_of(member)
+        waits = isinstance(member, ast.Attribute) and member.attr in _ENDS and isinstance(called, ast.Call)
+        if not waits or not (called is not None and isinstance(parent_of(called), ast.Expr)):
+            return True
+    return False
+
+
+COMMAND_RULES = (uploads_are_looked_at,)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from slipway.gate.judge_host import HostFinding
 from slipway.gate.judge_network import (
@@ -101,25 +103,22 @@ def test_a_first_host_that_does_not_answer_is_called_by_name() -> None:
     assert "10.0.0.1:7778 did not answer within 80 s (timed out)" in finding.text
 
 
-HOSTS_meeting = ("algo-1", "algo-2")
-
-
 def stands(first: str, second: str, **said: Any) -> dict[str, dict[str, Any]]:
     return {"algo-1": {"stage": first, "said": {}}, "algo-2": {"stage": second, "said": said}}
 
 
 def test_hosts_meet_only_when_all_are_ready() -> None:
-    assert can_meet(stands("ready", "ready"), HOSTS_meeting)
-    assert not can_meet(stands("ready", "started"), HOSTS_meeting)
-    assert not can_meet({"algo-1": {"stage": "ready", "said": {}}}, HOSTS_meeting)
+    assert can_meet(stands("ready", "ready"), HOSTS[:2])
+    assert not can_meet(stands("ready", "started"), HOSTS[:2])
+    assert not can_meet({"algo-1": {"stage": "ready", "said": {}}}, HOSTS[:2])
 
 
 def test_a_torch_that_is_not_there_or_slow_makes_it_unknown() -> None:
     missing = stands("ready", "error", reason="ModuleNotFoundError: No module named 'torch'")
-    assert judge_ready(missing, HOSTS_meeting, 30).unknown == (
+    assert judge_ready(missing, HOSTS[:2], 30).unknown == (
         "the all-reduce between the hosts (algo-2: ModuleNotFoundError: No module named 'torch')",
     )
-    slow = judge_ready(stands("ready", "started"), HOSTS_meeting, 30)
+    slow = judge_ready(stands("ready", "started"), HOSTS[:2], 30)
     assert not slow.findings
     assert "algo-2: torch and the devices were not ready within 30 s" in slow.unknown[0]
 
@@ -127,7 +126,7 @@ def test_a_torch_that_is_not_there_or_slow_makes_it_unknown() -> None:
 def test_gpus_that_torch_cannot_use_end_the_job() -> None:
     reason = "The NVIDIA driver on your system is too old (found version 11040)."
     (finding,) = judge_ready(
-        stands("ready", "without", reason=reason, cuda_fails=True), HOSTS_meeting, 30
+        stands("ready", "without", reason=reason, cuda_fails=True), HOSTS[:2], 30
     ).findings
     assert (finding.code, finding.host, finding.ends) == ("IMG002", "algo-2", True)
     assert "too old (found version 11040)" in finding.text
@@ -135,7 +134,7 @@ def test_gpus_that_torch_cannot_use_end_the_job() -> None:
 
 def test_a_torch_without_cuda_on_a_host_with_gpus_is_told() -> None:
     said = {"reason": "torch 2.7.1+cpu is built without CUDA", "cpu_only": True}
-    (finding,) = judge_ready(stands("ready", "without", **said), HOSTS_meeting, 30).findings
+    (finding,) = judge_ready(stands("ready", "without", **said), HOSTS[:2], 30).findings
     assert (finding.code, finding.ends) == ("IMG002", False)
 
 
@@ -156,102 +155,61 @@ def test_a_torch_without_cuda_on_a_host_with_gpus_is_told() -> None:
 def test_an_architecture_that_torch_has_no_code_for_ends_the_job(
     built: list[str], capability: list[int], found: bool
 ) -> None:
-    report = judge_ready(stands("ready", "ready", capability=capability, built=built), HOSTS_meeting, 30)
+    report = judge_ready(stands("ready", "ready", capability=capability, built=built), HOSTS[:2], 30)
     assert [(each.code, each.host, each.ends) for each in report.findings] == (
         [("IMG002", "algo-2", True)] if found else []
     )
 
 
 def test_an_all_reduce_that_ends_on_all_hosts_gives_no_finding() -> None:
-    assert not judge_reduction(stands("done", "done"), HOSTS_meeting, 20).findings
+    assert not judge_reduction(stands("done", "done"), HOSTS[:2], 20).findings
 
 
 def test_one_that_hangs_says_who_came_how_far() -> None:
-    (finding,) = judge_reduction(stands("gloo", "ready"), HOSTS_meeting, 20).findings
+    (finding,) = judge_reduction(stands("gloo", "ready"), HOSTS[:2], 20).findings
     assert (finding.code, finding.host, finding.ends) == ("NCCL007", "algo-2", True)
     assert "within 20 s: algo-1 was in the one over gloo; algo-2 waited for the others" in finding.text
 
 
 def test_one_that_fails_says_why_in_its_own_words() -> None:
     stand = stands("nccl", "error", reason="DistBackendError: NCCL error: unhandled system error")
-    (finding,) = judge_reduction(stand, HOSTS_meeting, 20).findings
+    (finding,) = judge_reduction(stand, HOSTS[:2], 20).findings
     assert finding.host == "algo-2"
     assert "failed: DistBackendError: NCCL error: unhandled system error" in finding.text
 
 
 def test_a_host_that_tells_nothing_is_the_one_that_is_behind() -> None:
-    (finding,) = judge_reduction({"algo-1": {"stage": "gloo", "said": {}}}, HOSTS_meeting, 20).findings
+    (finding,) = judge_reduction({"algo-1": {"stage": "gloo", "said": {}}}, HOSTS[:2], 20).findings
     assert finding.host == "algo-2"
     assert "algo-2 did not answer" in finding.text
 
 
 def test_of_a_host_alone_its_gpus_are_told_of() -> None:
     stand = {"algo-1": {"stage": "nccl", "said": {}}}
-    (finding,) = judge_reduction(stand, HOSTS_meeting[:1], 20).findings
+    (finding,) = judge_reduction(stand, HOSTS[:1], 20).findings
     assert (finding.code, finding.host) == ("NCCL007", "algo-1")
     assert finding.text.startswith("a short all-reduce between the host's GPUs was not done within 20 s: ")
     assert "algo-1 was in the one over NCCL" in finding.text
     assert "security group" not in finding.text
     late = {"algo-1": {"stage": "started", "said": {}}}
-    (unknown,) = judge_ready(late, HOSTS_meeting[:1], 30).unknown
+    (unknown,) = judge_ready(late, HOSTS[:1], 30).unknown
     assert unknown.startswith("the all-reduce between the GPUs (algo-1: ")
 
 
 EFA = ("rdmap0s6", "rdmap0s7", "rdmap0s8", "rdmap0s9")
-# RankTail by NCCL 2.28.9 (torch 2.11) on an H100 without EFA, 2026-11-22.
-NCCL_2_28 = """\
-vm:467:467 [0] NCCL INFO NCCL version 2.28.9+cuda13.0
-vm:467:467 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so
-vm:467:467 [0] NCCL INFO NET/IB : No device found.
-vm:467:467 [0] NCCL INFO Failed to initialize NET plugin IB
-vm:467:467 [0] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.2<0>
-vm:467:467 [0] NCCL INFO Assigned NET plugin Socket to comm
-vm:467:467 [0] NCCL INFO Using network Socket
-"""
+LOGS = yaml.safe_load((Path(__file__).parent / "nccl_logs.yaml").read_text("utf-8"))
 P = "algo-1:81:81 [0] NCCL INFO "
 
 
-@pytest.mark.parametrize(
-    ("log", "why"),
-    [
-        (NCCL_2_28, "NET/Plugin: Could not find: libnccl-net.so"),
-        # src/net.cc of NCCL 2.7.8, 2.18.5, 2.20.5, 2.21.5 and 2.23.4, each with the line of src/init.cc.
-        (
-            f"{P}NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\n"
-            f"{P}Using network Socket\n",
-            "NET/Plugin : No plugin found (libnccl-net.so)",
-        ),
-        (
-            f"{P}NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libfabric.so.1: cannot open shared "
-            f"object file: No such file or directory\n{P}Using network Socket\n",
-            "libfabric.so.1: cannot open shared object file",
-        ),
-        (
-            f"{P}NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or "
-            f"directory No plugin found (libnccl-net.so), using internal implementation\n"
-            f"{P}Using network Socket\n",
-            "dlerror=libnccl-net.so",
-        ),
-        (f"{P}NET/Plugin: No plugin found (libnccl-net.so)\n{P}Using network Socket\n", "No plugin found"),
-        (
-            f"{P}NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.\n"
-            f"{P}Using network Socket\n",
-            "Could not find",
-        ),
-        # aws-ofi-nccl 1.16 and 1.9: src/nccl_ofi_net.cpp, src/nccl_ofi_net.c.
-        (f"{P}NET/OFI No eligible providers were found\n{P}Using network Socket\n", "No eligible providers"),
-        (
-            f"{P}NET/OFI Selected Provider is tcp;ofi_rxm (found 1 nics)\n{P}Using network AWS Libfabric\n",
-            "tcp",
-        ),
-        (f"{P}NET/OFI Selected provider is tcp, fabric is 10.0.0.0/16 (found 1 nics)\n", "provider tcp"),
-    ],
-)
-def test_sockets_on_a_host_with_efa_are_named_with_why_the_plugin_is_not_used(log: str, why: str) -> None:
-    (finding,) = judge_network("algo-1", log, EFA, 2).findings
-    assert (finding.code, finding.host, finding.ends) == ("EFA005", "algo-1", True)
-    assert why in finding.text
-    assert "4 EFA devices" in finding.text
+def test_sockets_on_a_host_with_efa_are_named_with_why_the_plugin_is_not_used() -> None:
+    otherwise = []
+    for row in LOGS:
+        (finding,) = judge_network("algo-1", row["log"], EFA, 2).findings
+        if (finding.code, finding.host, finding.ends) != ("EFA005", "algo-1", True):
+            otherwise.append((row, finding))
+        if row["why"] not in finding.text or "4 EFA devices" not in finding.text:
+            otherwise.append((row, finding))
+    assert otherwise == []
 
 
 @pytest.mark.parametrize(
@@ -268,8 +226,8 @@ def test_efa_in_use_gives_no_finding(log: str) -> None:
 
 
 def test_sockets_are_right_without_efa_and_for_a_host_alone() -> None:
-    assert not judge_network("algo-1", NCCL_2_28, (), 2).findings
-    assert not judge_network("algo-1", NCCL_2_28, EFA, 1).findings
+    assert not judge_network("algo-1", LOGS[0]["log"], (), 2).findings
+    assert not judge_network("algo-1", LOGS[0]["log"], EFA, 1).findings
 
 
 def test_a_log_without_a_word_about_the_network_is_said_not_to_say() -> None:
