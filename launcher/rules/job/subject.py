@@ -18,11 +18,19 @@ from launcher.failure_modes.model import Severity
 from launcher.jobs.job_sections import Code
 from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
-from launcher.program.dataflow import all_arguments, argument_of, constant_argument, has_star_arguments
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+)
 from launcher.program.index import (
     SCOPE,
     FileIndex,
+    FunctionNode,
     ancestors,
+    ancestors_in_function,
     default_of,
     file_of,
     last_name,
@@ -36,6 +44,7 @@ from launcher.program.values import (
     UNKNOWN,
     Constant,
     Defined,
+    Dictionary,
     External,
     Instance,
     Made,
@@ -293,8 +302,9 @@ def script_parsers(program: Program) -> Iterator[ScriptParser]:
     names = ("parse_args", "parse_known_args", "parse_args_into_dataclasses")
     reads = [call for file in program.files for name in names for call in file.calls_of.get(name, ())]
     reads = [call for call in reads if program.analysis(Reachability).reaches(call)]
+    reads = [call for call in reads if not isinstance(program.value(call.func), Defined)]
     for call in reads:
-        made = _parsers_in(program, call.func.value) if isinstance(call.func, ast.Attribute) else None
+        made = _receivers(program, call)
         if made is None or len(made) != 1 or not _reads_the_command_line(program, call):
             continue
         (key,) = made
@@ -338,9 +348,19 @@ def _reads_the_command_line(program: Program, call: ast.Call) -> bool:
         written = file_of(given).source(given)
         if not (isinstance(given, ast.Subscript) and written.endswith("argv[1:]")):
             return False
-    return surely_runs(program, call) or any(
-        isinstance(each, ast.If) and "argv" in file_of(each).source(each.test) for each in ancestors(call)
-    )
+    tests = [each for each in ancestors_in_function(call) if isinstance(each, ast.If | ast.match_case)]
+    asking = [
+        each for each in tests if isinstance(each, ast.If) and "argv" in file_of(each).source(each.test)
+    ]
+    return surely_runs(program, call) or bool(asking) or (not tests and _is_anybodys(program, call))
+
+
+def _is_anybodys(program: Program, node: ast.AST) -> bool:
+    """Whether something stands in a function of the entry that nobody sees called, as by a decorator."""
+    function = scope_of(node).function
+    if function is None or file_of(node) is not program.entry or not isinstance(function.node, FunctionNode):
+        return False
+    return program.evaluation.callers.call_sites(function.node) is None
 
 
 def _throws_the_rest_away(program: Program, call: ast.Call) -> bool:
@@ -393,22 +413,40 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
         parser.knows_all &= not own & {"parse_args", "parse_known_args", "add_argument", "error", "exit"}
     if _is_handed_out(program, key):
         parser.knows_all = False
+    reaches = program.analysis(Reachability).reaches
     for file in program.files:
         for call in file.calls_of.get("add_subparsers", ()):
-            parser.knows_all &= not _may_be(program, call, key)
-        for call in file.calls_of.get("add_argument", ()):
-            if not _may_be(program, call, key) or not program.analysis(Reachability).reaches(call):
-                continue
-            declared = _argparse_words(program, call)
-            if declared is None:
-                parser.knows_all = False
-            else:
-                parser.declared.append(declared)
+            made = _receivers(program, call)
+            parser.knows_all &= made is not None and key not in made
+        others = [each for each in file.attributes.get("add_argument", ()) if not _is_called(each)]
+        names = ["add_argument", *file.aliases.get("add_argument", ())]
+        parser.knows_all &= len(others) < len(names)
+        for call in (each for name in names for each in file.calls_of.get(name, ()) if reaches(each)):
+            made = _receivers(program, call)
+            if made is None or key in made:
+                declared = _argparse_words(program, call)
+                parser.knows_all &= declared is not None
+                parser.declared += (
+                    () if declared is None else [_perhaps(declared) if made is None else declared]
+                )
 
 
-def _may_be(program: Program, call: ast.Call, key: ast.AST) -> bool:
-    made = _parsers_in(program, call.func.value) if isinstance(call.func, ast.Attribute) else None
-    return made is None or key in made
+def _is_called(function: ast.expr) -> bool:
+    holder = parent_of(function)
+    return isinstance(holder, ast.Call) and holder.func is function
+
+
+def _receivers(program: Program, call: ast.Call) -> set[ast.AST] | None:
+    """The parsers whose method is called, by its name or by a name for it: `add = parser.add_argument`."""
+    method = origins(program, call.func)[0] if isinstance(call.func, ast.Name) else call.func
+    return _parsers_in(program, method.value) if isinstance(method, ast.Attribute) else None
+
+
+def _perhaps(declared: DeclaredWords) -> DeclaredWords:
+    """What is declared to a parser that may be another one: its names, and how many values follow."""
+    kept = {name: value for name, value in declared.settings.items() if name in ("action", "nargs")}
+    positional = {} if declared.names[0].startswith("-") else {"required": False}
+    return DeclaredWords(declared.names, {**kept, **positional}, declared.node)
 
 
 def _declare_by_constructor(
@@ -499,8 +537,16 @@ def _value_settings(program: Program, given: Mapping[str | None, ast.expr]) -> d
 
 
 def _literals(program: Program, node: ast.expr) -> list[Any] | None:
+    if isinstance(node, ast.Call) and last_name(node.func) in ("list", "tuple", "sorted", "set", "keys"):
+        inner = node.args[0] if node.args else getattr(node.func, "value", None)
+        return None if inner is None else _literals(program, inner)
     several = program.value(node)
-    values = [program.value(each) for each in several.node.elts] if isinstance(several, Several) else []
+    elements = several.node.elts if isinstance(several, Several) else []
+    if isinstance(several, Dictionary) and isinstance(several.node, ast.Dict):
+        elements = [each for each in several.node.keys if each is not None]
+        if len(elements) < len(several.node.keys):
+            return None
+    values = [program.value(each) for each in elements]
     plain = [each.value for each in values if isinstance(each, Constant)]
     return plain if plain and len(plain) == len(values) else None
 
@@ -559,8 +605,19 @@ def _settings_by_annotation(program: Program, annotation: ast.expr) -> dict[str,
     value = program.value(annotation)
     if value == External("bool"):
         return {"is_bool": True}
+    if isinstance(value, Defined) and isinstance(value.node, ast.ClassDef):
+        return _choices_of_enumeration(program, value.node)
     known = isinstance(value, External) and value.name in _CONVERTERS
     return {"type": _CONVERTERS[value.name]} if known and isinstance(value, External) else {}
+
+
+def _choices_of_enumeration(program: Program, definition: ast.ClassDef) -> dict[str, Any]:
+    bases = map(program.value, definition.bases)
+    if not any(isinstance(each, External) and each.name.startswith("enum.") for each in bases):
+        return {}
+    members = [each.value for each in definition.body if isinstance(each, ast.Assign)]
+    texts = [each.value for each in members if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return {"choices": texts} if texts and len(texts) == len(members) else {}
 
 
 def _click_parsers(program: Program) -> Iterator[ScriptParser]:
