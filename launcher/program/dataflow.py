@@ -35,6 +35,7 @@ from launcher.program.values import (
     Dictionary,
     External,
     Instance,
+    Several,
     Value,
     alternatives,
     library_names,
@@ -102,7 +103,9 @@ def _origins(
         yield from _origins(program, node.value, seen, depth)
     elif isinstance(node, ast.Name | ast.Attribute):
         bindings = program.evaluation.sources(node) if depth else []
-        if not bindings:
+        if not bindings and isinstance(node, ast.Attribute) and depth:
+            yield from _origins_of_item(program, node, node.attr, seen, depth)
+        elif not bindings:
             yield node if isinstance(node, ast.Attribute) else None
         for binding in bindings:
             if binding.node not in seen:
@@ -111,7 +114,7 @@ def _origins(
         if function not in seen:
             yield from _origins_of_results(program, function, None, seen, depth)
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and depth:
-        yield from _origins_of_item(program, node, seen, depth)
+        yield from _origins_of_item(program, node, node.slice.value, seen, depth)
     else:
         yield node
 
@@ -140,11 +143,12 @@ def _origins_of_results(
 
 
 def _origins_of_item(
-    program: Program, node: ast.Subscript, seen: frozenset[ast.AST], depth: int
+    program: Program, node: ast.Subscript | ast.Attribute, key: object, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
     """What stands below a literal key or position, where the whole is written out; else the item itself."""
-    assert isinstance(node.slice, ast.Constant)
-    key = node.slice.value
+    if isinstance(node, ast.Attribute) and not isinstance(program.value(node.value), Dictionary):
+        yield node
+        return
     for whole in _origins(program, node.value, seen, depth - 1):
         found: list[ast.expr] = []
         if isinstance(whole, ast.Dict):
@@ -204,9 +208,8 @@ def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[a
     return found
 
 
-_JOINING_PATHS = frozenset(
-    {"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "pathlib.Path.joinpath"}
-)
+_JOINING_PATHS = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
+_PATH_METHODS = frozenset({"joinpath", "as_posix", "resolve", "absolute", "expanduser"})
 _KEEPING_PATHS = frozenset({"str", "os.fspath", "os.path.abspath", "os.path.realpath", "os.path.normpath"})
 
 
@@ -222,11 +225,11 @@ def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGI
         between = ""
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
         parts, between = [node.left, node.right], "" if isinstance(node.op, ast.Add) else "/"
-    elif isinstance(node, ast.Call) and node.args and (name := program.qualified(node.func)) is not None:
-        method = (
-            [node.func.value] if name.endswith("joinpath") and isinstance(node.func, ast.Attribute) else []
-        )
-        parts = [*method, *node.args] if name in _JOINING_PATHS else node.args[: name in _KEEPING_PATHS]
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _PATH_METHODS:
+            parts = [node.func.value, *node.args]
+        elif (name := program.qualified(node.func)) is not None:
+            parts = node.args if name in _JOINING_PATHS else node.args[: name in _KEEPING_PATHS]
     if not parts:
         made, *others = origins(program, node)
         return None if made is None or made is node or others else text_beginning(program, made, depth - 1)
@@ -235,7 +238,10 @@ def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGI
         known = text_beginning(program, part, depth - 1)
         if known is None:
             return (text, False) if number else None
-        text = known[0] if not number else f"{text.rstrip('/') if between else text}{between}{known[0]}"
+        whole = between == "/" and known[0].startswith("/")
+        text = (
+            known[0] if whole else f"{text.rstrip('/')}/{known[0]}" if between and number else text + known[0]
+        )
         if not known[1]:
             return text, False
     return text, True
@@ -305,6 +311,9 @@ def _common_type(types: Iterable[str | None]) -> str | None:
 def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | None:
     if binding.kind is BindingKind.ASSIGNED and binding.value is not None and binding.item is None:
         return plain_type_of(program, binding.value, depth)
+    if binding.kind is BindingKind.ASSIGNED:
+        made = _origins_of_binding(program, binding, frozenset(), _DEEPEST_TYPE)
+        return _common_type(None if each is None else plain_type_of(program, each, depth) for each in made)
     if binding.kind is BindingKind.LOOPED and isinstance(binding.value, ast.Call) and binding.item is None:
         ranged = program.qualified(binding.value.func) == "range"
         target = getattr(binding.node, "target", None)
@@ -498,6 +507,12 @@ def _changes_in_loop(
             continue
         if not isinstance(given, ast.Name) or given.id != targets[1]:
             return
+        pairs = program.value(loop.iter)
+        for pair in pairs.node.elts if isinstance(pairs, Several) else ():
+            if isinstance(pair, ast.Tuple | ast.List) and len(pair.elts) == 2:
+                name = program.value(pair.elts[0])
+                if isinstance(name, Constant) and isinstance(name.value, str):
+                    yield ChangedVariable(name.value, pair.elts[1], node, only_unset, as_text)
         items = loop.iter.func if isinstance(loop.iter, ast.Call) else None
         if isinstance(items, ast.Attribute) and items.attr == "items":
             for each in _changes_of_mapping(program, items.value, node):

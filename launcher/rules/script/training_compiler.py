@@ -27,7 +27,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.reachability import Loop, LoopReach, Reachability
-from launcher.program.values import Constant, Defined, Instance, RankValue
+from launcher.program.values import INIT_PROCESS_GROUP, Constant, Defined, Instance, RankValue
 from launcher.rules.script.environment import as_attribute, is_given
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 from launcher.rules.script.loaders import LOADER, Loaders
@@ -95,6 +95,7 @@ def worker_function_takes_the_index(program: Program) -> Iterator[Finding]:
             function.name == "_mp_fn"
             and scope_of(function).node is program.entry.tree
             and _takes_nothing(function)
+            and not any(True for _ in program.calls(INIT_PROCESS_GROUP))  # Then torchrun starts it.
         ):
             yield _without_index(function, "the launcher calls it with the index of the worker")
     for call, name in program.calls(*SPAWNS):
@@ -666,11 +667,7 @@ def uses_xla(program: Program) -> bool:
 
 def names_any_of(program: Program, names: frozenset[str]) -> bool:
     """Whether any of these names is used at all: then nobody says that it is missing."""
-    return any(
-        name in file.names or name in file.attributes or name in file.calls_of
-        for file in program.files
-        for name in names
-    )
+    return any(name in file.mentioned or name in file.calls_of for file in program.files for name in names)
 
 
 def is_on_xla(program: Program) -> bool:
