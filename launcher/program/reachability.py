@@ -9,7 +9,7 @@ not reached surely never runs. `surely_runs` is the other side: what every proce
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
 from launcher.program.bindings import branch_arms
@@ -531,6 +531,29 @@ class LoopReach:
         for part in self.parts(loop):
             yield from ast.walk(part)
 
+    def ways(
+        self, body: list[ast.stmt], kind_of: Callable[[ast.Call], str | None], depth: int = 3
+    ) -> list[list[tuple[str, ast.Call]]]:
+        """The calls of a kind in each of the ways through the branches of a body, in their order.
+
+        Through the functions of the program, so deep; without exceptions, and loops once.
+        """
+        ways: list[list[tuple[str, ast.Call]]] = [[]]
+        for statement in body:
+            following = [way for each in _bodies_of(statement) for way in self.ways(each, kind_of, depth)]
+            simple = not following and not isinstance(statement, _DEFINITIONS)
+            for call in _calls_in_order(statement) if simple else ():
+                called = self.program.value(call.func)
+                kind = kind_of(call)
+                if kind is not None:
+                    following = [[*way, (kind, call)] for way in following or [[]]]
+                elif isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef) and depth:
+                    within = self.ways(called.node.body, kind_of, depth - 1)
+                    following = [[*way, *each] for way in following or [[]] for each in within]
+            if following:
+                ways = [[*way, *each] for way in ways for each in following][:_MOST_WAYS]
+        return ways
+
     def is_open(self, loop: Loop) -> bool:
         """Whether a turn calls something that has no name, and may be anything of the program."""
         return any(isinstance(each, ast.Call) and self._is_dynamic(each) for each in self.nodes(loop))
@@ -567,3 +590,20 @@ class LoopReach:
 def _methods_of(definition: ast.AST, *names: str) -> Iterator[ast.FunctionDef]:
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     yield from (each for each in body if isinstance(each, ast.FunctionDef) and each.name in names)
+
+
+_MOST_WAYS = 16
+
+
+def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks of a statement of which one runs; what stands one behind the other is one block."""
+    if isinstance(statement, ast.If):
+        return [statement.body, statement.orelse]
+    if isinstance(statement, ast.Try):
+        return [[*statement.body, *statement.orelse, *statement.finalbody]]
+    return [statement.body] if isinstance(statement, ast.With | ast.For | ast.While) else []
+
+
+def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
+    found = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    return sorted(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0))
