@@ -55,7 +55,10 @@ _REDUCES = frozenset({"optimizer_step", "reduce_gradients", "all_reduce", "reduc
 _READS = frozenset({"item", "tolist", "numpy", "cpu"})
 """The methods that bring a tensor's values to the host."""
 
-_MAKE_ALIKE = frozenset({"broadcast_master_param", "broadcast", "collective_broadcast"}) | _SHARING_WRAPPERS
+_MAKE_ALIKE = (
+    frozenset({"MpModelWrapper", "broadcast_master_param", "broadcast", "collective_broadcast"})
+    | _SHARING_WRAPPERS
+)
 """The names of what gives every worker the same weights."""
 
 _RANDOM_LAYERS = re.compile(
@@ -315,12 +318,14 @@ def weights_begin_alike(program: Program) -> Iterator[Finding]:
             trained[0][1],
             "the workers train models whose weights were made without a common seed",
         )
-    differing = [_is_each_workers_own(program, given) for _, given in seeds]
-    if seeds and all(differing):
+    differing = all(_is_each_workers_own(program, given) for _, given in seeds)
+    if seeds and (differing or _all_come_late(program, [call for call, _ in seeds])):
         yield finding_at(
             training_compiler.NO_CONSTANT_SEED,
             seeds[0][0],
-            "the seed differs between the workers, and nothing makes their weights alike",
+            "the seed differs between the workers, and nothing makes their weights alike"
+            if differing
+            else "the seed is set behind the model, whose weights the workers have drawn by then",
         )
 
 
@@ -435,10 +440,33 @@ def _is_each_workers_own(program: Program, seed: ast.expr) -> bool:
     return True
 
 
+def _all_come_late(program: Program, seeds: list[ast.Call]) -> bool:
+    """Whether each seed stands behind where a model's layers are made, in one function."""
+    begun: dict[ast.AST, int] = {}
+    for call in (each for file in program.files for each in file.calls):
+        if _RANDOM_LAYERS.fullmatch(program.qualified(call.func) or ""):
+            for function, line in _places_of(program, call):
+                begun[function] = min(line, begun.get(function, line))
+    return all(
+        any(begun.get(function, line) < line for function, line in _places_of(program, seed))
+        for seed in seeds
+    )
+
+
+def _places_of(program: Program, call: ast.AST, depth: int = 4) -> Iterator[tuple[ast.AST, int]]:
+    """The functions in which something runs, with the line there: its own, and those that call it."""
+    function = scope_of(call).function
+    if function is None or not isinstance(function.node, ast.FunctionDef) or not depth:
+        return
+    yield function.node, getattr(call, "lineno", 0)
+    for site in program.evaluation.callers.call_sites(function.node) or ():
+        yield from _places_of(program, site.call, depth - 1)
+
+
 def _begins_alike(program: Program) -> bool:
     """Whether anything gives all workers the same weights, or none of them is random."""
     if names_any_of(program, _MAKE_ALIKE) or any(
-        _shares_weights(program, call) for call in _reductions(program)
+        _shares_weights(program, call) for call, _ in program.calls(f"{_XM}all_reduce")
     ):
         return True
     loads = [call for file in program.files for call in file.calls_of.get("load_state_dict", ())]
@@ -456,10 +484,6 @@ def _begins_alike(program: Program) -> bool:
         or _NEW_HEADS & {each.arg for each in call.keywords}
         for call in calls
     )
-
-
-def _reductions(program: Program) -> list[ast.Call]:
-    return [call for call, _ in program.calls(f"{_XM}all_reduce")]
 
 
 def _shares_weights(program: Program, reduction: ast.Call) -> bool:
@@ -563,39 +587,9 @@ def _is_of_gradients(program: Program, reduction: ast.Call) -> bool:
     )
 
 
-def _turns(program: Program, body: list[ast.stmt], depth: int = 3) -> list[list[tuple[str, ast.Call]]]:
-    """What the statements do, in each of the ways through their branches; through the program's functions."""
-    ways: list[list[tuple[str, ast.Call]]] = [[]]
-    for statement in body:
-        inner: list[list[ast.stmt]] = []
-        if isinstance(statement, ast.If):
-            inner = [statement.body, statement.orelse]
-        elif isinstance(statement, ast.With | ast.For | ast.While):
-            inner = [statement.body]
-        elif isinstance(statement, ast.Try):
-            inner = [[*statement.body, *statement.orelse, *statement.finalbody]]
-        elif isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            continue
-        following = [way for each in inner for way in _turns(program, each, depth)]
-        for call in [] if inner else _calls_in_order(statement):
-            called = program.value(call.func)
-            kind = _kind_of(program, call)
-            if kind is not None:
-                following = [[*way, (kind, call)] for way in following or [[]]]
-            elif isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef) and depth:
-                within = _turns(program, called.node.body, depth - 1)
-                following = [[*way, *each] for way in following or [[]] for each in within]
-        if following:
-            ways = [[*way, *each] for way in ways for each in following][:_MOST_WAYS]
-    return ways
-
-
-_MOST_WAYS = 16
-
-
-def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
-    found = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
-    return sorted(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0))
+def _turns(program: Program, body: list[ast.stmt]) -> list[list[tuple[str, ast.Call]]]:
+    """What one turn does, in each of the ways through its branches."""
+    return program.analysis(LoopReach).ways(body, lambda call: _kind_of(program, call))
 
 
 def _before_the_reduction(program: Program, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, ast.Call]]:
