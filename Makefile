@@ -9,7 +9,7 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 # Hundreds of tests start a Python of their own: each would compile the launcher again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo facts gallery same test test-all second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
+.PHONY: setup demo facts gallery blind same test test-all second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -60,6 +60,11 @@ gallery: setup
 SAME ?= ../same
 same:
 	$(BIN)/python -m tools.checks.same compare $(SAME)
+
+# How many blind examples of each cell are judged right; writes the counts that `launch explain` shows.
+blind: setup
+	$(BIN)/python -m tools.checks.blind
+	$(BIN)/python -m tools.generate failure_mode_page
 
 # A deployed cluster is changed and destroyed: every field of the cluster file, and one story with the CDK CLI.
 second-day: setup

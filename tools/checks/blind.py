@@ -14,7 +14,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from tests.blind.cases import HALVES, RESULTS, Verdict, counts_of, verdicts
+from tests.blind.cases import FOLDERS, HALVES, RESULTS, Verdict, counts_of, verdicts
 
 
 def main() -> int:
@@ -38,9 +38,10 @@ def table(found: Sequence[Verdict]) -> str:
         for stage, (right, examples) in stages.items()
     ]
     lines += [f"{each.case.place}: {each.case.name}: {each.said}" for each in found if not each.is_right]
-    for expected, what in ((True, "defects found"), (False, "right ones left alone")):
-        of_kind = [each for each in found if each.case.expected is expected]
-        lines.append(f"{what}: {sum(each.is_right for each in of_kind)} of {len(of_kind)}")
+    for stage in FOLDERS:
+        for expected, what in ((True, "defects found"), (False, "right ones left alone")):
+            of_kind = [each for each in found if (each.case.stage, each.case.expected) == (stage, expected)]
+            lines.append(f"{stage.value}, {what}: {sum(each.is_right for each in of_kind)} of {len(of_kind)}")
     return "\n".join(lines)
 
 

@@ -37,7 +37,7 @@ def test_all_questions_are_under_way_at_once() -> None:
     asked = [question(lambda: together.wait(timeout=60) >= 0) for number in range(20)]
     answers = ask_all(no_clients, lambda _: asked)
 
-    assert all(answers.of(each) for each in asked)
+    assert all(answers.get(each) for each in asked)
 
 
 def test_what_follows_is_asked_with_the_answer_and_only_once() -> None:
@@ -51,7 +51,7 @@ def test_what_follows_is_asked_with_the_answer_and_only_once() -> None:
     def questions(answers: Answers) -> list[Question[Any]]:
         # Put together again each time: what asks the same is the same question.
         first = service.question("the thing", "service:DescribeThing", fetch, "first")
-        answer = answers.of(first)
+        answer = answers.get(first)
         if not isinstance(answer, tuple):
             return [first]
         return [first, service.question("the thing", "service:DescribeThing", fetch, *answer)]
@@ -59,7 +59,10 @@ def test_what_follows_is_asked_with_the_answer_and_only_once() -> None:
     answers = ask_all(no_clients, questions)
 
     assert asked == [("first",), ("first", "more")]
-    assert [answers.of(each) for each in questions(answers)] == [("first", "more"), ("first", "more", "more")]
+    assert [answers.get(each) for each in questions(answers)] == [
+        ("first", "more"),
+        ("first", "more", "more"),
+    ]
 
 
 def test_each_question_goes_to_the_client_of_its_service_and_region() -> None:
@@ -73,7 +76,7 @@ def test_each_question_goes_to_the_client_of_its_service_and_region() -> None:
     answers = ask_all(clients, lambda _: [asked])
 
     assert made == [("ecr", "us-east-1")]
-    assert answers.of(asked) == "ecr in us-east-1"
+    assert answers.get(asked) == "ecr in us-east-1"
 
 
 def test_an_answer_of_none_is_told_from_one_that_is_not_there() -> None:
@@ -81,7 +84,7 @@ def test_an_answer_of_none_is_told_from_one_that_is_not_there() -> None:
     had, waiting = question(lambda: None), question(lambda: None)
     answers = Answers({had: None})
 
-    assert (answers.of(had), answers.of(waiting)) == (None, None)
+    assert (answers.get(had), answers.get(waiting)) == (None, None)
     assert had in answers
     assert waiting not in answers
 
@@ -109,9 +112,9 @@ def test_silence_is_cut_at_its_bound() -> None:
     answers = ask_all(no_clients, questions, bound=0.5)
     released.set()
 
-    assert answers.of(had) == 1
+    assert answers.get(had) == 1
     reason = "AWS did not answer within 0.5 s when asked about the thing."
-    assert answers.of(silent) == Unverified("the thing", "service:DescribeThing", reason)
+    assert answers.get(silent) == Unverified("the thing", "service:DescribeThing", reason)
 
 
 def test_silence_everywhere_is_one_refusal() -> None:

@@ -23,7 +23,30 @@ from launcher.session.runs.read_job_lines import (
     parse_since,
     rank_of,
 )
-from tests.diagnosis.verdict.test_causes import RAISED, RANKS_TERMINATED
+
+RANKS_TERMINATED = """\
+E0820 11:30:44.1 99 torch/distributed/api.py:874] failed (exitcode: -15) local_rank: 0 \
+(pid: 105) of binary: /opt/conda/bin/python
+Traceback (most recent call last):
+  File "/opt/conda/lib/python3.12/site-packages/torch/distributed/run.py", line 892, in run
+    elastic_launch(
+  File "/opt/conda/lib/python3.12/site-packages/torch/distributed/launcher/api.py", line 386, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-08-20_11:30:44
+  host      : algo-1
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 105)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 105"""
+
+RAISED = """\
+Traceback (most recent call last):
+  File "/opt/ml/code/train.py", line 9, in <module>
+    main()
+KeyError: 'label'"""
 
 CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
