@@ -23,15 +23,8 @@ from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.program.index import Unread
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability
-from launcher.rules.script import (
-    checkpoints,
-    collectives,
-    environment,
-    gradients,
-    process_groups,
-    processes,
-    training_compiler,
-)
+from launcher.rules import training_compiler
+from launcher.rules.script import checkpoints, collectives, environment, gradients, process_groups, processes
 from launcher.rules.script import checkpoints as kept
 from launcher.rules.script import checkpoints as state_keys
 from launcher.rules.script import environment as options
