@@ -248,6 +248,8 @@ class CallGraph:
             itself = {"cls"} if file is own and isinstance(wanted, ast.ClassDef) else set[str]()
             for alias in {name, *file.imported_as.get(name, ()), *itself}:
                 for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
+                    if _is_of_own_parameter(use, function):
+                        continue  # What `optimizer.step` is in `def step(optimizer)`, its calls tell first.
                     value = self.value(use)
                     if isinstance(value, Defined) and value.node is wanted:
                         yield from self._use(use, function, bound)
@@ -372,6 +374,19 @@ class CallGraph:
                     yield None
 
 
+def _is_launched(function: FunctionNode) -> bool:
+    """Whether a function is what the launcher of torch_xla calls, with the number of the worker."""
+    at_top = isinstance(scope_of(function).node, ast.Module)
+    return at_top and not isinstance(function, ast.Lambda) and function.name == "_mp_fn"
+
+
+def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:
+    """Whether something is an attribute of what a function itself is given."""
+    owner = use.value if isinstance(use, ast.Attribute) else None
+    names = {each.arg for each in parameters_of(function)}
+    return isinstance(owner, ast.Name) and owner.id in names and scope_of(use).node is function
+
+
 def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[str, ast.expr] | None:
     """The arguments of a call by the parameters; None where a `*` or `**` hides which are which."""
     if any(isinstance(each, ast.Starred) for each in call.args):
@@ -466,6 +481,8 @@ class ParameterEvaluator:
             positional = positional_of(function)
             if positional and positional[0] is parameter:
                 return Defined(owner) if is_class_method(function) else Made(owner)
+        if _is_launched(function) and positional_of(function)[:1] == [parameter]:
+            return _SPAWNED
         calls = self.callers.call_sites(function)
         if calls is None or not calls:
             return declared

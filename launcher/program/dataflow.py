@@ -103,7 +103,9 @@ def _origins(
         yield from _origins(program, node.value, seen, depth)
     elif isinstance(node, ast.Name | ast.Attribute):
         bindings = program.evaluation.sources(node) if depth else []
-        if not bindings:
+        if not bindings and isinstance(node, ast.Attribute) and depth:
+            yield from _origins_of_item(program, node, node.attr, seen, depth)
+        elif not bindings:
             yield node if isinstance(node, ast.Attribute) else None
         for binding in bindings:
             if binding.node not in seen:
@@ -112,7 +114,7 @@ def _origins(
         if function not in seen:
             yield from _origins_of_results(program, function, None, seen, depth)
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and depth:
-        yield from _origins_of_item(program, node, seen, depth)
+        yield from _origins_of_item(program, node, node.slice.value, seen, depth)
     else:
         yield node
 
@@ -141,11 +143,12 @@ def _origins_of_results(
 
 
 def _origins_of_item(
-    program: Program, node: ast.Subscript, seen: frozenset[ast.AST], depth: int
+    program: Program, node: ast.Subscript | ast.Attribute, key: object, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
     """What stands below a literal key or position, where the whole is written out; else the item itself."""
-    assert isinstance(node.slice, ast.Constant)
-    key = node.slice.value
+    if isinstance(node, ast.Attribute) and not isinstance(program.value(node.value), Dictionary):
+        yield node
+        return
     for whole in _origins(program, node.value, seen, depth - 1):
         found: list[ast.expr] = []
         if isinstance(whole, ast.Dict):
@@ -293,6 +296,45 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
     return None
 
 
+_JOINING_PATHS = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
+_PATH_METHODS = frozenset({"joinpath", "as_posix", "resolve", "absolute", "expanduser"})
+_KEEPING_PATHS = frozenset({"str", "os.fspath", "os.path.abspath", "os.path.realpath", "os.path.normpath"})
+
+
+def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGIN) -> tuple[str, bool] | None:
+    """What a text or path begins with, as far as it is written in the program, and whether that is all."""
+    value = program.value(node)
+    if isinstance(value, Constant) or depth == 0:
+        return (value.value, True) if isinstance(value, Constant) and isinstance(value.value, str) else None
+    parts: list[ast.expr] = []
+    between = "/"
+    if isinstance(node, ast.JoinedStr):
+        parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+        between = ""
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
+        parts, between = [node.left, node.right], "" if isinstance(node.op, ast.Add) else "/"
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _PATH_METHODS:
+            parts = [node.func.value, *node.args]
+        elif (name := program.qualified(node.func)) is not None:
+            parts = node.args if name in _JOINING_PATHS else node.args[: name in _KEEPING_PATHS]
+    if not parts:
+        made, *others = origins(program, node)
+        return None if made is None or made is node or others else text_beginning(program, made, depth - 1)
+    text = ""
+    for number, part in enumerate(parts):
+        known = text_beginning(program, part, depth - 1)
+        if known is None:
+            return (text, False) if number else None
+        whole = between == "/" and known[0].startswith("/")
+        text = (
+            known[0] if whole else f"{text.rstrip('/')}/{known[0]}" if between and number else text + known[0]
+        )
+        if not known[1]:
+            return text, False
+    return text, True
+
+
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.
 
 
@@ -301,6 +343,7 @@ _DEEPEST_TYPE = 8
 
 _BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
 _TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(library_names("integers"), "int")}
+_KEEPS_TYPE = frozenset({"max", "min", "abs"})
 _NUMERIC = frozenset({"int", "float", "bool"})
 _PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
 
@@ -318,20 +361,34 @@ def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) 
     if depth == 0:
         return None
     if isinstance(node, ast.Call):
-        return _TYPE_OF_CALL.get(program.qualified(node.func) or "")
+        name = program.qualified(node.func) or ""
+        if name in _KEEPS_TYPE and node.args and not has_star_arguments(node):
+            return _common_type(plain_type_of(program, each, depth - 1) for each in node.args)
+        return _TYPE_OF_CALL.get(name) or _type_by_origins(program, node, depth)
     if isinstance(node, ast.BinOp):
         sides = {plain_type_of(program, node.left, depth - 1), plain_type_of(program, node.right, depth - 1)}
         if not sides <= _NUMERIC:
             return None
         return "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
-    if isinstance(node, ast.IfExp):
-        return _common_type(plain_type_of(program, each, depth - 1) for each in (node.body, node.orelse))
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else node.values
+        return _common_type(plain_type_of(program, each, depth - 1) for each in parts)
+    if isinstance(node, ast.NamedExpr):
+        return plain_type_of(program, node.value, depth)
     if isinstance(node, ast.Name):
         bindings = program.evaluation.sources(node)
         return _common_type(_type_of_binding(program, each, depth - 1) for each in bindings)
-    if isinstance(node, ast.Attribute):
-        return _type_of_parsed_option(program, node)
-    return None
+    if isinstance(node, ast.Attribute) and (parsed := _type_of_parsed_option(program, node)) is not None:
+        return parsed
+    return _type_by_origins(program, node, depth) if isinstance(node, ast.Attribute | ast.Subscript) else None
+
+
+def _type_by_origins(program: Program, node: ast.expr, depth: int) -> str | None:
+    """Of a field, an item or a result: the type of all that it may come from."""
+    made = origins(program, node)
+    return _common_type(
+        None if each is None or each is node else plain_type_of(program, each, depth - 1) for each in made
+    )
 
 
 def _common_type(types: Iterable[str | None]) -> str | None:
@@ -342,6 +399,9 @@ def _common_type(types: Iterable[str | None]) -> str | None:
 def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | None:
     if binding.kind is BindingKind.ASSIGNED and binding.value is not None and binding.item is None:
         return plain_type_of(program, binding.value, depth)
+    if binding.kind is BindingKind.ASSIGNED:
+        made = _origins_of_binding(program, binding, frozenset(), _DEEPEST_TYPE)
+        return _common_type(None if each is None else plain_type_of(program, each, depth) for each in made)
     if binding.kind is BindingKind.LOOPED and isinstance(binding.value, ast.Call) and binding.item is None:
         ranged = program.qualified(binding.value.func) == "range"
         target = getattr(binding.node, "target", None)
@@ -358,7 +418,7 @@ def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str 
         return None
     types = set[str | None]()
     for site in sites:
-        given = site.given(parameter)
+        given = site.given_or_default(parameter)
         if parameter.arg in site.values:
             types.add("int")  # The number that spawn gives.
         else:

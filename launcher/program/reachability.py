@@ -1,4 +1,4 @@
-"""What of a program its entry reaches, what surely runs, and whether and how it becomes several processes.
+"""What of a program its entry reaches, what surely runs, and what the turns of a loop come to.
 
 A converter that imports a helper of the training has the training's functions in its files, and runs none
 of them. `Reachability` looks at names, generously: a function is reached where its name is read, a class
@@ -14,10 +14,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
 from launcher.program.bindings import branch_arms, like
-from launcher.program.dataflow import argument_of, origins, torchrun_commands
+from launcher.program.dataflow import origins
 from launcher.program.guards import Guards
 from launcher.program.index import (
     COMPREHENSIONS,
+    BindingKind,
     FileIndex,
     FunctionNode,
     ancestors,
@@ -32,14 +33,9 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
-    HOST_SIZES,
-    LIBRARY_TABLES,
     UNKNOWN,
-    Constant,
     Defined,
     Made,
-    Several,
-    WorldSize,
     alternatives,
     canonical_name,
     is_import_of,
@@ -596,142 +592,150 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
     )
 
 
-# Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
+# What a loop runs in each of its turns, in its own function and in those that it comes to.
 
 
-_TOOL_PROGRAMS = frozenset(
-    {"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"}
-)
-"""Programs that are no rank and start none."""
+Loop = ast.For | ast.AsyncFor | ast.While
+_DYNAMIC = (ast.Call, ast.Subscript)
+"""What is called without a name: `getattr(hook, name)(self)`, `steps["update"]()`."""
 
 
-def process_starts(program: Program) -> list[ast.Call]:
-    """The calls by which a program starts processes itself, on the host where it runs."""
-    found = [
-        call
-        for call, name in program.calls(*library_names("process_starters"))
-        if name != "subprocess.Popen" or not _runs_another_program(program, call)
-    ]
-    contexts = (
-        call
-        for file in program.files
-        for name in ("Process", "spawn")
-        for call in file.calls_of.get(name, ())
-        if any(each.arg in ("target", "nprocs") for each in call.keywords)
-    )
-    return [*found, *(call for call in contexts if call not in found)]
+class LoopReach:
+    """The loops of one program, and what they come to: by the names of methods where more is unknown."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+        self._parts: dict[ast.AST, list[ast.AST]] = {}
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """The loops of what the entry may come to."""
+        reaches = self.program.analysis(Reachability).reaches
+        kinds = (ast.For, ast.AsyncFor, ast.While)
+        found = (
+            each for file in self.program.files for kind in kinds for each in file.statements.get(kind, ())
+        )
+        return [each for each in found if isinstance(each, Loop) and reaches(each)]
+
+    @cached_property
+    def _methods(self) -> dict[str, list[ast.AST]]:
+        """The functions in classes, by their names."""
+        found: dict[str, list[ast.AST]] = {}
+        for file in self.program.files:
+            for each in file.functions:
+                if isinstance(scope_of(each).node, ast.ClassDef):
+                    found.setdefault(each.name, []).append(each)
+        return found
+
+    def loops_around(self, node: ast.AST) -> list[Loop]:
+        """The innermost loops whose turns may come to a node."""
+        found = [each for each in self.loops if self.comes_to(each, node)]
+        return [
+            each
+            for each in found
+            if not any(
+                other is not each and self.comes_to(each, other) and not self.comes_to(other, each)
+                for other in found
+            )
+        ]
+
+    def comes_to(self, loop: Loop, node: ast.AST) -> bool:
+        """Whether a turn of a loop may come to a node."""
+        outer = {node, *ancestors(node)}
+        return any(part in outer for part in self.parts(loop))
+
+    def parts(self, loop: Loop) -> list[ast.AST]:
+        """The statements of a loop, and the functions that they may come to."""
+        if loop not in self._parts:
+            found: list[ast.AST] = list(loop.body)
+            seen = set(found)
+            for part in found:
+                for each in self._called_in(part):
+                    if each not in seen:
+                        seen.add(each)
+                        found.append(each)
+            self._parts[loop] = found
+        return self._parts[loop]
+
+    def nodes(self, loop: Loop) -> Iterator[ast.AST]:
+        """All that a turn may evaluate."""
+        for part in self.parts(loop):
+            yield from ast.walk(part)
+
+    def ways(
+        self, body: list[ast.stmt], kind_of: Callable[[ast.Call], str | None], depth: int = 3
+    ) -> list[list[tuple[str, ast.Call]]]:
+        """The calls of a kind in each of the ways through the branches of a body, in their order.
+
+        Through the functions of the program, so deep; without exceptions, and loops once.
+        """
+        ways: list[list[tuple[str, ast.Call]]] = [[]]
+        for statement in body:
+            following = [way for each in _bodies_of(statement) for way in self.ways(each, kind_of, depth)]
+            simple = not following and not isinstance(statement, _DEFINITIONS)
+            for call in _calls_in_order(statement) if simple else ():
+                called = self.program.value(call.func)
+                kind = kind_of(call)
+                if kind is not None:
+                    following = [[*way, (kind, call)] for way in following or [[]]]
+                elif isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef) and depth:
+                    within = self.ways(called.node.body, kind_of, depth - 1)
+                    following = [[*way, *each] for way in following or [[]] for each in within]
+            if following:
+                ways = [[*way, *each] for way in ways for each in following][:_MOST_WAYS]
+        return ways
+
+    def is_open(self, loop: Loop) -> bool:
+        """Whether a turn calls something that has no name, and may be anything of the program."""
+        return any(isinstance(each, ast.Call) and self._is_dynamic(each) for each in self.nodes(loop))
+
+    def _is_dynamic(self, call: ast.Call) -> bool:
+        if isinstance(call.func, _DYNAMIC):
+            return self.program.value(call.func) is UNKNOWN
+        sources = self.program.evaluation.sources(call.func) if isinstance(call.func, ast.Name) else []
+        return any(each.kind is BindingKind.LOOPED for each in sources)
+
+    def _called_in(self, part: ast.AST) -> Iterator[ast.AST]:
+        value_of = self.program.value
+        for decorator in part.decorator_list if isinstance(part, ast.FunctionDef) else ():
+            value = value_of(decorator)
+            if isinstance(value, Defined):
+                yield value.node
+        for node in ast.walk(part):
+            if not isinstance(node, ast.Call):
+                continue
+            for value in alternatives(value_of(node.func)):
+                if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
+                    yield value.node
+                elif isinstance(value, Defined):
+                    yield from _methods_of(value.node, "__init__")
+                elif isinstance(value, Made):
+                    yield from _methods_of(value.definition, "__call__", "forward")
+                elif value is UNKNOWN and isinstance(node.func, ast.Attribute):
+                    yield from self._methods.get(node.func.attr, ())
+            for each in node.args:  # `self.call("after_step")`.
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield from self._methods.get(each.value, ())
 
 
-def _runs_another_program(program: Program, call: ast.Call) -> bool:
-    """Whether a command surely is none that could be a rank or start one: `["java", "-jar", ...]`."""
-    given = argument_of(call, "args", 0)
-    value = None if given is None else program.value(given)
-    if isinstance(value, Several) and value.node.elts:
-        value = program.value(value.node.elts[0])
-    if not isinstance(value, Constant) or not isinstance(value.value, str) or not value.value.strip():
-        return False
-    name = value.value.split()[0].rpartition("/")[2]
-    return name in _TOOL_PROGRAMS
+def _methods_of(definition: ast.AST, *names: str) -> Iterator[ast.FunctionDef]:
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    yield from (each for each in body if isinstance(each, ast.FunctionDef) and each.name in names)
 
 
-def rank_starts(program: Program) -> Iterator[ast.Call]:
-    """The calls by which a program starts processes that are ranks: that make a group."""
-    spawned = [call for call, _ in program.calls(*library_names("rank_starters"))]
-    yield from spawned
-    groups = [call for call, _ in joining_calls(program)]
-    for call in process_starts(program):
-        target = argument_of(call, "target", 1)
-        value = None if target is None else program.value(target)
-        if call in spawned or not isinstance(value, Defined):
-            continue
-        if any(value.node in ancestors(group) for group in groups):
-            yield call
+_MOST_WAYS = 16
 
 
-_RANK_STARTERS = library_names("rank_starters")
-_LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks of a statement of which one runs; what stands one behind the other is one block."""
+    if isinstance(statement, ast.If):
+        return [statement.body, statement.orelse]
+    if isinstance(statement, ast.Try):
+        return [[*statement.body, *statement.orelse, *statement.finalbody]]
+    return [statement.body] if isinstance(statement, ast.With | ast.For | ast.While) else []
 
 
-def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
-    """The calls by which a program starts its ranks on a host, and how many."""
-    for call, name in program.calls(*_RANK_STARTERS, *_LAUNCHES):
-        keyword = "nprocs" if name in _RANK_STARTERS else "nproc_per_node"
-        given = argument_of(call, keyword, 2)
-        if given is not None:
-            yield call, given
-    for call in rank_starts(program):
-        loop = next((each for each in ancestors(call) if isinstance(each, ast.For | ast.ListComp)), None)
-        counted = loop.generators[0].iter if isinstance(loop, ast.ListComp) else getattr(loop, "iter", None)
-        if (
-            isinstance(counted, ast.Call)
-            and program.qualified(counted.func) == "range"
-            and len(counted.args) == 1
-        ):
-            yield call, counted.args[0]
-    for call, words in torchrun_commands(program):
-        texts = [str(getattr(program.value(each), "value", "")) for each in words]
-        for number, text in enumerate(texts):
-            option, equals, value = text.replace("-", "_").partition("=")
-            if option == "__nproc_per_node":
-                if equals:
-                    yield call, like(words[number], ast.Constant(value))
-                elif number + 1 < len(words):
-                    yield call, words[number + 1]
-
-
-Valued = Callable[[ast.expr], Constant | None]
-"""What somebody who knows the run knows of a number."""
-
-
-def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued) -> int | None:
-    """How many an expression is on a host with so many GPUs."""
-    made = origins(program, node)
-    only = made[0] if len(made) == 1 and made[0] is not None else node
-    if isinstance(only, ast.BinOp) and isinstance(only.op, ast.Mult | ast.FloorDiv):
-        one, other = (count_on_host(program, each, gpus, known) for each in (only.left, only.right))
-        if one is None or not other:
-            return None
-        return one * other if isinstance(only.op, ast.Mult) else one // other
-    name = program.qualified(only.func) if isinstance(only, ast.Call) else None
-    arguments = only.args if isinstance(only, ast.Call) else []
-    if name in ("min", "max", "int", "str") and arguments:
-        counts = [count_on_host(program, each, gpus, known) for each in arguments]
-        found = [each for each in counts if each is not None]
-        return (max(found) if name == "max" else min(found)) if found == counts else None
-    value = program.value(only)
-    if isinstance(value, WorldSize) and isinstance(only, ast.Call | ast.Subscript):
-        return gpus if value.source in HOST_SIZES else None
-    constant = known(only)
-    text = "" if constant is None or isinstance(constant.value, bool) else str(constant.value)
-    return int(text) if text.isdecimal() else None
-
-
-def starts_ranks(program: Program) -> bool:
-    """Whether a program starts processes for the GPUs of its host, itself or by a torchrun."""
-    others = library_names("process_starters") - {"multiprocessing.Process", "subprocess.Popen"}
-    others |= {"lightning.pytorch.Trainer", "lightning.fabric.Fabric"}
-    found = (program.calls(*others), torchrun_commands(program), rank_starts(program))
-    return any(True for each in found for _ in each)
-
-
-def is_for_one_host(program: Program) -> bool:
-    """Whether a program can only run on one host: it, or torch's harness for tests, starts its processes."""
-    harness = any(
-        (each.module or "").startswith("torch.testing._internal")
-        for file in program.files
-        for each in file.imports
-    )
-    return harness or bool(process_starts(program))
-
-
-def has_another_launcher(program: Program) -> bool:
-    """Whether something else than torchrun may start it, after which it must set the addresses itself."""
-    for file in program.files:
-        if any(
-            (each.module or "").lstrip(".").partition(".")[0] in LIBRARY_TABLES["launcher_imports"]
-            for each in file.imports
-        ):
-            return True
-        if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
-            return True
-    return False
+def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
+    found = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    return sorted(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0))

@@ -27,8 +27,8 @@ from launcher.planning.request_view import RequestView
 from launcher.planning.show_plan import find_credentials
 from launcher.planning.training_plan import Request, TrainingPlan, make_unique_part
 from launcher.program.index import Unread
+from launcher.program.process_environment import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, read_program
-from launcher.program.reachability import starts_ranks
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource
 from launcher.rules.script.check import relative_to_working_folder

@@ -46,19 +46,13 @@ from launcher.rules.job.data_rules import (
     tuning_jobs_have_no_debugger,
     what_restarts_has_a_checkpoint,
 )
-from launcher.rules.job.environment_rules import (
-    device_rdma_only_where_it_is,
-    efa_is_not_turned_off,
-    no_debugging_in_a_normal_run,
-    no_obsolete_environment,
-    plugin_is_found,
-    settings_are_left_to_the_plugin,
-)
 from launcher.rules.job.host_rules import (
     alternatives_need_retries,
     compiled_training_is_compared,
     compiler_is_maintained,
     compiler_knows_its_gpus,
+    device_rdma_only_where_it_is,
+    efa_is_not_turned_off,
     hosts_are_of_ultra_servers,
     image_has_the_toolkit,
     image_is_in_ecr,
@@ -68,7 +62,11 @@ from launcher.rules.job.host_rules import (
     known_instance_type,
     max_wait_needs_spot,
     no_accelerators_idle_without_a_launcher,
+    no_debugging_in_a_normal_run,
+    no_obsolete_environment,
     one_process_per_accelerator,
+    plugin_is_found,
+    settings_are_left_to_the_plugin,
     several_hosts_have_efa,
     volume_has_a_meaning,
     waiting_includes_running,

@@ -23,6 +23,7 @@ from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.program.index import Unread
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability
+from launcher.rules import training_compiler
 from launcher.rules.script import checkpoints, collectives, environment, gradients, process_groups, processes
 from launcher.rules.script import checkpoints as kept
 from launcher.rules.script import checkpoints as state_keys
@@ -94,7 +95,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *reduction.REDUCTION_RULES,
     *checkpoints.CHECKPOINT_RULES,
     *processes.COMMAND_RULES,
-    *process_groups.XLA_RULES,
+    *training_compiler.XLA_RULES,
     *collectives.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
 )
@@ -114,6 +115,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *kept.STORAGE_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
     *process_groups.MEETING_RULES,
+    *training_compiler.XLA_JOB_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
 

@@ -17,8 +17,13 @@ from launcher.program.participants import Participants
 from launcher.program.program import Program, joining_calls
 from launcher.program.reachability import Reachability
 from launcher.program.values import DDP, Constant, Defined, Instance, Made, RankKind, RankValue
-from launcher.rules.script.environment import default_of_option
-from launcher.rules.script.findings import ScriptSubject, finding_at, guard_by_rank_zero, related_at
+from launcher.rules.script.findings import (
+    ScriptSubject,
+    default_of_option,
+    finding_at,
+    guard_by_rank_zero,
+    related_at,
+)
 
 _SAVERS = {
     "torch.save": ("f", 1),

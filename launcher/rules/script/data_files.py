@@ -24,8 +24,9 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.participants import Uniformity
+from launcher.program.process_environment import is_for_one_host, process_starts
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability, is_for_one_host, process_starts
+from launcher.program.reachability import Reachability
 from launcher.program.values import Defined, External, Made, RankValue, Several, alternatives
 from launcher.rules.script.findings import (
     ScriptSubject,

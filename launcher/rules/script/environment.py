@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from launcher.failure_modes import disk, distribution, nccl, training_script
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Severity, Stage
@@ -22,24 +21,22 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
     plain_type_of,
+    text_beginning,
     torchrun_commands,
-)
-from launcher.program.environment_changes import (
-    ChangedVariable,
-    changed_variables,
-    mentions_environment,
-    variables_in,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
 from launcher.program.participants import Participants
-from launcher.program.program import Program
-from launcher.program.reachability import (
+from launcher.program.process_environment import (
+    ChangedVariable,
+    changed_variables,
     has_another_launcher,
     is_for_one_host,
+    mentions_environment,
     process_starts,
-    runs_wherever,
-    surely_runs,
+    variables_in,
 )
+from launcher.program.program import Program
+from launcher.program.reachability import runs_wherever, surely_runs
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -53,11 +50,12 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, as_attribute, finding_at, wrap_node
+from launcher.rules.script.findings import Places, finding_at, wrap_node
 
 _COMPILERS = frozenset(
     {
         "TRITON_CACHE_DIR",
+        "TRITON_HOME",
         "TORCHINDUCTOR_CACHE_DIR",
         "TORCH_EXTENSIONS_DIR",
         "CUDA_CACHE_PATH",
@@ -66,11 +64,26 @@ _COMPILERS = frozenset(
 )
 """Where compilers keep what they made, by renaming and deleting files while others read them."""
 
-_HUBS = frozenset({"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME"})
+_HUBS = frozenset(
+    {
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HF_DATASETS_CACHE",
+        "HUGGINGFACE_HUB_CACHE",
+        "TRANSFORMERS_CACHE",
+        "TORCH_HOME",
+        "XDG_CACHE_HOME",
+    }
+)
 """Where downloads from model hubs are kept, under locks that not every file system has."""
 
-_SHARED = frozenset({"fsx", "efs", "lustre", "nfs", "gpfs"})
-"""What people call the folders at which they mount network file systems."""
+_SHARED = re.compile(
+    r"(?:/mnt|/opt/ml/input/data)?/(?:fsx|efs|lustre|nfs|gpfs)(?:[-_](?!local)[^/]*)?(?:/.*)?", re.IGNORECASE
+)
+"""What people call the folders at which they mount network file systems, or their channels."""
+
+
+_EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
 
 
 @finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
@@ -169,21 +182,24 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
     this is informational.
 
-    A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root or below /mnt.
+    A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root, below /mnt or as
+    the name of a channel.
 
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
 
     Source: the sources of DISK002.
     """
-    for change, value in _surely_set(program):
-        if change.name in _COMPILERS | _HUBS and _is_shared(value):
-            yield _finding(
-                disk.SHARED_CACHE,
-                change,
-                f"{value!r} is on a file system that the hosts share: their ranks write and delete each "
-                "other's entries",
-                None if change.name in _COMPILERS else Severity.INFO,
-            )
+    shared = "is on a file system that the hosts share: their ranks write and delete each other's entries"
+    for change in changed_variables(program):
+        place = text_beginning(program, change.value) if change.name in _COMPILERS | _HUBS else None
+        if _is_shared(place) and place is not None and is_set_in_every_run(program, change):
+            severity = None if change.name in _COMPILERS else Severity.INFO
+            yield _finding(disk.SHARED_CACHE, change, f"{place[0]!r} {shared}", severity)
+    for call, _ in program.calls(*_EXTENSIONS):
+        given = argument_of(call, "build_directory")
+        place = None if given is None else text_beginning(program, given)
+        if _is_shared(place) and place is not None:
+            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}")
 
 
 def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
@@ -260,11 +276,9 @@ def _network_harm(name: str, value: str) -> str | None:
     return None if (name, value.lower()) == ("NCCL_PROTO", "simple") else advice.harm
 
 
-def _is_shared(path: str) -> bool:
-    parts = [part.lower() for part in path.split("/") if part]
-    if not path.startswith("/") or not parts:
-        return False
-    return parts[0] in _SHARED or (parts[0] == "mnt" and len(parts) > 1 and parts[1] in _SHARED)
+def _is_shared(place: tuple[str, bool] | None) -> bool:
+    """Not one whose end nobody knows, which may be of each host its own."""
+    return place is not None and place[1] and _SHARED.fullmatch(place[0]) is not None
 
 
 def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
@@ -704,51 +718,3 @@ def _fix(program: Program, call: ast.Call, kind: ast.expr) -> Fix | None:
 
 OPTION_RULES = (switches_can_be_switched_off,)
 """The rules of this family."""
-
-
-# The options that a script's parser declares, and whether a job gives them.
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredOption:
-    """An option as `add_argument` declares it, with its default; `value` is that where it is a literal."""
-
-    name: str
-    value: bool | int | float | str | None
-    call: ast.Call
-    default: ast.expr
-
-
-def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None:
-    """The option that `args.workers` is, where a literal is its default."""
-    found = option_of(program, node)
-    return None if found is None or found.value is None else found
-
-
-def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
-    """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
-    if not isinstance(node, ast.Attribute):
-        return None
-    if any(file.set_attributes.get(node.attr) for file in program.files):
-        return None
-    found = [
-        option
-        for file in program.files
-        for call in file.calls_of.get("add_argument", ())
-        if (option := _declared(call, node.attr)) is not None
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
-    names = [
-        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
-    ]
-    if not any(as_attribute(each) == name for each in names if each.startswith("-")):
-        return None
-    default = argument_of(call, "default")
-    if argument_of(call, "dest") is not None or default is None:
-        return None
-    literal = default.value if isinstance(default, ast.Constant) else None
-    value = literal if isinstance(literal, bool | int | float | str) else None
-    return DeclaredOption(name, value, call, default)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
 from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
-from launcher.program.environment_changes import changed_variables
 from launcher.program.index import BindingKind, FileIndex, file_of, parent_of, scope_of, statement_of
+from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
 from launcher.program.values import Constant, External
 
@@ -605,3 +605,51 @@ def named_variable(program: Program, key: ast.expr) -> str | None:
     if value is None and isinstance(key, ast.JoinedStr) and isinstance(key.values[0], ast.Constant):
         return str(key.values[0].value)
     return None if value is None else str(value.value)
+
+
+# The options that a script's parser declares, and whether a job gives them.
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredOption:
+    """An option as `add_argument` declares it, with its default; `value` is that where it is a literal."""
+
+    name: str
+    value: bool | int | float | str | None
+    call: ast.Call
+    default: ast.expr
+
+
+def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None:
+    """The option that `args.workers` is, where a literal is its default."""
+    found = option_of(program, node)
+    return None if found is None or found.value is None else found
+
+
+def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
+    """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    if any(file.set_attributes.get(node.attr) for file in program.files):
+        return None
+    found = [
+        option
+        for file in program.files
+        for call in file.calls_of.get("add_argument", ())
+        if (option := _declared(call, node.attr)) is not None
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
+    names = [
+        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    if not any(as_attribute(each) == name for each in names if each.startswith("-")):
+        return None
+    default = argument_of(call, "default")
+    if argument_of(call, "dest") is not None or default is None:
+        return None
+    literal = default.value if isinstance(default, ast.Constant) else None
+    value = literal if isinstance(literal, bool | int | float | str) else None
+    return DeclaredOption(name, value, call, default)

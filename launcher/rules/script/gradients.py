@@ -13,7 +13,13 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import branch_arms
-from launcher.program.dataflow import argument_of, averages_models, calls_that_may_make, origins
+from launcher.program.dataflow import (
+    argument_of,
+    averages_models,
+    calls_that_may_make,
+    constant_argument,
+    origins,
+)
 from launcher.program.guards import Guards
 from launcher.program.index import (
     ancestors,
@@ -27,8 +33,19 @@ from launcher.program.index import (
 )
 from launcher.program.participants import Participants
 from launcher.program.program import Program
-from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Constant, Defined, External, Instance, Made
-from launcher.rules.script.findings import finding_at, insert_before, related_at
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    INIT_PROCESS_GROUP,
+    UNKNOWN,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    alternatives,
+)
+from launcher.rules.script.findings import default_of_option, finding_at, insert_before, related_at
 
 _CLIPS = (
     "torch.nn.utils.clip_grad_norm_",
@@ -513,36 +530,78 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
     """A DeepSpeed engine whose `backward` is called and whose `step` is not.
 
     The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
-    scale, the clipping and the zeroing that the engine does.
+    scale, the clipping and the zeroing that the engine does. A step that waits for the boundary of an
+    accumulation never comes, as the engine counts its micro-batches in step().
 
     Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
     what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
     """
-    engine = "deepspeed.DeepSpeedEngine"
-    backward = [call for call, _ in program.calls(f"{engine}.backward")]
+    backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
     if not backward or program.unread:
         return
-    for file in program.files:
-        if any(name in file.calls_of for name in ("train_batch", "step_and_zero_grad")):
-            return
-        for call in file.calls_of.get("step", ()):
-            name = program.qualified(call.func)
-            if name is None or name.startswith(engine):
-                if name is None and _is_known(program, call):
-                    continue
-                return
-    yield finding_at(
-        ddp.ENGINE_NEVER_STEPPED,
-        backward[0],
-        "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes as "
-        "the engine would change it",
+    if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
+        return
+    steps = [call for file in program.files for call in file.calls_of.get("step", ())]
+    steps = [call for call in steps if _may_be_the_engines(program, call)]
+    waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
+    if not steps:
+        yield finding_at(
+            ddp.ENGINE_NEVER_STEPPED,
+            backward[0],
+            "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes "
+            "as the engine would change it",
+        )
+    elif len(waiting) == len(steps) and _accumulates(program):
+        yield finding_at(
+            ddp.ENGINE_NEVER_STEPPED,
+            waiting[0],
+            "the engine is stepped only at the boundary of an accumulation, and step() itself counts the "
+            "micro-batches: the boundary never comes, and no parameter changes",
+            remedy="Call `engine.step()` behind every `engine.backward(loss)`: it updates at boundaries.",
+        )
+
+
+_ENGINE = "deepspeed.DeepSpeedEngine"
+
+
+def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
+    """Whether a step may be the engine's: not that of an optimizer or schedule, or of the program's own."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    is_a_schedule = "sched" in (last_name(owner) or "").lower()
+    return any(
+        (each is UNKNOWN and not is_a_schedule)
+        or (isinstance(each, External | Instance) and each.name.startswith(_ENGINE))
+        or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
+        for each in alternatives(program.value(owner))
     )
 
 
-def _is_known(program: Program, call: ast.Call) -> bool:
-    """Whether a step is one of an object of the program itself."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    return isinstance(program.value(owner), Made)
+def _waits_for_itself(program: Program, step: ast.Call) -> ast.expr | None:
+    """The test for the boundary of an accumulation under which alone a step stands."""
+    for outer in ancestors(step):
+        if isinstance(outer, ast.If) and any(step in ast.walk(each) for each in outer.body):
+            asked = origins(program, outer.test)
+            boundary = "is_gradient_accumulation_boundary"
+            if all(isinstance(each, ast.Call) and last_name(each.func) == boundary for each in asked):
+                return outer.test
+    return None
+
+
+def _accumulates(program: Program) -> bool:
+    """Whether an engine surely accumulates over several micro-batches, by the configuration it is given."""
+    for call, _ in program.calls("deepspeed.initialize"):
+        given = argument_of(call, "config", 7) or argument_of(call, "config_params")
+        for made in () if given is None else origins(program, given):
+            named = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
+            for key, value in named:
+                if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
+                    option = default_of_option(program, value)
+                    number = constant_argument(program, value)
+                    steps = (
+                        number.value if number is not None else option.value if option is not None else None
+                    )
+                    return isinstance(steps, int) and steps > 1
+    return False
 
 
 REDUCTION_RULES = (gradients_are_reduced, engines_are_stepped)

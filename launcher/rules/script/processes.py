@@ -10,11 +10,10 @@ import ast
 from collections.abc import Iterator
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import checkpoints, distribution, nccl, training_compiler
+from launcher.failure_modes import checkpoints, distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments, origins
-from launcher.program.environment_changes import changed_variables
 from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     BindingKind,
@@ -26,19 +25,20 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.participants import Participants
-from launcher.program.program import Program
-from launcher.program.reachability import (
-    Reachability,
+from launcher.program.process_environment import (
+    changed_variables,
     count_on_host,
     is_for_one_host,
     process_starts,
     rank_starts,
     started_processes,
-    surely_runs,
 )
+from launcher.program.program import Program
+from launcher.program.reachability import Reachability, surely_runs
 from launcher.program.values import (
     DDP,
     FSDP,
+    INIT_PROCESS_GROUP,
     Constant,
     Instance,
     RankKind,
@@ -65,8 +65,6 @@ from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, is_judged_
 # Which device a process takes: one for each, by its rank on the host.
 
 
-_GROUP = "torch.distributed.init_process_group"
-_DDP = "torch.nn.parallel.DistributedDataParallel"
 _FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
 _TAKES = {
     "torch.cuda.set_device": ("device", 0),
@@ -143,7 +141,7 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
 
     Source: the sources of DIST006 and DIST003.
     """
-    groups = [call for call, _ in program.calls(_GROUP)]
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
     if not groups or _chooses(program):
         return
     severity = None if program.analysis(Reachability).is_one_of_several(groups) else Severity.INFO
@@ -172,7 +170,7 @@ def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
 
     Source: the sources of DIST003.
     """
-    if not any(True for _ in program.calls(_GROUP)):
+    if not any(True for _ in program.calls(INIT_PROCESS_GROUP)):
         return
     for node, index in _indices(program):
         value = program.value(index)
@@ -199,10 +197,10 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     """
     if _chooses(program) or any(True for _ in program.calls(*_OWN_DEVICES)) or any(_indices(program)):
         return
-    groups = [call for call, _ in program.calls(_GROUP) if surely_runs(program, call)]
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
         return
-    for wrapper, name in program.calls(_DDP, _FSDP):
+    for wrapper, name in program.calls(DDP, _FSDP):
         if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
             continue
         moved = _on_cuda(program, wrapper)
@@ -229,10 +227,10 @@ def device_is_taken_before_the_wrapper(program: Program) -> Iterator[Finding]:
     Source: the sources of DIST003.
     """
     setters = [call for call, _ in program.calls("torch.cuda.set_device") if surely_runs(program, call)]
-    for wrapper, name in program.calls(_DDP, _FSDP):
+    for wrapper, name in program.calls(DDP, _FSDP):
         if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
             continue
-        if name == _DDP and _on_cuda(program, wrapper) is None:
+        if name == DDP and _on_cuda(program, wrapper) is None:
             continue
         scope = scope_of(wrapper)
         beside = [each for each in setters if scope_of(each) is scope]
@@ -257,7 +255,7 @@ def _indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
             yield from _written(call, argument_of(call, "device", 0))
         elif given is not None:
             yield from _given(program, call, given)
-    for call, _ in program.calls(_DDP):
+    for call, _ in program.calls(DDP):
         for keyword, position in (("device_ids", 1), ("output_device", 2)):
             given = argument_of(call, keyword, position)
             if isinstance(given, ast.List) and len(given.elts) == 1 and keyword == "device_ids":
@@ -522,27 +520,6 @@ def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Findin
                 return
 
 
-@finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
-def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Finding]:
-    """A script without `_mp_fn`, which Training Compiler's launcher imports and calls for each worker.
-
-    Without it every worker ends as soon as it starts. Only with `strategy: torch_xla`.
-
-    Bad: a script that only has `main()`. Good: `def _mp_fn(index): main()`.
-
-    Source: the sources of XLA002.
-    """
-    entry = subject.program.entry
-    if str(subject.job.distribution.strategy) != "torch_xla":
-        return
-    if "_mp_fn" not in entry.module.bindings and not entry.stars:
-        yield finding_at(
-            training_compiler.NO_MP_FN,
-            entry.tree,
-            "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
-        )
-
-
 @finds(
     Stage.SCRIPT,
     distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
@@ -654,12 +631,42 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
             yield finding_at(nccl.FIGHTS_THE_PLUGIN, change.node, message, severity=Severity.WARNING)
 
 
+# The words that a job gives, as the script's own parser would read them.
+
+
+@finds(Stage.SCRIPT, training_script.ENTRY_POINT_MISSING)
+def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
+    """A hyperparameter or argument that the script's parser refuses, or a required one that nobody gives.
+
+    Every rank exits with code 2 as soon as it starts. What a parser that lets others pass does not know has
+    no effect, which is a warning where a similar name is known.
+
+    Parsers of argparse, HfArgumentParser with its dataclasses, click and typer; silent where something that
+    is not read here may add to the parser, or changes sys.argv, and where only some runs come to it.
+
+    Bad: `add_argument("--learning-rate")` and `hyperparameters: {learning_rate: 0.1}`. Good: one spelling.
+
+    Source: Python documentation: argparse.
+    """
+    from launcher.rules.job.subject import given_words, judge_words, script_parsers
+
+    program, job = subject.program, subject.job
+    if job.tuning is not None or job.code.argument_style == "hydra" or program.unread:
+        return
+    words, script = given_words(job), program.entry.path.name
+    for parser in script_parsers(program):
+        for said in judge_words(parser, words, script):
+            yield finding_at(
+                training_script.ENTRY_POINT_MISSING, said.node, said.message, severity=said.severity
+            )
+
+
 STRATEGY_JOB_RULES = (
     script_fits_the_strategy,
-    entry_point_has_a_worker_function,
     devices_are_as_many_as_the_processes,
     spawned_processes_are_the_hosts_accelerators,
     settings_suit_the_job,
+    script_takes_the_jobs_words,
 )
 """The rules that judge script and job together."""
 

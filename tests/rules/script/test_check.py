@@ -24,7 +24,7 @@ from launcher.rules.script.check import (
 )
 from tests.program.conftest import ReadProgram, program
 
-RULES_ROOM = "launcher.rules.script."
+RULES_ROOMS = ("launcher.rules.script.", "launcher.rules.training_compiler.")
 
 
 def test_every_registered_rule_is_called_once() -> None:
@@ -32,7 +32,7 @@ def test_every_registered_rule_is_called_once() -> None:
     registered_rules = {
         each.function
         for each in registered()
-        if each.stage is Stage.SCRIPT and each.name.startswith(RULES_ROOM) and ".check." not in each.name
+        if each.stage is Stage.SCRIPT and each.name.startswith(RULES_ROOMS) and ".check." not in each.name
     }
     assert set(listed) == registered_rules
     assert len(listed) == len(set(listed))

@@ -1,20 +1,17 @@
-"""Which environment variables a program sets, to what, and whether it surely does.
+"""The processes that a program starts itself, and the environment variables that it sets for them and others.
 
-By assignment, by `update` and `setdefault`, from tables, through functions, decorators and contexts of the
-program; what goes into a copy of the environment is not its own.
+Variables by assignment, by `update` and `setdefault`, from tables, through functions, decorators and contexts
+of the program; what goes into a copy of the environment is not its own.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from launcher.program.bindings import CallSite, entries_of, extra_keywords, like
-from launcher.program.dataflow import (
-    constant_argument,
-    origins,
-)
+from launcher.program.dataflow import argument_of, constant_argument, origins, torchrun_commands
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -25,13 +22,18 @@ from launcher.program.index import (
     function_of_parameter,
     last_name,
 )
-from launcher.program.program import Program
+from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
+    HOST_SIZES,
+    LIBRARY_TABLES,
     Constant,
+    Defined,
     Dictionary,
     External,
     Several,
     Value,
+    WorldSize,
+    library_names,
 )
 
 _ENVIRON = External("os.environ")
@@ -292,3 +294,144 @@ def _is_tested_before(program: Program, node: ast.AST) -> bool:
     return any(
         isinstance(each, ast.If) and mentions_environment(program, each.test) for each in ancestors(node)
     )
+
+
+# Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
+
+
+_TOOL_PROGRAMS = frozenset(
+    {"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"}
+)
+"""Programs that are no rank and start none."""
+
+
+def process_starts(program: Program) -> list[ast.Call]:
+    """The calls by which a program starts processes itself, on the host where it runs."""
+    found = [
+        call
+        for call, name in program.calls(*library_names("process_starters"))
+        if name != "subprocess.Popen" or not _runs_another_program(program, call)
+    ]
+    contexts = (
+        call
+        for file in program.files
+        for name in ("Process", "spawn")
+        for call in file.calls_of.get(name, ())
+        if any(each.arg in ("target", "nprocs") for each in call.keywords)
+    )
+    return [*found, *(call for call in contexts if call not in found)]
+
+
+def _runs_another_program(program: Program, call: ast.Call) -> bool:
+    """Whether a command surely is none that could be a rank or start one: `["java", "-jar", ...]`."""
+    given = argument_of(call, "args", 0)
+    value = None if given is None else program.value(given)
+    if isinstance(value, Several) and value.node.elts:
+        value = program.value(value.node.elts[0])
+    if not isinstance(value, Constant) or not isinstance(value.value, str) or not value.value.strip():
+        return False
+    name = value.value.split()[0].rpartition("/")[2]
+    return name in _TOOL_PROGRAMS
+
+
+def rank_starts(program: Program) -> Iterator[ast.Call]:
+    """The calls by which a program starts processes that are ranks: that make a group."""
+    spawned = [call for call, _ in program.calls(*library_names("rank_starters"))]
+    yield from spawned
+    groups = [call for call, _ in joining_calls(program)]
+    for call in process_starts(program):
+        target = argument_of(call, "target", 1)
+        value = None if target is None else program.value(target)
+        if call in spawned or not isinstance(value, Defined):
+            continue
+        if any(value.node in ancestors(group) for group in groups):
+            yield call
+
+
+_RANK_STARTERS = library_names("rank_starters")
+_LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+
+
+def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls by which a program starts its ranks on a host, and how many."""
+    for call, name in program.calls(*_RANK_STARTERS, *_LAUNCHES):
+        keyword = "nprocs" if name in _RANK_STARTERS else "nproc_per_node"
+        given = argument_of(call, keyword, 2)
+        if given is not None:
+            yield call, given
+    for call in rank_starts(program):
+        loop = next((each for each in ancestors(call) if isinstance(each, ast.For | ast.ListComp)), None)
+        counted = loop.generators[0].iter if isinstance(loop, ast.ListComp) else getattr(loop, "iter", None)
+        if (
+            isinstance(counted, ast.Call)
+            and program.qualified(counted.func) == "range"
+            and len(counted.args) == 1
+        ):
+            yield call, counted.args[0]
+    for call, words in torchrun_commands(program):
+        texts = [str(getattr(program.value(each), "value", "")) for each in words]
+        for number, text in enumerate(texts):
+            option, equals, value = text.replace("-", "_").partition("=")
+            if option == "__nproc_per_node":
+                if equals:
+                    yield call, like(words[number], ast.Constant(value))
+                elif number + 1 < len(words):
+                    yield call, words[number + 1]
+
+
+Valued = Callable[[ast.expr], Constant | None]
+"""What somebody who knows the run knows of a number."""
+
+
+def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued) -> int | None:
+    """How many an expression is on a host with so many GPUs."""
+    made = origins(program, node)
+    only = made[0] if len(made) == 1 and made[0] is not None else node
+    if isinstance(only, ast.BinOp) and isinstance(only.op, ast.Mult | ast.FloorDiv):
+        one, other = (count_on_host(program, each, gpus, known) for each in (only.left, only.right))
+        if one is None or not other:
+            return None
+        return one * other if isinstance(only.op, ast.Mult) else one // other
+    name = program.qualified(only.func) if isinstance(only, ast.Call) else None
+    arguments = only.args if isinstance(only, ast.Call) else []
+    if name in ("min", "max", "int", "str") and arguments:
+        counts = [count_on_host(program, each, gpus, known) for each in arguments]
+        found = [each for each in counts if each is not None]
+        return (max(found) if name == "max" else min(found)) if found == counts else None
+    value = program.value(only)
+    if isinstance(value, WorldSize) and isinstance(only, ast.Call | ast.Subscript):
+        return gpus if value.source in HOST_SIZES else None
+    constant = known(only)
+    text = "" if constant is None or isinstance(constant.value, bool) else str(constant.value)
+    return int(text) if text.isdecimal() else None
+
+
+def starts_ranks(program: Program) -> bool:
+    """Whether a program starts processes for the GPUs of its host, itself or by a torchrun."""
+    others = library_names("process_starters") - {"multiprocessing.Process", "subprocess.Popen"}
+    others |= {"lightning.pytorch.Trainer", "lightning.fabric.Fabric"}
+    found = (program.calls(*others), torchrun_commands(program), rank_starts(program))
+    return any(True for each in found for _ in each)
+
+
+def is_for_one_host(program: Program) -> bool:
+    """Whether a program can only run on one host: it, or torch's harness for tests, starts its processes."""
+    harness = any(
+        (each.module or "").startswith("torch.testing._internal")
+        for file in program.files
+        for each in file.imports
+    )
+    return harness or bool(process_starts(program))
+
+
+def has_another_launcher(program: Program) -> bool:
+    """Whether something else than torchrun may start it, after which it must set the addresses itself."""
+    for file in program.files:
+        if any(
+            (each.module or "").lstrip(".").partition(".")[0] in LIBRARY_TABLES["launcher_imports"]
+            for each in file.imports
+        ):
+            return True
+        if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
+            return True
+    return False

@@ -1,0 +1,732 @@
+"""Training through torch_xla, as Training Compiler starts it: what only the script can do there.
+
+The rules speak of programs that use torch_xla themselves: Trainer, Accelerator and Lightning do all this.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from launcher.failure_modes import training_compiler
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import all_arguments, argument_of, origins
+from launcher.program.guards import Truth, compare_values
+from launcher.program.index import (
+    FunctionNode,
+    ancestors,
+    ancestors_in_function,
+    class_of,
+    file_of,
+    is_main_guard,
+    last_name,
+    positional_of,
+    scope_of,
+)
+from launcher.program.participants import Closure
+from launcher.program.program import Program
+from launcher.program.reachability import Loop, LoopReach, Reachability
+from launcher.program.values import INIT_PROCESS_GROUP, Constant, Defined, Instance, RankValue
+from launcher.rules.script.findings import ScriptSubject, as_attribute, finding_at, is_given, related_at
+from launcher.rules.script.loaders import LOADER, Loaders
+
+# The names of torch_xla and of what stands beside it.
+
+
+_STEPS = frozenset({"mark_step", "sync", "step", "wait_device_ops", "compile"})
+"""What of torch_xla runs the graph that it has recorded."""
+
+_SHARING_WRAPPERS = frozenset(
+    {
+        "DistributedDataParallel",
+        "XlaFullyShardedDataParallel",
+        "mark_sharding",
+        "use_spmd",
+        "SpmdFullyShardedDataParallel",
+        "FullyShardedDataParallel",
+    }
+)
+_REDUCES = frozenset({"optimizer_step", "reduce_gradients", "all_reduce", "reduce_scatter", "all_gather"})
+"""The names of what shares gradients between workers."""
+
+_READS = frozenset({"item", "tolist", "numpy", "cpu"})
+"""The methods that bring a tensor's values to the host."""
+
+_MAKE_ALIKE = (
+    frozenset({"MpModelWrapper", "broadcast_master_param", "broadcast", "collective_broadcast"})
+    | _SHARING_WRAPPERS
+)
+"""The names of what gives every worker the same weights."""
+
+_RANDOM_LAYERS = re.compile(
+    r"torch\.nn\.(?:Lazy)?(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|MultiheadAttention)\w*"
+)
+_NEW_HEADS = frozenset({"num_labels", "id2label", "num_classes"})
+"""What a pretrained model is told whose last layer is new."""
+
+_DRAWN_ANEW = (
+    "time.",
+    "os.urandom",
+    "os.getpid",
+    "uuid.",
+    "secrets.",
+    "random.SystemRandom",
+    "datetime.datetime.now",
+)
+"""What gives every process another number."""
+
+
+@finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
+def worker_function_takes_the_index(program: Program) -> Iterator[Finding]:
+    """A function that torch_xla calls once for each worker, without a place for the worker's index.
+
+    The launcher and xmp.spawn call it with the index first: TypeError in every worker.
+
+    Whether `_mp_fn` is missing is seen with a job alone, whose strategy asks for it.
+
+    Bad: `def _mp_fn():`. Good: `def _mp_fn(index):`.
+
+    Source: the sources of XLA002.
+    """
+    if not uses_xla(program):
+        return
+    for function in program.entry.functions:
+        if (
+            function.name == "_mp_fn"
+            and scope_of(function).node is program.entry.tree
+            and _takes_nothing(function)
+            and not any(True for _ in program.calls(INIT_PROCESS_GROUP))  # Then torchrun starts it.
+        ):
+            yield _without_index(function, "the launcher calls it with the index of the worker")
+    for call, name in program.calls(*SPAWNS):
+        target = program.value(call.args[0]) if call.args else None
+        if (
+            not isinstance(target, Defined)
+            or isinstance(target.node, ast.ClassDef)
+            or target.owner is not None
+        ):
+            continue
+        called = getattr(target.node, "name", "")
+        if called != "_mp_fn" and _takes_nothing(target.node):
+            yield _without_index(
+                target.node, f"{name.rpartition('.')[2]} calls it with the index of the worker"
+            )
+
+
+@finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
+def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Finding]:
+    """A script without `_mp_fn`, which Training Compiler's launcher imports and calls for each worker.
+
+    Without it every worker ends as soon as it starts. Only with `strategy: torch_xla`. What stands under the
+    main guard is not there for who imports the script.
+
+    Bad: a script that only has `main()`. Good: `def _mp_fn(index): main()`.
+
+    Source: the sources of XLA002.
+    """
+    entry = subject.program.entry
+    if str(subject.job.distribution.strategy) != "torch_xla":
+        return
+    held = [each.node for each in entry.module.bindings.get("_mp_fn", ())]
+    imported = [each for each in held if not _is_of_the_started(each)]
+    if not imported and not entry.stars:
+        yield finding_at(
+            training_compiler.NO_MP_FN,
+            entry.tree,
+            "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
+        )
+
+
+def _is_of_the_started(node: ast.AST) -> bool:
+    """Whether something runs only where its module is started, and not where it is imported."""
+    return any(isinstance(each, ast.If) and is_main_guard(each.test) for each in ancestors(node))
+
+
+@finds(Stage.SCRIPT, training_compiler.NO_MARK_STEP)
+def steps_are_run(program: Program) -> Iterator[Finding]:
+    """A training loop that never tells torch_xla to run what it has recorded, or reads values before it does.
+
+    The graph grows from turn to turn, is compiled again each time, and values that are printed are stale.
+
+    A device loader runs the graph at each batch, so that there only what is read in the loop behind the
+    update counts, as a warning. Silent where anything that the loop may come to could be the missing call:
+    mark_step, sync, `barrier=True`; what `add_step_closure` puts off is read later.
+
+    Bad: `loss.backward(); xm.optimizer_step(optimizer)`. Good: `xm.mark_step()` behind it, or a loop over
+    `MpDeviceLoader(loader, device)`, which does so for each batch.
+
+    Source: the sources of XLA003.
+    """
+    if not uses_xla(program) or not is_on_xla(program):
+        return
+    reach = program.analysis(LoopReach)
+    for loop, step in training_loops(program):
+        if _kind_of(program, step) == "run":
+            continue
+        turn = [each for each in reach.nodes(loop) if isinstance(each, ast.Call)]
+        if any(_kind_of(program, each) == "run" for each in turn):
+            yield from _read_too_early(program, loop)
+            continue
+        if reach.is_open(loop) and names_any_of(program, _STEPS - {"step", "compile"}):
+            continue
+        read = next((each for each in turn if _kind_of(program, each) == "read"), None)
+        if _is_over_a_device_loader(program, loop):
+            if read is not None:
+                yield _unread_graph(read, step)
+            continue
+        yield finding_at(
+            training_compiler.NO_MARK_STEP,
+            step,
+            "no xm.mark_step() follows the update of the model: torch_xla goes on recording, and compiles "
+            "an ever larger graph",
+        )
+
+
+@finds(Stage.SCRIPT, training_compiler.NO_MP_DEVICE_LOADER)
+def batches_come_by_a_device_loader(program: Program) -> Iterator[Finding]:
+    """Workers that train on a plain DataLoader, or on a device loader that gives all of them the same data.
+
+    By the first each batch is copied by hand, while the device waits; a device loader only moves batches.
+
+    Only in a program that starts workers of torch_xla. The second only where the loader shuffles or the
+    training goes over it, and the data set has nothing of the worker's number.
+
+    Bad: `for batch in DataLoader(data, sampler=sampler)`. Good:
+    `for batch in MpDeviceLoader(DataLoader(data, sampler=sampler), device)`.
+
+    Source: the sources of XLA004.
+    """
+    if not uses_xla(program) or not has_workers(program):
+        return
+    trained = training_loops(program)
+    for loop, step in trained:
+        if _iterated(program, loop).name == LOADER:
+            yield finding_at(
+                training_compiler.NO_MP_DEVICE_LOADER,
+                loop.iter if isinstance(loop, ast.For) else loop,
+                "the workers train on a plain DataLoader: no MpDeviceLoader brings the batches to the "
+                "device and runs the graph at each",
+                related=(related_at(step, "the loop trains here"),),
+            )
+    over = {_iterated(program, loop).call for loop, _ in trained}
+    for device_loader, _ in program.calls("torch_xla.parallel_loader.MpDeviceLoader"):
+        loader = program.value(device_loader.args[0]) if device_loader.args and trained else None
+        if not isinstance(loader, Instance) or loader.name != LOADER or loader.item is not None:
+            continue
+        if _gives_all_the_same(program, loader.call, device_loader in over):
+            yield finding_at(
+                training_compiler.NO_MP_DEVICE_LOADER,
+                loader.call,
+                "the loader has no distributed sampler: every worker trains on the same data",
+                related=(related_at(device_loader, "a device loader only moves the batches"),),
+            )
+
+
+def _gives_all_the_same(program: Program, loader: ast.Call, is_trained_on: bool) -> bool:
+    """Whether a DataLoader of the training gives every worker the whole data set."""
+    loaders = program.analysis(Loaders)
+    dataset, shuffle = loaders.given(loader, "dataset"), loaders.given(loader, "shuffle")
+    shuffles = shuffle is not None and program.value(shuffle) == Constant(True)
+    if loaders.samplers_of(loader) != frozenset() or dataset is None or not (shuffles or is_trained_on):
+        return False
+    made = Closure(program, dataset)
+    if any(word in each.lower() for each in made.identifiers() for word in _OF_ONE_WORKER):
+        return False
+    return shuffles or made.is_the_same_everywhere
+
+
+_OF_ONE_WORKER = ("ordinal", "rank", "world", "shard", "split_by", "worker")
+
+
+@finds(Stage.SCRIPT, training_compiler.GRADIENTS_NOT_REDUCED)
+def gradients_are_shared(program: Program) -> Iterator[Finding]:
+    """Workers that step for themselves, or that step, unscale or clip before their gradients are shared.
+
+    Without a reduction every worker trains a model of its own. Unscaled before it, each worker decides for
+    itself whether the step is skipped.
+
+    Only in a program that starts workers of torch_xla; silent where anything that the loop may come to could
+    be the reduction. The order is that of one turn, through the functions that it calls.
+
+    Bad: `scaler.step(optimizer)` with no all_reduce before. Good:
+    `gradients = xm._fetch_gradients(optimizer)`,
+    `xm.all_reduce("sum", gradients, scale=1.0 / xm.xrt_world_size())`, then unscale_, clip, step.
+
+    Source: the sources of XLA005.
+    """
+    if not uses_xla(program) or not has_workers(program):
+        return
+    reach = program.analysis(LoopReach)
+    bodies: list[list[ast.stmt]] = []
+    for loop, step in training_loops(program):
+        bodies.append(loop.body)
+        words = {
+            getattr(each, "attr", getattr(each, "id", getattr(each, "value", None)))
+            for each in reach.nodes(loop)
+        }
+        may_be_open = reach.is_open(loop) and names_any_of(program, _REDUCES)
+        if not (may_be_open or names_any_of(program, _SHARING_WRAPPERS)) and _REDUCES.isdisjoint(
+            each for each in words if isinstance(each, str)
+        ):
+            yield finding_at(
+                training_compiler.GRADIENTS_NOT_REDUCED,
+                step,
+                "each worker updates its model with its own gradients alone: nothing reduces them",
+            )
+    for call, _ in program.calls(f"{_XM}all_reduce", f"{_XM}reduce_gradients"):
+        function = scope_of(call).function
+        if function is not None and isinstance(function.node, ast.FunctionDef):
+            bodies.append(function.node.body)
+    seen = set[ast.Call]()
+    for early, reduction in (each for body in bodies for each in _before_the_reduction(program, body)):
+        if early not in seen:
+            seen.add(early)
+            yield finding_at(
+                training_compiler.GRADIENTS_NOT_REDUCED,
+                early,
+                f"{file_of(early).source(early.func)} comes before the workers' gradients are reduced: each "
+                "worker does it to its own, and the update is another one",
+                related=(related_at(reduction, "here they are reduced"),),
+            )
+
+
+@finds(Stage.SCRIPT, training_compiler.NO_CONSTANT_SEED)
+def weights_begin_alike(program: Program) -> Iterator[Finding]:
+    """Workers whose weights begin from different random numbers.
+
+    Averaged gradients belong to none of the models.
+
+    Only in a program that starts workers of torch_xla and trains; silent where the weights are pretrained
+    and nothing is new, or broadcast, reduced or wrapped in DDP. A checkpoint that is loaded where there is
+    one makes no first start alike.
+
+    Bad: no seed, or `torch.manual_seed(xm.get_ordinal())` before the model is made. Good:
+    `torch.manual_seed(42)` in every worker.
+
+    Source: the sources of XLA006.
+    """
+    if not uses_xla(program) or not has_workers(program) or _begins_alike(program):
+        return
+    trained = training_loops(program)
+    seeds = list(_seeds(program))
+    if not seeds and trained and not program.unread:
+        yield finding_at(
+            training_compiler.NO_CONSTANT_SEED,
+            trained[0][1],
+            "the workers train models whose weights were made without a common seed",
+        )
+    differing = all(_is_each_workers_own(program, given) for _, given in seeds)
+    if seeds and (differing or _all_come_late(program, [call for call, _ in seeds])):
+        yield finding_at(
+            training_compiler.NO_CONSTANT_SEED,
+            seeds[0][0],
+            "the seed differs between the workers, and nothing makes their weights alike"
+            if differing
+            else "the seed is set behind the model, whose weights the workers have drawn by then",
+        )
+
+
+@finds(Stage.SCRIPT, training_compiler.NO_CONSTANT_SEED)
+def seed_is_given(subject: ScriptSubject) -> Iterator[Finding]:
+    """Seeds that are set only where an option is given, in a job that does not give it.
+
+    Every worker then makes weights of its own. Only where the option has no default, and all seeds stand
+    under such a test.
+
+    Bad: `if args.seed is not None: torch.manual_seed(args.seed)` without the hyperparameter. Good:
+    `hyperparameters: {seed: 42}`, or a default.
+
+    Source: the sources of XLA006.
+    """
+    program, job = subject.program, subject.job
+    if not uses_xla(program) or not has_workers(program) or _begins_alike(program):
+        return
+    seeds = [call for call, _ in _seeds(program)]
+    skipped = [_option_asked_for(program, each) for each in seeds]
+    names = [each for each in skipped if each is not None and not is_given(job, each)]
+    if training_loops(program) and seeds and len(names) == len(seeds):
+        yield finding_at(
+            training_compiler.NO_CONSTANT_SEED,
+            seeds[0],
+            f"the job gives no {names[0]}, so that no seed is set: the workers' weights begin from different "
+            "random numbers",
+        )
+
+
+def _option_asked_for(program: Program, node: ast.AST, depth: int = 4) -> str | None:
+    """The option by whose default something does not run, in its function or where that is called."""
+    for outer in ancestors_in_function(node):
+        if isinstance(outer, ast.If) and not {node, *ancestors(node)}.isdisjoint(outer.body):
+            name = _false_by_default(program, outer.test)
+            if name is not None:
+                return name
+    function = scope_of(node).function
+    defined = function.node if function is not None and depth else None
+    sites = program.evaluation.callers.call_sites(defined) if isinstance(defined, FunctionNode) else None
+    found = [_option_asked_for(program, site.call, depth - 1) for site in sites or ()]
+    return found[0] if found and None not in found else None
+
+
+def _false_by_default(program: Program, test: ast.expr) -> str | None:
+    """The option of which a test is false, where nobody gives it: `args.seed is not None`."""
+    option = test.left if isinstance(test, ast.Compare) else test
+    if not isinstance(option, ast.Attribute) or any(
+        option.attr in file.set_attributes for file in program.files
+    ):
+        return None
+    declared = [
+        call
+        for file in program.files
+        for call in file.calls_of.get("add_argument", ())
+        if any(as_attribute(str(getattr(word, "value", ""))) == option.attr for word in call.args)
+    ]
+    if len(declared) != 1 or argument_of(declared[0], "action") is not None:
+        return None
+    given = argument_of(declared[0], "default")
+    default = Constant(None) if given is None else program.value(given)
+    if not isinstance(default, Constant):
+        return None
+    truth: Truth = bool(default.value)
+    if isinstance(test, ast.Compare):
+        truth = compare_values(test, default, program.value(test.comparators[0]), program.evaluation, None)
+    return option.attr if truth is False else None
+
+
+def _seeds(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls that seed torch in what the program runs, each with what it gives."""
+    reaches = program.analysis(Reachability).reaches
+    for file in program.files:
+        for last, calls in file.calls_of.items():
+            if "seed" not in last.lower() and last != "set_rng_state":
+                continue
+            for call in calls:
+                named = program.qualified(call.func) or ""
+                other = named.startswith(_OTHER_SEEDS) or isinstance(program.value(call.func), Defined)
+                if not other and all_arguments(call) and _is_named(program, call) and reaches(call):
+                    yield call, all_arguments(call)[0]
+
+
+_OTHER_SEEDS = ("random.", "numpy.", "torch.Generator.", "torch.cuda.", "tensorflow.")
+"""Where what is called a seed is none of torch's weights."""
+
+
+def _is_named(program: Program, node: ast.AST) -> bool:
+    """Whether the function in which something stands, or its method's class, is named but in an import."""
+    function = scope_of(node).function
+    if function is None or not isinstance(function.node, ast.FunctionDef) or function.node.name == "_mp_fn":
+        return True
+    owner = class_of(function.node)
+    name = owner.name if owner is not None and function.node.name.startswith("__") else function.node.name
+    return any(name in (*file.names, *file.attributes) or f'"{name}"' in file.text for file in program.files)
+
+
+def _is_each_workers_own(program: Program, seed: ast.expr) -> bool:
+    """Whether a seed surely is another number in every worker, wherever it comes from."""
+    sources = origins(program, seed)
+    if len(sources) == 1 and isinstance(program.value(seed), RankValue):
+        return True
+    for made in sources:
+        if made is None or isinstance(made, ast.BoolOp):
+            return False
+        if isinstance(program.value(made), RankValue):
+            continue
+        calls = [program.qualified(each.func) or "" for each in ast.walk(made) if isinstance(each, ast.Call)]
+        agreed = any(each.startswith("torch_xla.") and "reduce" in each for each in calls)
+        if agreed or not any(each.startswith(_DRAWN_ANEW) for each in calls):
+            return False
+    return True
+
+
+def _all_come_late(program: Program, seeds: list[ast.Call]) -> bool:
+    """Whether each seed stands behind where a model's layers are made, in one function."""
+    begun: dict[ast.AST, int] = {}
+    for call in (each for file in program.files for each in file.calls):
+        if _RANDOM_LAYERS.fullmatch(program.qualified(call.func) or ""):
+            for function, line in _places_of(program, call):
+                begun[function] = min(line, begun.get(function, line))
+    return all(
+        any(begun.get(function, line) < line for function, line in _places_of(program, seed))
+        for seed in seeds
+    )
+
+
+def _places_of(program: Program, call: ast.AST, depth: int = 4) -> Iterator[tuple[ast.AST, int]]:
+    """The functions in which something runs, with the line there: its own, and those that call it."""
+    function = scope_of(call).function
+    if function is None or not isinstance(function.node, ast.FunctionDef) or not depth:
+        return
+    yield function.node, getattr(call, "lineno", 0)
+    for site in program.evaluation.callers.call_sites(function.node) or ():
+        yield from _places_of(program, site.call, depth - 1)
+
+
+def _begins_alike(program: Program) -> bool:
+    """Whether anything gives all workers the same weights, or none of them is random."""
+    if names_any_of(program, _MAKE_ALIKE) or any(
+        _shares_weights(program, call) for call, _ in program.calls(f"{_XM}all_reduce")
+    ):
+        return True
+    loads = [call for file in program.files for call in file.calls_of.get("load_state_dict", ())]
+    if any(_always_comes_to(program, call) for call in loads if not _copies(call)):
+        return True
+    calls = [call for file in program.files for call in file.calls]
+    pretrained = any(
+        last_name(call.func) == "from_pretrained"
+        or {each.arg for each in call.keywords if program.value(each.value) != Constant(None)}
+        & {"pretrained", "weights"}
+        for call in calls
+    )
+    return pretrained and not any(
+        _RANDOM_LAYERS.fullmatch(program.qualified(call.func) or "")
+        or _NEW_HEADS & {each.arg for each in call.keywords}
+        for call in calls
+    )
+
+
+def _shares_weights(program: Program, reduction: ast.Call) -> bool:
+    """Whether a reduction before the training may be of the weights."""
+    function = scope_of(reduction).function
+    if function is None or _is_of_gradients(program, reduction):
+        return False
+    reach = program.analysis(LoopReach)
+    if any(reach.comes_to(loop, reduction) for loop, _ in training_loops(program)):
+        return False
+    asked = (getattr(each, "attr", "") for each in ast.walk(function.node))
+    return any(each in ("parameters", "buffers", "state_dict") for each in asked)
+
+
+def _copies(load: ast.Call) -> bool:
+    """Whether the weights of another model of the program are loaded, as of a target network."""
+    return any(isinstance(each, ast.Call) and last_name(each.func) == "state_dict" for each in load.args)
+
+
+def _always_comes_to(program: Program, node: ast.AST, depth: int = 4) -> bool:
+    """Whether no test decides over a statement, as far as its callers are known."""
+    for outer in ancestors_in_function(node):
+        if isinstance(outer, ast.Try | ast.IfExp) or (
+            isinstance(outer, ast.If) and not is_main_guard(outer.test)
+        ):
+            return False
+    function = scope_of(node).function
+    if function is None or not isinstance(function.node, ast.FunctionDef) or not depth:
+        return True
+    line = getattr(node, "lineno", 0)
+    for each in file_of(node).returns_of.get(function.node, ()):
+        if each.lineno < line:  # Where there is no checkpoint yet.
+            return False
+    sites = program.evaluation.callers.call_sites(function.node)
+    return not sites or any(_always_comes_to(program, site.call, depth - 1) for site in sites)
+
+
+def _takes_nothing(function: FunctionNode) -> bool:
+    arguments = function.args
+    return not positional_of(function) and arguments.vararg is None
+
+
+def _without_index(function: FunctionNode, why: str) -> Finding:
+    name = getattr(function, "name", "the function")
+    return finding_at(
+        training_compiler.NO_MP_FN,
+        function,
+        f"{name} has no parameter, and {why}: TypeError in every worker",
+    )
+
+
+XLA_RULES = (
+    worker_function_takes_the_index,
+    steps_are_run,
+    batches_come_by_a_device_loader,
+    gradients_are_shared,
+    weights_begin_alike,
+)
+"""The rules of this family, in the order in which their findings are shown."""
+
+XLA_JOB_RULES = (entry_point_has_a_worker_function, seed_is_given)
+
+
+# What one turn of a training loop does, in its order.
+
+
+def _kind_of(program: Program, call: ast.Call) -> str | None:
+    """What a call is for the order of a turn: such as backward, reduce, early, update, read, run."""
+    last = last_name(call.func)
+    if last == "backward":
+        return "backward"
+    if last in _READS and isinstance(call.func, ast.Attribute) and not (call.args or call.keywords):
+        return None if any(_is_put_off(program, each) for each in ancestors(call)) else "read"
+    name = program.qualified(call.func) or ""
+    if name.startswith("torch_xla.") and name.rpartition(".")[2] in _STEPS:
+        return "run"
+    if name == f"{_XM}optimizer_step":
+        return "shared update" if argument_of(call, "barrier", 1) is None else "run"
+    if name == f"{_XM}reduce_gradients" or (name == f"{_XM}all_reduce" and _is_of_gradients(program, call)):
+        return "reduce"
+    if last == "unscale_" or name in ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"):
+        return "early"
+    return "update" if last == "step" and _is_an_update(program, call) else None
+
+
+def _is_put_off(program: Program, outer: ast.AST) -> bool:
+    """Whether what stands in a call or function runs when the graph has run, by itself or by a decorator."""
+    if isinstance(outer, ast.Call):
+        return last_name(outer.func) == "add_step_closure"
+    made = map(program.value, outer.decorator_list if isinstance(outer, ast.FunctionDef) else ())
+    nodes = (each for value in made if isinstance(value, Defined) for each in ast.walk(value.node))
+    return any(isinstance(each, ast.Attribute) and each.attr == "add_step_closure" for each in nodes)
+
+
+def _is_of_gradients(program: Program, reduction: ast.Call) -> bool:
+    named = (getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(reduction))
+    return any("grad" in str(each) for each in named) or any(
+        isinstance(made, ast.Call) and last_name(made.func) == "_fetch_gradients"
+        for given in reduction.args
+        for made in origins(program, given)
+    )
+
+
+def _turns(program: Program, body: list[ast.stmt]) -> list[list[tuple[str, ast.Call]]]:
+    """What one turn does, in each of the ways through its branches."""
+    return program.analysis(LoopReach).ways(body, lambda call: _kind_of(program, call))
+
+
+def _before_the_reduction(program: Program, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """What is done to the gradients of a backward pass before they are reduced, with the reduction."""
+    for way in _turns(program, body):
+        early: list[ast.Call] = []
+        reduced = False
+        for kind, call in way:
+            if kind == "backward":
+                early, reduced = [], False
+            elif kind == "reduce":
+                yield from () if reduced else ((each, call) for each in early)
+                reduced = True
+            elif kind == "shared update":
+                reduced = True
+            elif kind in ("early", "update") and not reduced:
+                early.append(call)
+
+
+def _read_too_early(program: Program, loop: Loop) -> Iterator[Finding]:
+    """A value that is read between the update and what runs the graph."""
+    seen = set[ast.Call]()
+    for way in _turns(program, loop.body):
+        updated: ast.Call | None = None
+        for number, (kind, call) in enumerate(way):
+            if kind in ("update", "shared update", "run"):
+                updated = None if kind == "run" else call
+            runs_later = any(each == "run" for each, _ in way[number:])
+            if kind == "read" and updated is not None and runs_later and call not in seen:
+                seen.add(call)
+                yield _unread_graph(call, updated)
+
+
+def _unread_graph(read: ast.Call, step: ast.Call) -> Finding:
+    return finding_at(
+        training_compiler.NO_MARK_STEP,
+        read,
+        "a value is read behind the update, before the graph is run: it may be stale, and a graph of its own "
+        "is compiled for it",
+        severity=Severity.WARNING,
+        related=(related_at(step, "the model is updated here, and no xm.mark_step() follows"),),
+    )
+
+
+# Which programs train through torch_xla, how they start their workers, and the loops in which they train.
+
+
+SPAWNS = ("torch_xla.multiprocessing.spawn", "torch_xla.launch")
+"""What starts workers."""
+
+_XM = "torch_xla.xla_model."
+_OWNERS = frozenset({"accelerate", "lightning", "pytorch_lightning", "fairseq"})
+"""Libraries that call torch_xla in the script's place; Transformers does where its Trainer is used."""
+
+_OPTIMIZERS = "torch.optim."
+
+
+def uses_xla(program: Program) -> bool:
+    """Whether the program calls torch_xla itself, and no library does so in its place."""
+    roots = {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
+    if "torch_xla" not in roots or roots & _OWNERS:
+        return False
+    trainers = (name for file in program.files for name in file.imported_as)
+    return not any(name.endswith(("Trainer", "TrainingArguments")) for name in trainers) or not roots & {
+        "transformers",
+        "optimum",
+    }
+
+
+def names_any_of(program: Program, names: frozenset[str]) -> bool:
+    """Whether any of these names is used at all: then nobody says that it is missing."""
+    return any(name in file.mentioned or name in file.calls_of for file in program.files for name in names)
+
+
+def is_on_xla(program: Program) -> bool:
+    """Whether the program asks for a device of torch_xla."""
+    return any(True for _ in program.calls("torch_xla.xla_model.xla_device", "torch_xla.device"))
+
+
+def has_workers(program: Program) -> bool:
+    """Whether torch_xla starts workers: by spawn, or as Training Compiler's launcher does."""
+    return "_mp_fn" in program.entry.module.bindings or any(True for _ in program.calls(*SPAWNS))
+
+
+def training_loops(program: Program) -> list[tuple[Loop, ast.Call]]:
+    """The innermost loops that update a model, with the call that does, wherever the call stands."""
+    reach = program.analysis(LoopReach)
+    steps = [
+        call
+        for file in program.files
+        for name in ("step", "optimizer_step")
+        for call in file.calls_of.get(name, ())
+        if _is_an_update(program, call)
+    ]
+    return [(loop, step) for step in steps for loop in reach.loops_around(step)]
+
+
+def _iterated(program: Program, loop: Loop) -> Instance:
+    """The object of a library over which a loop goes; an empty one where that is unknown."""
+    iterated = None if isinstance(loop, ast.While) else loop.iter
+    while isinstance(iterated, ast.Call) and iterated.args:
+        if program.qualified(iterated.func) not in ("enumerate", "tqdm.tqdm", "tqdm.auto.tqdm", "zip"):
+            break
+        iterated = iterated.args[-1 if program.qualified(iterated.func) == "zip" else 0]
+    value = None if iterated is None else program.value(iterated)
+    return value if isinstance(value, Instance) else Instance("", ast.Call(ast.Name(""), [], []))
+
+
+def _is_over_a_device_loader(program: Program, loop: Loop) -> bool:
+    """Whether a loop's batches may come by what runs the graph at each."""
+    iterated = _iterated(program, loop).name
+    if isinstance(loop, ast.While) or iterated == "range":
+        turn = program.analysis(LoopReach).nodes(loop)
+        return any(
+            isinstance(each, ast.Call) and last_name(each.func) in ("next", "__next__") for each in turn
+        )
+    return iterated != LOADER
+
+
+def _is_an_update(program: Program, step: ast.Call) -> bool:
+    """Whether a call is an optimizer's step, by itself, by GradScaler or by torch_xla."""
+    name = program.qualified(step.func) or ""
+    if name == f"{_XM}optimizer_step":
+        return True
+    if not name.endswith(".step") and isinstance(step.func, ast.Attribute):
+        owner = step.func.value
+        stored = owner.attr if isinstance(owner, ast.Attribute) else ""
+        name = next(
+            (
+                value.name + ".step"
+                for file in program.files
+                for binding in file.set_attributes.get(stored, ())
+                if isinstance(value := program.evaluation.value_of_binding(binding, None), Instance)
+            ),
+            "",
+        )
+    return (
+        name.endswith(".step")
+        and (name.startswith(_OPTIMIZERS) or ".amp." in name)
+        and "lr_scheduler" not in name
+    )
