@@ -65,7 +65,6 @@ from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, is_judged_
 # Which device a process takes: one for each, by its rank on the host.
 
 
-_FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
 _TAKES = {
     "torch.cuda.set_device": ("device", 0),
     "torch.device": ("index", 1),
@@ -200,7 +199,7 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
         return
-    for wrapper, name in program.calls(DDP, _FSDP):
+    for wrapper, name in program.calls(DDP, FSDP):
         if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
             continue
         moved = _on_cuda(program, wrapper)
@@ -227,7 +226,7 @@ def device_is_taken_before_the_wrapper(program: Program) -> Iterator[Finding]:
     Source: the sources of DIST003.
     """
     setters = [call for call, _ in program.calls("torch.cuda.set_device") if surely_runs(program, call)]
-    for wrapper, name in program.calls(DDP, _FSDP):
+    for wrapper, name in program.calls(DDP, FSDP):
         if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
             continue
         if name == DDP and _on_cuda(program, wrapper) is None:
