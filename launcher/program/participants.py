@@ -52,7 +52,7 @@ _PLAIN_DECORATORS = (
 )
 """Decorators after which every rank still runs the function."""
 
-_RANK_WORDS = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
+_RANK_WORDS = ("rank", "main", "master", "primary", "chief", "lead", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
 
 _MAYBE_RANK_WORDS = ("zero", "proc", "save", "writer")
@@ -178,6 +178,10 @@ class Participants:
                 hints = word.startswith(("is_", "should_")) or any(each in word for each in _MAYBE_RANK_WORDS)
                 if hints and not self.uniformity.is_uniform(node):
                     return True
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+                key = str(node.slice.value).lower()
+                if any(each in key for each in (*_RANK_WORDS, *_MAYBE_RANK_WORDS)):
+                    return True
         return False
 
     def _ranks_entering(self, function: FunctionNode) -> Truth:
@@ -270,6 +274,7 @@ _PURE_CALLS = frozenset(
         "os.getcwd",
         "pathlib.Path",
         "pathlib.Path.cwd",
+        "vars",
         "str",
         "int",
         "float",
@@ -393,7 +398,9 @@ class Uniformity:
             return self._counted(binding.node, name) or self._listed(binding.node, name)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
             return binding.item is None and self.is_uniform(binding.value)
-        return False
+        # A field of a record that is made of options, `Config(**vars(parser.parse_args()))`.
+        made = binding.node if binding.kind is BindingKind.OTHER else None
+        return isinstance(made, ast.Call) and all(map(self.is_uniform, all_arguments(made)))
 
     def _parameter(self, parameter: ast.AST) -> bool:
         sites = self.program.evaluation.callers.call_sites_giving(parameter)

@@ -107,6 +107,11 @@ def test_what_all_ranks_answer_alike_and_what_is_unknown_are_no_guards(
 
 
 GUARDS = [
+    "def setup():\n    return 1, dist.get_rank() == 0\n_, main = setup()\nif main:\n    look\n",
+    "def setup():\n    return {'lead': dist.get_rank() == 0}\nenv = setup()\nif env['lead']:\n    look\n",
+    "match rank:\n    case 0:\n        look\n    case _:\n        pass\n",
+    "match (rank, mode):\n    case (0, 'train'):\n        look\n",
+    "match rank == 0:\n    case True if step % 10 == 0:\n        look\n",
     "main = rank == 0\nif main:\n    look\n",
     "main = False\nif rank == 0:\n    main = True\nif main:\n    look\n",
     "if world_size > 1:\n    main = rank == 0\nelse:\n    main = True\nif main:\n    look\n",
@@ -148,6 +153,8 @@ def test_a_guard_is_followed_to_the_rank(program: ReadProgram, text: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
+        "match rank:\n    case int():\n        pass\n    case 0:\n        if x:\n            look\n",
+        "def setup():\n    return rank == 0, args.x\n_, main = setup()\nif main:\n    look\n",
         "saver = None\nif args.save:\n    saver = Saver()\nif saver is not None:\n    look\n",
         "saver = Saver()\nif saver is not None:\n    look\n",
         "main = check()\nif main:\n    look\n",
