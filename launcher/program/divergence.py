@@ -398,18 +398,16 @@ class FunctionWalk:
         run = collective_calls.collective(call, self.environment)
         if run is not None:
             return [run], []
-        called = collective_calls.called_function(call, self.environment)
-        if called is None:
-            return [], []
-        function, environment = called
-        if not collective_calls.matters(function):
-            return [], []
-        inner = self.summaries.summary(function, environment)
-        diverging = [each.run for each in inner.divergences]
-        return (
-            [each.called_by(call) for each in inner.must],
-            [each.called_by(call) for each in (*inner.may, *diverging)],
-        )
+        functions, all_of_them = collective_calls.called_functions(call, self.environment)
+        found = Block()
+        for function, environment in functions:
+            if collective_calls.matters(function):
+                inner = self.summaries.summary(function, environment)
+                must, may = (inner.must, inner.may) if all_of_them else ((), (*inner.must, *inner.may))
+                found.must += [each.called_by(call) for each in must]
+                found.may += [each.called_by(call) for each in may]
+                found.may += [each.run.called_by(call) for each in inner.divergences]
+        return found.must, found.may
 
 
 def _context_calls(statement: ast.With | ast.AsyncWith) -> list[ast.Call]:
