@@ -90,7 +90,7 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
 def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
-    """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone.
+    """A collective in an `except` or `finally` block or an `__exit__`, to which ranks come one by one.
 
     The rank that raised waits in it for the others, which are in another collective or at their end: the
     error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
@@ -227,20 +227,67 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
         for kind in (ast.Try, ast.TryStar):
             for statement in file.statements.get(kind, []):
                 assert isinstance(statement, ast.Try | ast.TryStar)
-                waited = collectives_run_by(program, [*statement.body, *statement.orelse])
+                inside = [*statement.body, *statement.orelse, *_blocks_around_yield(program, statement)]
+                waited = collectives_run_by(program, inside)
                 for handler in statement.handlers:
                     if not _alike(handler.type):
                         for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
                                 yield _Handled(run, "except", handler.lineno, bool(waited))
-                # Where the others wait in nothing before, they all meet here.
-                if waited:
-                    halves = {each.short_name for each in waited if _is_under_a_test(each.node, statement)}
-                    for run in collectives_run_by(program, statement.finalbody):
-                        # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
-                        if run.short_name in halves and _is_under_a_test(run.node, statement):
-                            continue
-                        yield _Handled(run, "finally", statement.finalbody[0].lineno, True)
+                yield from _in_last_block(program, statement, statement.finalbody, waited, "finally")
+        for definition in file.classes:
+            for each in definition.body:
+                if isinstance(each, ast.FunctionDef) and each.name == "__exit__":
+                    waited = collectives_run_by(program, _blocks_of_context(program, definition))
+                    yield from _in_last_block(program, each, each.body, waited, "__exit__")
+
+
+def _in_last_block(
+    program: Program, holder: ast.AST, block: list[ast.stmt], waited: list[CollectiveRun], name: str
+) -> Iterator[_Handled]:
+    """The collectives of a block that runs with and without an exception, where others wait in one before.
+
+    Not under a test of how it ended: of what the `try` or its handlers set, or of the exception itself.
+    """
+    halves = {each.short_name for each in waited if _tests_around(each.node, holder)}
+    ended = {each.id for each in ast.walk(holder) if isinstance(each, ast.Name) and not _is_read(each)}
+    ended |= {each.arg for each in ast.walk(holder) if isinstance(each, ast.arg)} - {"self"} | {"exc_info"}
+    leaving = [each for each in block if isinstance(each, ast.If) and ends_block(each.body)]
+    for run in collectives_run_by(program, block) if waited else ():
+        tests = _tests_around(run.node, holder)
+        # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
+        if run.short_name in halves and tests:
+            continue
+        tests += [each.test for each in leaving if each.lineno < run.node.lineno]
+        if not any(last_name(each) in ended for test in tests for each in ast.walk(test)):
+            yield _Handled(run, name, block[0].lineno, True)
+
+
+def _is_read(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Load)
+
+
+def _blocks_around_yield(program: Program, statement: ast.Try | ast.TryStar) -> list[ast.stmt]:
+    """What runs where a `try` of a context manager yields: the blocks of the `with` statements that enter it."""
+    function = scope_of(statement).function
+    yields = [] if function is None else file_of(statement).yields_of.get(function.node, [])
+    if function is None or not any(statement in ancestors(each) for each in yields):
+        return []
+    return _blocks_of_context(program, function.node)
+
+
+def _blocks_of_context(program: Program, made_by: ast.AST) -> list[ast.stmt]:
+    """The blocks of the `with` statements that enter what a function of the program, or a class, makes."""
+    found: list[ast.stmt] = []
+    for file in program.files:
+        for statement in file.statements.get(ast.With, ()):
+            assert isinstance(statement, ast.With)
+            for item in statement.items:
+                called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+                values = [program.value(each) for each in (item.context_expr, called) if each is not None]
+                if any(getattr(each, "node", getattr(each, "definition", None)) is made_by for each in values):
+                    found += statement.body
+    return found
 
 
 def _tries_again(program: Program, run: CollectiveRun) -> bool:
@@ -249,14 +296,15 @@ def _tries_again(program: Program, run: CollectiveRun) -> bool:
     return isinstance(called, Defined) and function is not None and called.node is function.node
 
 
-def _is_under_a_test(node: ast.AST, statement: ast.AST) -> bool:
-    """Whether a test within a statement decides who comes to a part of it."""
+def _tests_around(node: ast.AST, holder: ast.AST) -> list[ast.expr]:
+    """The tests within a statement or function that decide who comes to a part of it."""
+    found: list[ast.expr] = []
     for outer in ancestors(node):
-        if outer is statement:
-            return False
+        if outer is holder:
+            break
         if isinstance(outer, ast.If | ast.IfExp):
-            return True
-    return False
+            found.append(outer.test)
+    return found
 
 
 def _alike(caught: ast.expr | None) -> bool:
