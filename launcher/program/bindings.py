@@ -16,9 +16,11 @@ from launcher.program.index import (
     WRITTEN_OUT,
     Binding,
     BindingKind,
+    FileIndex,
     FunctionNode,
     ProgramFiles,
     Scope,
+    class_of,
     default_of,
     dotted_name,
     file_of,
@@ -45,6 +47,7 @@ from launcher.program.values import (
     RankValue,
     Value,
     WorldSize,
+    alternatives,
     joined,
     library_names,
 )
@@ -245,7 +248,7 @@ class CallGraph:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
-        for file in self.files.mentioning(name):
+        for file in self.files.mentioning(name, "getattr"):
             for use in file.attributes.get(name, ()):
                 value = self.value(use)
                 if isinstance(value, Defined):
@@ -253,6 +256,20 @@ class CallGraph:
                         yield from self._use(use, function, bound=value.owner is not None)
                 elif not isinstance(value, External):
                     yield None
+            yield from self._read_by_getattr(file, function)
+
+    def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
+        """The calls `getattr(hook, event)(...)` of objects of a method's class."""
+        for read in file.calls_of.get("getattr", ()):
+            call = parent_of(read)
+            if not isinstance(call, ast.Call) or call.func is not read or len(read.args) != 2:
+                continue
+            name = getattr(read.args[1], "value", None)
+            if name in (None, getattr(method, "name", "")) and any(
+                isinstance(each, Made) and each.definition is class_of(method)
+                for each in alternatives(self.value(read.args[0]))
+            ):
+                yield CallSite(call, bind_arguments(method, call, True))
 
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
         parent = parent_of(use)
