@@ -268,7 +268,7 @@ def _is_read(name: ast.Name) -> bool:
 
 
 def _blocks_around_yield(program: Program, statement: ast.Try | ast.TryStar) -> list[ast.stmt]:
-    """What runs where a `try` of a context manager yields: the blocks of the `with` statements that enter it."""
+    """What runs where a `try` of a context manager yields: the blocks of the `with` that enter it."""
     function = scope_of(statement).function
     yields = [] if function is None else file_of(statement).yields_of.get(function.node, [])
     if function is None or not any(statement in ancestors(each) for each in yields):
@@ -285,8 +285,8 @@ def _blocks_of_context(program: Program, made_by: ast.AST) -> list[ast.stmt]:
             for item in statement.items:
                 called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
                 values = [program.value(each) for each in (item.context_expr, called) if each is not None]
-                if any(getattr(each, "node", getattr(each, "definition", None)) is made_by for each in values):
-                    found += statement.body
+                made = [getattr(each, "node", getattr(each, "definition", None)) for each in values]
+                found += statement.body if made_by in made else []
     return found
 
 

@@ -13,9 +13,17 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import branch_arms
-from launcher.program.dataflow import argument_of, averages_models, calls_that_may_make, origins
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    averages_models,
+    calls_that_may_make,
+    origins,
+)
 from launcher.program.guards import Guards
 from launcher.program.index import (
+    BindingKind,
+    FileIndex,
     ancestors,
     class_of,
     dotted_name,
@@ -432,7 +440,8 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
 
     Each rank then trains a model of its own on its part of the data, and the one that is saved has seen a
     fraction of it. Silent where anything in the program may reduce: a wrapper, a collective near `.grad`, a
-    function whose name hints at it, or a file that could not be read.
+    function whose name hints at it, or a file that could not be read. A wrapper does not where nobody calls
+    the wrapped model, and the loss is made by the very module that it holds.
 
     Bad: `init_process_group`, `DistributedSampler`, `loss.backward(); optimizer.step()` on the bare model.
     Good: `model = DistributedDataParallel(model)`. Source: torch's DDP documentation.
@@ -441,23 +450,100 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
     if not groups or not samplers or program.unread or _may_reduce(program):
         return
+    if not any(_optimizes(program, each) for file in program.files for each in file.calls_of.get("step", ())):
+        return
+    wrappers = [call for call, _ in program.calls(DDP)]
     for file in program.files:
         for call in file.calls_of.get("backward", ()):
-            scope = scope_of(call)
-            steps = [each for each in file.calls_of.get("step", ()) if scope_of(each) is scope]
-            stepped = [each for each in steps if _optimizes(program, each)]
-            if stepped and program.analysis(Participants).ranks_running(call) is True:
-                yield finding_at(
-                    ddp.GRADIENTS_NOT_REDUCED,
-                    call,
-                    "nobody reduces the gradients that this makes: each rank trains a model of its own on "
-                    "its part of the data, and what is saved has seen that part alone",
-                    related=[
-                        related_at(groups[0], "the process group"),
-                        related_at(samplers[0], "the data is divided"),
-                    ],
-                )
-                return
+            if program.analysis(Participants).ranks_running(call) is not True:
+                continue
+            around = _call_around(program, call, wrappers) if wrappers else None
+            if around is None and wrappers:
+                continue
+            yield finding_at(
+                ddp.GRADIENTS_NOT_REDUCED,
+                around or call,
+                "nobody reduces the gradients that this makes: each rank trains a model of its own on "
+                "its part of the data, and what is saved has seen that part alone",
+                related=[
+                    *(related_at(each, "wrapped here, and never called") for each in wrappers[:1]),
+                    related_at(groups[0], "the process group"),
+                    related_at(samplers[0], "the data is divided"),
+                ],
+            )
+            return
+
+
+def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
+    """The forward pass of a loss through the module inside a DDP model, where nobody calls that model."""
+    held = {
+        _unmoved(each)
+        for wrapper in wrappers
+        if (module := argument_of(wrapper, "module", 0)) is not None
+        for each in origins(program, module)
+        if each is not None
+    }
+    for call in _calls_behind(program, backward.func, set()):
+        made = origins(program, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
+        if made and all(each and (_unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
+            return None if _is_wrapped_model_used(program) else call
+    return None
+
+
+def _calls_behind(program: Program, node: ast.AST, seen: set[ast.AST]) -> Iterator[ast.Call]:
+    """The calls that make a value, through assignments and the functions of the program."""
+    for part in ast.walk(node):
+        if part in seen:
+            continue
+        seen.add(part)
+        if isinstance(part, ast.Call):
+            yield part
+            called = program.value(part.func)
+            if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
+                for each in file_of(called.node).returns_of.get(called.node, ()):
+                    yield from _calls_behind(program, each, seen)
+        elif isinstance(part, ast.Name):
+            for binding in program.evaluation.sources(part):
+                if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
+                    yield from _calls_behind(program, binding.value, seen)
+
+
+def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
+    """Whether this is `model.module` of a model that DDP wraps."""
+    if not isinstance(node, ast.Attribute) or node.attr != "module":
+        return False
+    made = origins(program, node.value)
+    return bool(made) and all(
+        isinstance(each, ast.Call) and program.qualified(each.func) == DDP for each in made
+    )
+
+
+def _is_wrapped_model_used(program: Program) -> bool:
+    """Whether a model that DDP wraps may be called, or handed to what may call it."""
+    for file in program.files:
+        for call in file.calls:
+            looks = last_name(call.func) in ("isinstance", "hasattr", "print", "id", "type")
+            given = [] if looks or isinstance(program.value(call.func), Defined) else all_arguments(call)
+            called = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+            for each in (call.func, *([called] if last_name(call.func) == "forward" else []), *given):
+                named = isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
+                if named and calls_that_may_make(program, each, DDP):
+                    return True
+    return any(_is_named_otherwise(use) for file in program.files for use in _uses_of_ddp(program, file))
+
+
+def _uses_of_ddp(program: Program, file: FileIndex) -> Iterator[ast.expr]:
+    for name in program.known_as({"DistributedDataParallel"}):
+        yield from (*file.names.get(name, ()), *file.attributes.get(name, ()))
+
+
+def _is_named_otherwise(use: ast.expr) -> bool:
+    """Whether a class is read and neither called, looked for by isinstance, nor an annotation."""
+    outer = parent_of(use)
+    outer = parent_of(outer) if isinstance(outer, ast.Tuple) else outer
+    if isinstance(outer, ast.Call):
+        return outer.func is not use and last_name(outer.func) != "isinstance"
+    return not isinstance(outer, ast.arg | ast.AnnAssign | ast.FunctionDef)
 
 
 def _may_reduce(program: Program) -> bool:
@@ -468,13 +554,24 @@ def _may_reduce(program: Program) -> bool:
             lowered = name.lower()
             if name in _HARMLESS:
                 continue
-            if name in _COLLECTIVES and any(_near_gradients(each) for each in calls):
+            if name in _COLLECTIVES and any(
+                _near_gradients(each) and not _is_in_unused_function(program, each) for each in calls
+            ):
                 return True
             if any(each in lowered for each in _REDUCING) and not all(
                 _is_of_torch(program, each) for each in calls
             ):
                 return True
     return False
+
+
+def _is_in_unused_function(program: Program, node: ast.AST) -> bool:
+    """Whether a node stands in a function whose name nobody reads."""
+    function = scope_of(node).function
+    if function is None or not isinstance(function.node, ast.FunctionDef) or function.node.decorator_list:
+        return False
+    names = (function.node.name, "getattr")
+    return not any(each in file.names or each in file.attributes for file in program.files for each in names)
 
 
 def _is_of_torch(program: Program, call: ast.Call) -> bool:
@@ -484,6 +581,7 @@ def _is_of_torch(program: Program, call: ast.Call) -> bool:
         return True
     name = value.name if isinstance(value, External) else ""
     return name.startswith("torch.cuda.") or name in (
+        DDP,
         INIT_PROCESS_GROUP,
         "torch.distributed.destroy_process_group",
     )
