@@ -203,6 +203,19 @@ def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[a
     return found
 
 
+def unmoved(node: ast.expr) -> ast.expr:
+    """What makes a model: `Model()` of `Model().to(device)` and of `convert_sync_batchnorm(Model())`."""
+    while isinstance(node, ast.Call):
+        name = last_name(node.func)
+        if name in ("to", "cuda", "train") and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif name in ("convert_sync_batchnorm", "compile") and node.args:
+            node = node.args[0]
+        else:
+            break
+    return node
+
+
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.
 
 
