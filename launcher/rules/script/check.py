@@ -28,7 +28,6 @@ from launcher.rules.script import checkpoints as kept
 from launcher.rules.script import checkpoints as state_keys
 from launcher.rules.script import environment as options
 from launcher.rules.script import environment as topology
-from launcher.rules.script import gradients as forward
 from launcher.rules.script import gradients as no_sync
 from launcher.rules.script import gradients as reduction
 from launcher.rules.script.collectives import (
@@ -85,7 +84,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *options.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
-    *forward.FORWARD_RULES,
+    *collectives.FORWARD_RULES,
     *collectives.STEP_RULES,
     *gradients.CLIPPING_RULES,
     *no_sync.NO_SYNC_RULES,
@@ -93,7 +92,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *checkpoints.CHECKPOINT_RULES,
     *processes.COMMAND_RULES,
     *process_groups.XLA_RULES,
-    *collectives.MEMORY_RULES,
+    *gradients.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
 )
 

@@ -1,28 +1,31 @@
 """Collectives and steps that not every rank runs.
 
-Under a guard, in an exception handler, or by what one rank alone sees: a NaN, a clock, exhausted memory.
+Under a guard, in an exception handler, by what one rank alone sees, such as a NaN or a clock, or in a forward
+pass that differs between ranks.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.bindings import bind_arguments
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
+from launcher.program.dataflow import argument_of, calls_that_may_make, origins, unmoved
 from launcher.program.divergence import (
     Divergence,
     FunctionSummaries,
     Loop,
     calls_in,
     collectives_run_by,
-    is_forward,
     makes_ranks_agree,
     may_run_collectives,
-    trains_within,
     wrapped_training_loops,
 )
 from launcher.program.guards import Guard, Guards
@@ -36,9 +39,20 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import ends_block
+from launcher.program.participants import BY_RANK, Difference, ends_block
 from launcher.program.program import Program
-from launcher.program.values import Defined, External, ModuleOf, RankKind, RankValue
+from launcher.program.values import (
+    DDP,
+    UNKNOWN,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    ModuleOf,
+    RankKind,
+    RankValue,
+)
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
 
 _ALIKE = frozenset(
@@ -526,83 +540,170 @@ def _guard(program: Program, test: ast.expr) -> Guard | None:
 STEP_RULES = (ranks_skip_steps_together, ranks_run_equally_many_steps, every_rank_stays_in_the_loop)
 
 
-# Steps that a rank repeats or leaves when its memory is exhausted.
+# Forward passes that differ between ranks.
 
 
-_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
+_WITHOUT_PARAMETERS = re.compile(
+    r"(ReLU|GELU|SiLU|ELU|Dropout|Pool|Identity|Flatten|Softmax|Sigmoid|Tanh|Upsample|Loss)"
+)
+"""In the names of modules that need no gradients."""
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
-def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
-    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
+@finds(Stage.SCRIPT, ddp.REDUCTION_NOT_FINISHED)
+def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
+    """A forward pass, of a model that DDP wraps, that chooses its layers by what differs between the ranks.
 
-    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
+    By the rank (an error), by a number that each draws for itself, or by what is in its part of the batch
+    (warnings). The layers that are not run get no gradient on this rank: the next forward raises "Expected to
+    have finished reduction", or the ranks hang. Layers are what `self` has and is called; printing by rank is
+    right, so are layers that the other way runs or mentions. find_unused_parameters=True covers it.
 
-    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
-    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
+    Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
+    rank. Source: torch's notes on DDP.
     """
+    for definition, wrapper in _wrapped_classes(program):
+        for held in _classes_within(program, definition, set()):
+            for forward in held.body:
+                if isinstance(forward, ast.FunctionDef) and forward.name == "forward":
+                    if any(makes_ranks_agree(each) for each in calls_in(forward)):
+                        continue
+                    given = _given_to(program, forward, wrapper) if held is definition else {}
+                    difference = Difference(program, forward, given)
+                    for place, layers, reason in _choices(_Forward(program, forward, difference)):
+                        names = ", ".join(f"`self.{each}`" for each in sorted(layers))
+                        yield finding_at(
+                            ddp.REDUCTION_NOT_FINISHED,
+                            place,
+                            f"the forward pass runs {names} on some ranks only, {reason}: on the others DDP "
+                            "waits in backward for gradients that never come, and the next forward raises or "
+                            "hangs",
+                            related=[related_at(wrapper, "wrapped here")],
+                            severity=None if reason == BY_RANK else Severity.WARNING,
+                        )
+
+
+def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
+    """The classes of the program whose objects DDP wraps without looking for unused parameters."""
+    seen: set[ast.ClassDef] = set()
+    for call, _ in program.calls(DDP):
+        model = argument_of(call, "module", 0)
+        unused = argument_of(call, "find_unused_parameters")
+        if model is None or (unused is not None and program.value(unused) != Constant(False)):
+            continue
+        for origin in origins(program, model):
+            for made in origins(program, unmoved(origin)) if origin is not None else ():
+                value = program.value(made) if made is not None else None
+                if isinstance(value, Made) and value.definition not in seen:
+                    seen.add(value.definition)
+                    yield value.definition, call
+
+
+def _classes_within(
+    program: Program, definition: ast.ClassDef, seen: set[ast.ClassDef]
+) -> Iterator[ast.ClassDef]:
+    """A class of modules, and the classes of the program whose objects it makes."""
+    if definition not in seen:
+        seen.add(definition)
+        yield definition
+        for each in ast.walk(definition):
+            made = program.value(each.func) if isinstance(each, ast.Call) else None
+            if isinstance(made, Defined) and isinstance(made.node, ast.ClassDef):
+                yield from _classes_within(program, made.node, seen)
+
+
+def _given_to(program: Program, forward: ast.FunctionDef, wrapper: ast.Call) -> dict[str, list[ast.expr]]:
+    """What the calls of a wrapped model give the parameters of its forward pass."""
+    found: dict[str, list[ast.expr]] = {}
     for file in program.files:
-        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
-            assert isinstance(statement, ast.Try | ast.TryStar)
-            going_on = [each for each in statement.handlers if _goes_on(program, each)]
-            if not going_on:
-                continue
-            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
-            if not _retries(program, statement, going_on[0]) and not (
-                in_loop and trains_within(program, statement)
-            ):
-                continue
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                going_on[0].type or going_on[0],
-                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
-                "reducing this step's gradients: from then on they do not match",
-                remedy="Let the exception end the process, and train with a smaller batch or gradient "
-                "checkpointing on all ranks.",
-            )
+        for call in file.calls:
+            named = isinstance(call.func, ast.Name | ast.Attribute)
+            if named and wrapper in calls_that_may_make(program, call.func, DDP):
+                for name, each in (bind_arguments(forward, call, bound=True) or {}).items():
+                    found.setdefault(name, []).append(each)
+    return found
 
 
-def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
-    """Whether a handler of exhausted memory comes to its end without an error."""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {program.qualified(each) for each in caught if each is not None}
-    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
-        return False
-    body = handler.body
-    if names & set(_MEMORY):
-        return not _ends(body)
-    if not names & {"RuntimeError", "Exception"}:
-        return False
-    for number, statement in enumerate(body):
-        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
-        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
-            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
-            return not _ends(statement.body) and (left or not _ends(body[number + 1 :]))
-    return False
+@dataclass(frozen=True, slots=True)
+class _Forward:
+    """A forward pass of a class, and what differs between the ranks in it."""
+
+    program: Program
+    function: ast.FunctionDef
+    difference: Difference
+
+    def layers_of(self, nodes: Iterable[ast.AST]) -> set[str]:
+        """The attributes of the object that hold modules with parameters and that these nodes call.
+
+        `x` of `self.x(...)`, of `self.x[key](...)` and of the call of a loop's variable over `self.x`.
+        """
+        held: list[ast.AST] = []
+        for function in (each.func for each in nodes if isinstance(each, ast.Call)):
+            held.append(function.value if isinstance(function, ast.Subscript) else function)
+            for source in self.program.evaluation.sources(function) if isinstance(function, ast.Name) else ():
+                if isinstance(source.node, ast.For | ast.comprehension):
+                    held += ast.walk(source.node.iter)
+        return {each.attr for each in held if _is_of_self(each) and _holds_a_module(self.program, each)}
 
 
-def _ends(body: list[ast.stmt]) -> bool:
-    """Whether anything in a block raises or ends the process."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Raise):
-                return True
-            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
-                return True
-    return False
+def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
-    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
-    places = [
-        any(
-            isinstance(each, ast.Call) and is_forward(program, each)
-            for part in block
-            for each in ast.walk(part)
-        )
-        for block in (statement.body, handler.body)
-    ]
-    return all(places)
+def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
+    """Where a forward pass chooses between layers by what differs: where, which, and why that differs."""
+    for node in ast.walk(forward.function):
+        if _is_aside(node, forward.function):
+            continue
+        if isinstance(node, ast.If | ast.IfExp) and (reason := forward.difference.reason(node.test)):
+            arms = [each if isinstance(each, list) else [each] for each in (node.body, node.orelse)]
+            body, other = arms[0], [*arms[1], *(_behind(node) if isinstance(node, ast.If) else ())]
+            layers = _layers_of_one(forward, body, other) | _layers_of_one(forward, other, body)
+            here = {each for part in (node, *other) for each in ast.walk(part)}
+            layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
+            if layers and not isinstance(body[-1], ast.Raise):
+                yield node.test, layers, reason
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            reason = forward.difference.reason(node.func.slice)
+            if reason is not None and (layers := forward.layers_of([node])):
+                yield node, layers, reason
 
 
-MEMORY_RULES = (exhausted_memory_ends_the_process,)
+def _layers_of_one(forward: _Forward, one: Sequence[ast.AST], other: Sequence[ast.AST]) -> set[str]:
+    """The layers that one arm runs and the other does not even mention, as in `0 * sum(parameters())`."""
+    mentioned = {each.attr for part in other for each in ast.walk(part) if _is_of_self(each)}
+    return forward.layers_of(each for part in one for each in ast.walk(part)) - mentioned
+
+
+def _behind(branch: ast.If) -> list[ast.stmt]:
+    """What stands behind a test in its block, where the arm leaves that."""
+    outer = parent_of(branch)
+    blocks = [getattr(outer, name, None) for name in ("body", "orelse", "finalbody")]
+    block = next((each for each in blocks if isinstance(each, list) and branch in each), [])
+    return block[block.index(branch) + 1 :] if ends_block(branch.body) else []
+
+
+def _is_aside(node: ast.AST, function: ast.AST) -> bool:
+    """Whether a node stands in a function within the function, or where no gradients are made."""
+    for outer in ancestors(node):
+        if outer is function:
+            return False
+        if isinstance(outer, ast.FunctionDef | ast.Lambda):
+            return True
+        if isinstance(outer, ast.With) and any("no_grad" in ast.unparse(each) for each in outer.items):
+            return True
+    return True
+
+
+def _holds_a_module(program: Program, attribute: ast.expr) -> bool:
+    """Whether an attribute is set to a module of torch with parameters, or of a class of the program."""
+    for origin in origins(program, attribute):
+        value = UNKNOWN if origin is None else program.value(origin)
+        module = isinstance(value, Instance) and value.name.startswith("torch.nn.")
+        if module and isinstance(value, Instance) and _WITHOUT_PARAMETERS.search(value.name):
+            return False
+        if not module and not isinstance(value, Made):
+            return False
+    return True
+
+
+FORWARD_RULES = (forward_is_alike_on_every_rank,)

@@ -1,7 +1,5 @@
-"""Gradients, and the forward passes that they come from.
-
-Clipped while they are scaled or shard by shard, kept on their rank by `no_sync()`, never reduced or
-applied, or of a pass that differs between ranks.
+"""Gradients: clipped while they are scaled or shard by shard, kept on their rank by `no_sync()`, never
+reduced or applied, or of a step that one rank leaves when its memory is exhausted.
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ from launcher.program.dataflow import (
     averages_models,
     calls_that_may_make,
     origins,
+    unmoved,
 )
-from launcher.program.guards import Guards
+from launcher.program.divergence import Loop, is_forward, makes_ranks_agree, trains_within
 from launcher.program.index import (
     BindingKind,
     FileIndex,
     ancestors,
-    class_of,
-    dotted_name,
+    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -477,7 +475,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
 def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
     """The forward pass of a loss through the module inside a DDP model, where nobody calls that model."""
     held = {
-        _unmoved(each)
+        unmoved(each)
         for wrapper in wrappers
         if (module := argument_of(wrapper, "module", 0)) is not None
         for each in origins(program, module)
@@ -485,7 +483,7 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
     }
     for call in _calls_behind(program, backward.func, set()):
         made = origins(program, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
-        if made and all(each and (_unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
+        if made and all(each and (unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
             return None if _is_wrapped_model_used(program) else call
     return None
 
@@ -646,118 +644,83 @@ def _is_known(program: Program, call: ast.Call) -> bool:
 REDUCTION_RULES = (gradients_are_reduced, engines_are_stepped)
 
 
-# Forward passes that differ between ranks.
+# Steps that a rank repeats or leaves when its memory is exhausted.
 
 
-@finds(Stage.SCRIPT, ddp.REDUCTION_NOT_FINISHED)
-def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
-    """A branch by rank in the forward pass of a model that DDP wraps, which runs other layers in each arm.
+_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
 
-    The layers of the other arm get no gradient on this rank: the next forward raises "Expected to have
-    finished reduction", or the ranks hang. Layers are what `self` has and is called; printing by
-    rank is right, so are layers that both arms call. find_unused_parameters=True covers it.
 
-    Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
-    rank. Source: torch's notes on DDP.
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
+    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
+
+    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
+
+    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
+    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
     """
-    for definition, wrapper in _wrapped_classes(program):
-        forward = next(
-            (
-                each
-                for each in definition.body
-                if isinstance(each, ast.FunctionDef) and each.name == "forward"
-            ),
-            None,
-        )
-        if forward is None:
-            continue
-        for branch in ast.walk(forward):
-            if not isinstance(branch, ast.If | ast.IfExp):
+    for file in program.files:
+        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
+            assert isinstance(statement, ast.Try | ast.TryStar)
+            going_on = [each for each in statement.handlers if _goes_on(program, each)]
+            if not going_on:
                 continue
-            guard = program.analysis(Guards).guard(branch.test)
-            if guard is None or _is_inside_function(branch, forward):
+            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
+            if not _retries(program, statement, going_on[0]) and not (
+                in_loop and trains_within(program, statement)
+            ):
                 continue
-            body, other = (
-                _layers(program, definition, branch.body),
-                _layers(program, definition, branch.orelse),
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                going_on[0].type or going_on[0],
+                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
+                "reducing this step's gradients: from then on they do not match",
+                remedy="Let the exception end the process, and train with a smaller batch or gradient "
+                "checkpointing on all ranks.",
             )
-            differing = sorted(body ^ other)
-            if differing:
-                names = ", ".join(f"`self.{each}`" for each in differing)
-                yield finding_at(
-                    ddp.REDUCTION_NOT_FINISHED,
-                    branch.test,
-                    f"the forward pass runs {names} on some ranks only: on the others DDP waits in backward "
-                    "for gradients that never come, and the next forward raises or hangs",
-                    related=[related_at(wrapper, "wrapped here")],
-                )
 
 
-def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
-    """The classes of the program whose objects DDP wraps without looking for unused parameters."""
-    seen: set[ast.ClassDef] = set()
-    for call, _ in program.calls(DDP):
-        model = argument_of(call, "module", 0)
-        unused = argument_of(call, "find_unused_parameters")
-        if model is None or (unused is not None and program.value(unused) != Constant(False)):
-            continue
-        for origin in origins(program, model):
-            value = program.value(_unmoved(origin)) if origin is not None else None
-            if isinstance(value, Made) and value.definition not in seen:
-                seen.add(value.definition)
-                yield value.definition, call
+def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
+    """Whether a handler of exhausted memory comes to its end without an error."""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {program.qualified(each) for each in caught if each is not None}
+    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
+        return False
+    body = handler.body
+    if names & set(_MEMORY):
+        return not _ends(body)
+    if not names & {"RuntimeError", "Exception"}:
+        return False
+    for number, statement in enumerate(body):
+        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
+        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
+            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
+            return not _ends(statement.body) and (left or not _ends(body[number + 1 :]))
+    return False
 
 
-def _unmoved(node: ast.expr) -> ast.expr:
-    """`Model()` of `Model().to(device)`."""
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("to", "cuda", "train")
-    ):
-        node = node.func.value
-    return node
+def _ends(body: list[ast.stmt]) -> bool:
+    """Whether anything in a block raises or ends the process."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Raise):
+                return True
+            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
+                return True
+    return False
 
 
-def _is_inside_function(node: ast.AST, function: ast.AST) -> bool:
-    """Whether a function within the function holds a node."""
-    for outer in ancestors(node):
-        if outer is function:
-            return False
-        if isinstance(outer, ast.FunctionDef | ast.Lambda):
-            return True
-    return True
+def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
+    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
+    places = [
+        any(
+            isinstance(each, ast.Call) and is_forward(program, each)
+            for part in block
+            for each in ast.walk(part)
+        )
+        for block in (statement.body, handler.body)
+    ]
+    return all(places)
 
 
-def _layers(program: Program, definition: ast.ClassDef, arm: list[ast.stmt] | ast.expr) -> set[str]:
-    """The attributes of the object that an arm calls and that hold modules: not methods of the class."""
-    parts = arm if isinstance(arm, list) else [arm]
-    found_here: set[str] = set()
-    for part in parts:
-        for node in ast.walk(part):
-            if not isinstance(node, ast.Call):
-                continue
-            name = dotted_name(node.func) or ""
-            if not name.startswith("self.") or name.count(".") != 1:
-                continue
-            value = program.value(node.func)
-            if isinstance(value, Defined) and class_of(value.node) is not None:
-                continue
-            if _holds_a_module(program, node.func):
-                found_here.add(name.removeprefix("self."))
-    return found_here
-
-
-def _holds_a_module(program: Program, attribute: ast.expr) -> bool:
-    """Whether an attribute is set to a module of torch, or to an object of a class of the program."""
-    for origin in origins(program, attribute):
-        if origin is None:
-            return False
-        value = program.value(origin)
-        module = isinstance(value, Instance) and value.name.startswith("torch.nn.")
-        if not module and not isinstance(value, Made):
-            return False
-    return True
-
-
-FORWARD_RULES = (forward_is_alike_on_every_rank,)
+MEMORY_RULES = (exhausted_memory_ends_the_process,)
