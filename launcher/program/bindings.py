@@ -73,7 +73,7 @@ def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
     found: list[Binding] = []
     for each in bindings:
         its_arms = branch_arms(each.node)
-        if _are_exclusive(its_arms, arms):
+        if are_exclusive(each.node, use):
             continue
         behind = _end_of_binding(each) > place
         if behind:
@@ -124,10 +124,10 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
     return known[inner]
 
 
-def _are_exclusive(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
-    """Whether two places stand in different arms of one `if` or `match`."""
-    first = {node: part for node, part in one if isinstance(node, ast.If | ast.Match)}
-    return any(node in first and first[node] != part for node, part in other)
+def are_exclusive(one: ast.AST, other: ast.AST) -> bool:
+    """Whether two places stand in different arms of one `if` or `match`, of which one alone runs."""
+    first = {node: part for node, part in branch_arms(one) if isinstance(node, ast.If | ast.Match)}
+    return any(node in first and first[node] != part for node, part in branch_arms(other))
 
 
 def _share_a_loop(one: frozenset[Arm], other: frozenset[Arm]) -> bool:

@@ -203,6 +203,27 @@ def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[a
     return found
 
 
+def calls_behind(program: Program, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[ast.Call]:
+    """The calls that make a value, through assignments and the results of the program's functions."""
+    seen = set() if seen is None else seen
+    for part in ast.walk(node):
+        if part in seen:
+            continue
+        seen.add(part)
+        inner: list[ast.AST] = []
+        if isinstance(part, ast.Call):
+            yield part
+            called = program.value(part.func)
+            if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
+                inner += file_of(called.node).returns_of.get(called.node, ())
+        elif isinstance(part, ast.Name):
+            bound = [each for each in program.evaluation.sources(part) if each.value is not None]
+            kinds = (BindingKind.ASSIGNED, BindingKind.CHANGED)
+            inner += [each.value for each in bound if each.value and each.kind in kinds]
+        for each in inner:
+            yield from calls_behind(program, each, seen)
+
+
 def unmoved(node: ast.expr) -> ast.expr:
     """What makes a model: `Model()` of `Model().to(device)` and of `convert_sync_batchnorm(Model())`."""
     while isinstance(node, ast.Call):

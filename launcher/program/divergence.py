@@ -16,10 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
-from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make
+from launcher.program.dataflow import all_arguments, argument_of, calls_behind, calls_that_may_make
 from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import (
-    BindingKind,
     FunctionNode,
     ancestors,
     ancestors_in_function,
@@ -489,9 +488,6 @@ def merge_arms(body: Block, other: Block) -> Block:
 
 Loop = ast.For | ast.AsyncFor | ast.While
 
-_ASSIGNMENTS_TO_CALL = 3
-"""So many assignments lead at most from a loss to the call that is given the model."""
-
 _SHARING_WORDS = (
     "reduce",
     "gather",
@@ -547,27 +543,16 @@ def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
         return False
     if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
         return True
-    return any(is_forward(program, each) for each in calls) or any(
-        _is_wrapped(program, given)
-        for each in _making_the_loss(program, calls)
-        for given in all_arguments(each)
+    making = (
+        each
+        for call in calls
+        if last_name(call.func) == "backward"
+        for each in calls_behind(program, call.func)
+        if each in calls
     )
-
-
-def _making_the_loss(program: Program, calls: list[ast.Call]) -> Iterator[ast.Call]:
-    """The calls whose results backward starts from, through the variables that hold them."""
-    waiting = [(call.func, 0) for call in calls if last_name(call.func) == "backward"]
-    seen: set[ast.AST] = set()
-    while waiting:
-        node, depth = waiting.pop()
-        for part in ast.walk(node):
-            if isinstance(part, ast.Call) and part in calls:
-                yield part
-            elif isinstance(part, ast.Name) and depth < _ASSIGNMENTS_TO_CALL:
-                for binding in program.evaluation.sources(part):
-                    if binding.kind is BindingKind.ASSIGNED and binding.node not in seen and binding.value:
-                        seen.add(binding.node)
-                        waiting.append((binding.value, depth + 1))
+    return any(is_forward(program, each) for each in calls) or any(
+        _is_wrapped(program, given) for each in making for given in all_arguments(each)
+    )
 
 
 def is_forward(program: Program, call: ast.Call) -> bool:

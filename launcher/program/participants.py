@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
-from launcher.program.guards import Guard, Guards, Truth, negate
+from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -242,6 +242,55 @@ def _normal_form(test: ast.expr, holds: bool) -> tuple[str, bool]:
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
     return ast.unparse(test), holds
+
+
+def conditions_of(
+    program: Program, node: ast.AST, given: Mapping[str, ast.expr] | None = None
+) -> frozenset[tuple[str, bool]]:
+    """The tests, as written, under which a node is come to in its function or its loop's round, and whether
+    they hold; with what a call gives the parameters, as the caller writes it."""
+    found = set[tuple[str, bool]]()
+    inner = node
+    for outer in ancestors(node):
+        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+            found |= _conditions_in(program, outer.test, is_in_body(outer, inner), given or {})
+        blocks = [getattr(outer, name, None) for name in _BLOCKS]
+        for block in (each for each in blocks if isinstance(each, list) and inner in each):
+            for before in block[: block.index(inner)]:
+                if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
+                    found |= _conditions_in(program, before.test, False, given or {})
+        if isinstance(outer, FunctionNode | ast.For | ast.While):
+            break
+        inner = outer
+    return frozenset(found)
+
+
+def _conditions_in(
+    program: Program, test: ast.expr, holds: bool, given: Mapping[str, ast.expr], depth: int = 4
+) -> set[tuple[str, bool]]:
+    """What holds where a test does: through `not`, `and`, `!=`, and the name of a test."""
+    if isinstance(test, ast.NamedExpr):
+        test = test.value
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp) and holds is isinstance(test.op, ast.And):
+        return {each for part in test.values for each in _conditions_in(program, part, holds, given, depth)}
+    sources = program.evaluation.sources(test) if isinstance(test, ast.Name) and depth else []
+    if (
+        len(sources) == 1
+        and sources[0].kind is BindingKind.ASSIGNED
+        and isinstance(
+            made := sources[0].value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.NamedExpr | ast.Call
+        )
+    ):
+        return _conditions_in(program, made, holds, given, depth - 1)
+    copied = ast.parse(ast.unparse(test), mode="eval")
+    for each in ast.walk(copied):
+        if isinstance(each, ast.Name) and each.id in given:
+            each.id = ast.unparse(given[each.id])
+        if isinstance(each, ast.Compare) and each is copied.body and isinstance(each.ops[0], ast.NotEq):
+            each.ops[0], holds = ast.Eq(), not holds
+    return {(ast.unparse(copied), holds)}
 
 
 def _names_a_process(test: ast.expr) -> bool:

@@ -574,7 +574,7 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
                         yield finding_at(
                             ddp.REDUCTION_NOT_FINISHED,
                             place,
-                            f"the forward pass runs {names} on some ranks only, {reason}: on the others DDP "
+                            f"the forward pass runs {names} on some ranks only ({reason}): on the others DDP "
                             "waits in backward for gradients that never come, and the next forward raises or "
                             "hangs",
                             related=[related_at(wrapper, "wrapped here")],

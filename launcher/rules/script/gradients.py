@@ -10,16 +10,17 @@ from collections.abc import Iterator
 from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import branch_arms
+from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
     averages_models,
+    calls_behind,
     calls_that_may_make,
     origins,
     unmoved,
 )
-from launcher.program.divergence import Loop, is_forward, makes_ranks_agree, trains_within
+from launcher.program.divergence import Loop, calls_in, is_forward, makes_ranks_agree, trains_within
 from launcher.program.index import (
     BindingKind,
     FileIndex,
@@ -31,7 +32,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.participants import Participants
+from launcher.program.participants import Participants, conditions_of
 from launcher.program.program import Program
 from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Constant, Defined, External, Instance, Made
 from launcher.rules.script.findings import finding_at, insert_before, related_at
@@ -114,13 +115,13 @@ def _clipped_while_scaled(
     for clip in here:
         if clip.lineno <= backward.lineno or not _clips(program, clip):
             continue
-        if _in_other_arms(backward, clip) or _speaks_of_scaling(backward, clip):
+        if are_exclusive(backward, clip) or _speaks_of_scaling(backward, clip):
             continue
         if any(each.lineno < clip.lineno for each in unscaled):
             return None
         for step in here:
             named = last_name(step.func) == "step" and ast.unparse(step.func) == f"{scaler}.step"
-            if named and step.lineno > clip.lineno and step.args and not _in_other_arms(clip, step):
+            if named and step.lineno > clip.lineno and step.args and not are_exclusive(clip, step):
                 return clip, step
     return None
 
@@ -144,12 +145,6 @@ def _clips(program: Program, call: ast.Call) -> bool:
         and any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(each.func))
         for each in parts
     )
-
-
-def _in_other_arms(one: ast.AST, other: ast.AST) -> bool:
-    """Whether two places stand in different arms of one `if`, of which one alone runs."""
-    first = {node: part for node, part in branch_arms(one) if isinstance(node, ast.If)}
-    return any(node in first and first[node] != part for node, part in branch_arms(other))
 
 
 def _speaks_of_scaling(backward: ast.AST, clip: ast.AST) -> bool:
@@ -367,7 +362,93 @@ def _has_its_forward(owner: ast.expr, call: ast.Call) -> bool:
     )
 
 
-NO_SYNC_RULES = (steps_use_synchronised_gradients,)
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def the_last_micro_batch_is_synchronised(program: Program) -> Iterator[Finding]:
+    """A `no_sync()` around the very micro-batch after which the optimizer steps, or a clip inside a window.
+
+    The step uses gradients that no other rank has seen: where the condition is upside down, or where all
+    backward passes of a function stand inside. A clip behind each micro-batch cuts what is not reduced yet,
+    by another factor on each rank (a warning).
+
+    Bad: `with model.no_sync() if last else nullcontext(): ...` and `if last: optimizer.step()`. Good:
+    `nullcontext() if last else model.no_sync()`. Source: torch's documentation of no_sync.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("no_sync", ()):
+            if not _is_the_models(program, call) or averages_models(program):
+                continue
+            for place, under in _entered_under(program, call):
+                behind = [each for each in _calls_beside(place) if each.lineno > place.lineno]
+                steps = {each: conditions_of(program, each) for each in behind if _steps(program, each)}
+                notes = [
+                    related_at(call, "gradients stay on their rank"),
+                    *(related_at(each, "the step") for each in steps),
+                ]
+                if steps and (any(under & each for each in steps.values()) or _is_never_left(program, call)):
+                    yield finding_at(
+                        ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                        call,
+                        "no_sync() is on for the last micro-batch before the optimizer's step, too: it steps "
+                        "with gradients that no other rank has seen, and the models of the ranks drift apart",
+                        remedy="Leave no_sync() for the micro-batch after which the optimizer steps.",
+                        related=notes[1:],
+                    )
+                closing = {(test, not holds) for test, holds in under}
+                clips = [each for each in behind if _clips(program, each) and not _is_within(each, place)]
+                for clip in clips if steps and all(closing & each for each in steps.values()) else ():
+                    if not closing & conditions_of(program, clip):
+                        yield finding_at(
+                            ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                            clip,
+                            "this clips after every micro-batch, also those whose gradients are not reduced yet: "
+                            "each rank cuts what it has gathered by another factor",
+                            remedy="Clip where the optimizer steps, right before it.",
+                            severity=Severity.WARNING,
+                            related=notes,
+                        )
+
+
+def _calls_beside(call: ast.Call) -> list[ast.Call]:
+    return [each for each in file_of(call).calls if scope_of(each) is scope_of(call)]
+
+
+def _entered_under(
+    program: Program, call: ast.Call
+) -> Iterator[tuple[ast.Call, frozenset[tuple[str, bool]]]]:
+    """Where a `no_sync()` is entered and under which conditions: itself, or the calls of what returns it."""
+    function = scope_of(call).node
+    returned = file_of(call).returns_of.get(function, ())
+    if not isinstance(function, ast.FunctionDef) or not any(call in ast.walk(each) for each in returned):
+        yield call, conditions_of(program, call)
+        return
+    for site in program.evaluation.callers.call_sites(function) or ():
+        yield site.call, conditions_of(program, call, site.arguments)
+
+
+def _is_within(node: ast.AST, place: ast.AST) -> bool:
+    """Whether a node stands in the block of the `with` that a place is the context of."""
+    block = next((each for each in ancestors(place) if isinstance(each, ast.With)), None)
+    return block is not None and block in ancestors(node)
+
+
+def _is_never_left(program: Program, call: ast.Call) -> bool:
+    """Whether all backward passes of a function stand in the block of a `no_sync()`, also where that yields to
+    the blocks of those who enter a context manager."""
+    item = parent_of(call)
+    block = parent_of(item) if isinstance(item, ast.withitem) else None
+    backward = [each for each in _calls_beside(call) if last_name(each.func) == "backward"]
+    if block is None or backward:
+        return block is not None and all(block in ancestors(each) for each in backward)
+    function = scope_of(call).node
+    yields = file_of(call).yields_of.get(function, ())
+    if not isinstance(function, ast.FunctionDef) or not any(block in ancestors(each) for each in yields):
+        return False
+    sites = program.evaluation.callers.call_sites(function) or ()
+    blocks = [parent_of(item) for site in sites if isinstance(item := parent_of(site.call), ast.withitem)]
+    return any(last_name(each.func) == "backward" for block in blocks if block for each in calls_in(block))
+
+
+NO_SYNC_RULES = (steps_use_synchronised_gradients, the_last_micro_batch_is_synchronised)
 
 
 # Gradients that nobody reduces or applies: a bare model in a process group, an engine never stepped.
@@ -481,29 +562,11 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
         for each in origins(program, module)
         if each is not None
     }
-    for call in _calls_behind(program, backward.func, set()):
+    for call in calls_behind(program, backward.func):
         made = origins(program, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
         if made and all(each and (unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
             return None if _is_wrapped_model_used(program) else call
     return None
-
-
-def _calls_behind(program: Program, node: ast.AST, seen: set[ast.AST]) -> Iterator[ast.Call]:
-    """The calls that make a value, through assignments and the functions of the program."""
-    for part in ast.walk(node):
-        if part in seen:
-            continue
-        seen.add(part)
-        if isinstance(part, ast.Call):
-            yield part
-            called = program.value(part.func)
-            if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
-                for each in file_of(called.node).returns_of.get(called.node, ()):
-                    yield from _calls_behind(program, each, seen)
-        elif isinstance(part, ast.Name):
-            for binding in program.evaluation.sources(part):
-                if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
-                    yield from _calls_behind(program, binding.value, seen)
 
 
 def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
