@@ -9,7 +9,7 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 # Hundreds of tests start a Python of their own: each would compile the launcher again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo facts gallery same test test-all second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
+.PHONY: setup demo facts gallery blind same test test-all second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -61,6 +61,11 @@ SAME ?= ../same
 same:
 	$(BIN)/python -m tools.checks.same compare $(SAME)
 
+# How many blind examples of each cell are judged right; writes the counts that `launch explain` shows.
+blind: setup
+	$(BIN)/python -m tools.checks.blind
+	$(BIN)/python -m tools.generate failure_mode_page
+
 # A deployed cluster is changed and destroyed: every field of the cluster file, and one story with the CDK CLI.
 second-day: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m second_day tests/stacks/second_day
@@ -101,7 +106,7 @@ audit: setup build/supply/installed
 bench: setup
 	@test -x build/torchx/bin/torchx || { $(PYTHON) -m venv build/torchx && \
 	  build/torchx/bin/python -m pip install --quiet --disable-pip-version-check torchx==0.7.0 sagemaker==2.257.7; }
-	@missed=0; for file in tools/benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || missed=1; done; exit $$missed
+	$(BIN)/python -m tools.benchmarks
 
 # What the launcher takes for true, against other sources at hand. Exits with 1 where something differs.
 facts: setup

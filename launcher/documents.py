@@ -229,12 +229,12 @@ class _Reader:
     def value(self, node: yaml.Node, path: Path) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._at(node))
+            raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._locate(node))
         if len(path) > MAX_DEPTH:
-            raise _too_deep(self._at(node))
+            raise _too_deep(self._locate(node))
         if node.tag not in _TAGS:
-            raise DocumentError(f"the tag {node.tag} has no meaning here", self._at(node))
-        self.locations.setdefault(path, self._at(node))
+            raise DocumentError(f"the tag {node.tag} has no meaning here", self._locate(node))
+        self.locations.setdefault(path, self._locate(node))
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -250,31 +250,31 @@ class _Reader:
             if key == "<<" and not key_node.style:
                 self._merge_depth += 1
                 if self._merge_depth > MAX_DEPTH:
-                    raise _too_deep(self._at(key_node))
+                    raise _too_deep(self._locate(key_node))
                 for source in self._merge_sources(value_node):
                     for name, value in self.mapping(source, path).items():
                         merged.setdefault(name, value)
                 self._merge_depth -= 1
                 continue
             if key in own:
-                raise DocumentError(f"the key {key!r} is given twice", self._at(key_node))
+                raise DocumentError(f"the key {key!r} is given twice", self._locate(key_node))
             # A value is best shown where its key stands: that is where one reads and corrects it.
-            self.locations[(*path, key)] = self._at(key_node)
+            self.locations[(*path, key)] = self._locate(key_node)
             own[key] = self.value(value_node, (*path, key))
         return {**merged, **own}
 
     def _merge_sources(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
         for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(source, yaml.MappingNode):
-                raise DocumentError("the merge key << takes a mapping or a list of them", self._at(node))
+                raise DocumentError("the merge key << takes a mapping or a list of them", self._locate(node))
             self._nodes += 1
             if self._nodes > MAX_NODES:
-                raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._at(node))
+                raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._locate(node))
             yield source
 
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise DocumentError("a key must be a single value", self._at(node))
+            raise DocumentError("a key must be a single value", self._locate(node))
         return str(node.value)
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
@@ -285,7 +285,7 @@ class _Reader:
         keeps_text = not isinstance(value, str) and _matches(path, self._as_written)
         return AsWritten(text) if keeps_text else value
 
-    def _at(self, node: yaml.Node) -> Location:
+    def _locate(self, node: yaml.Node) -> Location:
         return Location(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
 

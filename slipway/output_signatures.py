@@ -104,10 +104,10 @@ class SignatureRow:
 
 @dataclass(frozen=True)
 class ContextRow:
-    """A line that, shortly before a symptom of the codes `of`, tells what the symptom meant: `code`."""
+    """A line that, shortly before a symptom of the codes `symptoms`, tells what the symptom meant: `code`."""
 
     code: str
-    of: tuple[str, ...]
+    symptoms: tuple[str, ...]
     literal: str
     pattern: str
     flags: int = 0
@@ -132,7 +132,7 @@ def table() -> Table:
     content: Any = json.loads((pkgutil.get_data(__package__ or "", "signatures.json") or b"").decode("utf-8"))
     return Table(
         tuple(SignatureRow(**{**row, "role": ROLES.index(row["role"])}) for row in content["signatures"]),
-        tuple(ContextRow(**{**row, "of": tuple(row["of"])}) for row in content["contexts"]),
+        tuple(ContextRow(**{**row, "symptoms": tuple(row["symptoms"])}) for row in content["contexts"]),
         {name: re.compile(*pattern) for name, pattern in content["patterns"].items()},
     )
 
@@ -271,7 +271,7 @@ def _note_contexts(text: str, index: int, contexts: dict[ContextRow, int], seen:
     """Remember the last line of each context before the symptoms that it explains."""
     lower = text.lower()
     for context in table().contexts:
-        if context.literal in lower and not seen.intersection(context.of) and context.matches(text):
+        if context.literal in lower and not seen.intersection(context.symptoms) and context.matches(text):
             contexts[context] = index
 
 
@@ -281,6 +281,6 @@ def _explain_by_context(root: Sign, signs: Sequence[Sign], contexts: dict[Contex
         return root
     alike = [sign.index for sign in signs if sign.code == root.code]
     for context, index in sorted(contexts.items(), key=lambda entry: -entry[1]):
-        if root.code in context.of and any(0 < each - index <= _CLOSE for each in alike):
+        if root.code in context.symptoms and any(0 < each - index <= _CLOSE for each in alike):
             return replace(root, code=context.code)
     return root

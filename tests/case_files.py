@@ -1,10 +1,13 @@
-"""Files of cases, `*.test`: parts that each begin with a heading such as `[case NAME]`."""
+"""Files of cases: `*.test`, whose parts begin with a heading such as `[case NAME]`, and tables of YAML."""
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 class BadCase(Exception):
@@ -42,3 +45,27 @@ def read_parts(file: Path, heading: re.Pattern[str]) -> list[Part]:
         Part(file, start + 1, match[1], match[2] or "", tuple(lines[start + 1 : end]))
         for (start, match), end in zip(found.items(), ends, strict=True)
     ]
+
+
+def put(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with values at dotted paths; null takes away what is there."""
+    changed: dict[str, Any] = copy.deepcopy(dict(data))
+    for path, value in changes.items():
+        *way, last = path.split(".")
+        part = changed
+        for key in way:
+            part = part.setdefault(key, {})
+        part[last] = copy.deepcopy(value)
+    return {key: value for key, value in changed.items() if value is not None}
+
+
+def look_up(data: Any, path: str) -> Any:
+    """The value at a dotted path through mappings, lists and attributes; None where there is none."""
+    for key in path.split("."):
+        if isinstance(data, Mapping):
+            data = data.get(key)
+        elif isinstance(data, list):
+            data = data[int(key)] if -len(data) <= int(key) < len(data) else None
+        else:
+            data = None if data is None else getattr(data, key)
+    return data

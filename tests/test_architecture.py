@@ -38,6 +38,7 @@ FORBIDDEN = [
     ("launcher/planning/training_plan.py", "launcher.rules.job.check"),
     ("launcher/diagnosis/model.py", "launcher.rules.live.check"),
     ("launcher/diagnosis/model.py", "launcher.planning.training_plan"),
+    ("launcher/diagnosis/signs/exceptions.py", "launcher.diagnosis.evidence.dumps"),
     ("launcher/provisioning/updates.py", "launcher.planning.training_plan"),
     ("launcher/experiments/run_measures.py", "launcher.planning.training_plan"),
     ("launcher/account/facts.py", "launcher.planning.training_plan"),

@@ -74,11 +74,8 @@ class NetworkAclEntry:
 
     def touches_tcp(self, first: int, last: int) -> bool:
         """Whether the entry is about at least one of these TCP ports."""
-        return self._about_tcp and self.first_tcp <= last and first <= self.last_tcp
-
-    @property
-    def _about_tcp(self) -> bool:
-        return self.protocol in (ALL_TRAFFIC, _TCP)
+        about_tcp = self.protocol in (ALL_TRAFFIC, _TCP)
+        return about_tcp and self.first_tcp <= last and first <= self.last_tcp
 
     @property
     def first_tcp(self) -> int:

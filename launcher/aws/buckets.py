@@ -133,12 +133,8 @@ def _delete(s3: Any, bucket: str, keys: Sequence[dict[str, str]]) -> int:
             raise _not_deleted(bucket, refused)
         if not errors:
             return len(keys)
-        left = [_identified(each) for each in errors]
+        left = [{name: each[name] for name in ("Key", "VersionId") if name in each} for each in errors]
     raise _not_deleted(bucket, errors)
-
-
-def _identified(error: dict[str, str]) -> dict[str, str]:
-    return {name: error[name] for name in ("Key", "VersionId") if name in error}
 
 
 def _not_deleted(bucket: str, errors: Sequence[dict[str, str]]) -> AwsRefusal:

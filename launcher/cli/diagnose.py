@@ -12,7 +12,7 @@ from launcher.cli.interaction import EXIT_USAGE, OutputFormat, OutputOption, con
 from launcher.cli.plan import STYLES
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Figure, Stage
-from launcher.failure_modes.registry import IN_WORDS, stages_covered
+from launcher.failure_modes.registry import IN_WORDS, blind_examples, stages_covered
 from launcher.text.values import nearest
 
 if TYPE_CHECKING:
@@ -221,6 +221,7 @@ def _shape(mode: FailureMode) -> dict[str, Any]:
             for each in mode.figures
         ],
         "as_of": min(source.as_of for source in mode.sources).isoformat(),
+        "blind_examples": {stage.value: [*count] for stage, count in blind_examples(mode.code).items()},
     }
 
 
@@ -234,7 +235,10 @@ def _show_mode(terminal: Console, mode: FailureMode) -> None:
     from rich.text import Text
 
     stages = stages_covered(mode.code)
-    caught = [f"{stage.value}: {IN_WORDS[stage]}" for stage in stages] or ["nowhere yet"]
+    blind = {stage: f"; {count}" for stage, count in blind_examples(mode.code).items()}
+    caught = [f"{stage.value}: {IN_WORDS[stage]}{blind.get(stage, '')}" for stage in stages] or [
+        "nowhere yet"
+    ]
     _line(terminal, Text.assemble((mode.code, "bold"), "  ", (mode.severity.value, STYLES[mode.severity])))
     _line(terminal, Text(mode.title, "bold"))
     announced = [f"- {each.text} ({each.source}; read {each.source.when_read})." for each in mode.notices]

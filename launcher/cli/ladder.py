@@ -289,7 +289,7 @@ class LadderView:
         for missing in self._ready.left_out:
             table.add_row(Text(missing.name, "dim"), Text("left out", "dim"), Text(missing.why, "dim"))
         self._screen.print(table)
-        self._screen.print(Text(self._told(), "dim"))
+        self._screen.print(Text(self._progress_text(), "dim"))
 
     def begin(self, ready: ReadyRung) -> None:
         """Print which rung comes, and what it changes of the job."""
@@ -373,7 +373,7 @@ class LadderView:
         screen.print(Text(verdict(climbed), "bold"), soft_wrap=True)
         screen.print(Text(f"→ {command}", "cyan"), soft_wrap=True)
 
-    def _told(self) -> str:
+    def _progress_text(self) -> str:
         few, synthetic = self._ready.few_steps, self._ready.synthetic
         steps = (
             f"the script is told {few.in_words}"

@@ -219,8 +219,8 @@ def print_diff(done: Repair) -> None:
     for real in sorted(done.changed, key=lambda each: done.names[each]):
         name = Path(done.names[real])
         shown_as = os.path.relpath(name) if name.is_absolute() else str(name)
-        before = SourceText.of(Path(real).read_bytes()).text
-        after = SourceText.of(done.changed[real]).text
+        before = SourceText.decode(Path(real).read_bytes()).text
+        after = SourceText.decode(done.changed[real]).text
         # Lines end with a line feed alone here: Python's other ends of lines may stand within them.
         old, new = StringIO(before).readlines(), StringIO(after).readlines()
         for line in unified_diff(old, new, f"a/{shown_as}", f"b/{shown_as}"):

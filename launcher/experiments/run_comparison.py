@@ -163,7 +163,8 @@ def compare_speeds(first: RunSide, second: RunSide, apart: float = 1.0) -> Speed
     The interval knows what moves within the runs, not what moves between them: it has to lie beyond `apart`
     times either way, and where that is more than 1, to be no wider than that.
     """
-    speeds = speeds_of(first.series, second.series, _batches(first, second), _same_world(first, second))
+    same_world = first.world_size is not None and first.world_size == second.world_size
+    speeds = speeds_of(first.series, second.series, _batches(first, second), same_world)
     if isinstance(speeds, str):
         return SpeedComparison(Judgement.UNCLEAR, why=speeds)
     unit, a, b = speeds
@@ -268,10 +269,6 @@ def _common_unit(first: RunSide, second: RunSide) -> tuple[str, tuple[float, flo
 
 def _batches(first: RunSide, second: RunSide) -> tuple[int, int] | None:
     return None if first.batch is None or second.batch is None else (first.batch, second.batch)
-
-
-def _same_world(first: RunSide, second: RunSide) -> bool:
-    return first.world_size is not None and first.world_size == second.world_size
 
 
 def _scaled(points: Sequence[Point], scale: float) -> list[tuple[float, float]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from launcher.failure_modes.model import FailureMode, Stage
 
@@ -107,12 +107,29 @@ IN_WORDS: Final[Mapping[Stage, str]] = MappingProxyType(
 
 def stages_covered(code: str) -> tuple[Stage, ...]:
     """The stages at which a failure mode is caught, in the order of a job's life; none if unknown."""
-    return _covered().get(code, ())
+    stages = _covered().get(code, {})
+    return tuple(stage for stage in Stage if stage in stages)
+
+
+def blind_examples(code: str) -> Mapping[Stage, BlindExamples]:
+    """How many of the examples by who did not know the rules are judged right, by stage."""
+    counts = _covered().get(code, {})
+    return {stage: BlindExamples(*counts[stage]) for stage in Stage if counts.get(stage)}
+
+
+class BlindExamples(NamedTuple):
+    """The examples of a stage that are judged right, and all of them."""
+
+    right: int
+    all: int
+
+    def __str__(self) -> str:
+        """Such as `7 of 8 blind examples`."""
+        return f"{self.right} of {self.all} blind examples"
 
 
 @cache
-def _covered() -> Mapping[str, tuple[Stage, ...]]:
+def _covered() -> Mapping[str, Mapping[str, list[int]]]:
     text = Path(__file__).with_name("coverage.json").read_text("utf-8")
-    return {
-        code: tuple(stage for stage in Stage if stage in stages) for code, stages in json.loads(text).items()
-    }
+    covered: Mapping[str, Mapping[str, list[int]]] = json.loads(text)
+    return covered

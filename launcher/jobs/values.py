@@ -62,32 +62,28 @@ def parse_size(value: Any) -> int:
     return int(float(match[1]) * _SIZE_UNITS[match[2]])
 
 
+def _text_or_number(pattern: str, description: str) -> WithJsonSchema:
+    return WithJsonSchema(
+        {
+            "anyOf": [{"type": "string", "pattern": pattern}, {"type": "integer", "minimum": 0}],
+            "description": description,
+        }
+    )
+
+
 Duration = Annotated[
     int,
     BeforeValidator(parse_duration),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^(\d+[smhdSMHD])+$"},
-                {"type": "integer", "minimum": 0},
-            ],
-            "description": "A duration such as 30m, 24h or 1d12h, or a number of seconds.",
-        }
-    ),
+    _text_or_number(r"^(\d+[smhdSMHD])+$", "A duration such as 30m, 24h or 1d12h, or a number of seconds."),
 ]
 """Seconds."""
 
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^\d+(\.\d+)?\s*([kmgtpKMGTP]?[iI]?[bB])?$"},
-                {"type": "integer", "minimum": 0},
-            ],
-            "description": "A size such as 500GB, 2TB or 64GiB, or a number of bytes.",
-        }
+    _text_or_number(
+        r"^\d+(\.\d+)?\s*([kmgtpKMGTP]?[iI]?[bB])?$",
+        "A size such as 500GB, 2TB or 64GiB, or a number of bytes.",
     ),
 ]
 """Bytes."""

@@ -276,17 +276,13 @@ def _notes(run: RunReport, state: RankState) -> tuple[str, ...]:
     return tuple(
         note
         for note, holds in (
-            ("failed first", _failed_first(run, state)),
+            ("failed first", run.incident is not None and run.incident.rank == state.rank),
             ("silent early", _silent_early(run, state)),
             ("behind", _behind(run, state)),
             ("in another collective", _elsewhere(run, state)),
         )
         if holds
     )
-
-
-def _failed_first(run: RunReport, state: RankState) -> bool:
-    return run.incident is not None and run.incident.rank == state.rank
 
 
 def _silent_early(run: RunReport, state: RankState) -> bool:

@@ -29,6 +29,12 @@ from tests.emulator.running_jobs import emulated_search
 
 REGISTRY = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
 DIGEST = "sha256:" + "0" * 64
+OWN: Any = parse_image_uri(f"{REGISTRY}/own:1")
+
+
+@pytest.fixture
+def ecr() -> Any:
+    return boto3.client("ecr", "us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
 
 
 @pytest.mark.parametrize(
@@ -57,34 +63,23 @@ def test_image_of_another_registry_is_none(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "exists"), [("ImageNotFound", False), ("ImageTagDoesNotMatchDigest", False), (None, True)]
+    ("failure", "exists"),
+    [("ImageNotFound", False), ("ImageTagDoesNotMatchDigest", False), (None, True), ("no repository", False)],
 )
-def test_ecr_tells_whether_it_has_the_image(code: str | None, exists: bool) -> None:
-    reference = parse_image_uri(f"{REGISTRY}/own:1")
-    ecr = boto3.client("ecr", "us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
-    answer = {"failures": [{"failureCode": code}]} if code else {"images": [{"imageId": {"imageTag": "1"}}]}
-    assert reference is not None
+def test_ecr_tells_whether_it_has_the_image(ecr: Any, failure: str | None, exists: bool) -> None:
+    answer = {"failures": [{"failureCode": failure}]} if failure else {"images": [{"imageId": {}}]}
     with Stubber(ecr) as stubbed:
-        stubbed.add_response("batch_get_image", answer)
-        assert fetch_image(ecr, reference) == Image(reference.uri, exists, "us-west-2")
+        if failure == "no repository":
+            stubbed.add_client_error("batch_get_image", "RepositoryNotFoundException")
+        else:
+            stubbed.add_response("batch_get_image", answer)
+        assert fetch_image(ecr, OWN) == Image(OWN.uri, exists, "us-west-2")
 
 
-def test_repository_that_does_not_exist_has_no_image() -> None:
-    reference = parse_image_uri(f"{REGISTRY}/own:1")
-    ecr = boto3.client("ecr", "us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
-    assert reference is not None
-    with Stubber(ecr) as stubbed:
-        stubbed.add_client_error("batch_get_image", "RepositoryNotFoundException")
-        assert not fetch_image(ecr, reference).exists
-
-
-def test_image_that_cannot_be_handed_out_is_no_missing_one() -> None:
-    reference = parse_image_uri(f"{REGISTRY}/own:1")
-    ecr = boto3.client("ecr", "us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
-    assert reference is not None
+def test_image_that_cannot_be_handed_out_is_no_missing_one(ecr: Any) -> None:
     with Stubber(ecr) as stubbed, pytest.raises(AwsRefusal, match="KmsError"):
         stubbed.add_response("batch_get_image", {"failures": [{"failureCode": "KmsError"}]})
-        fetch_image(ecr, reference)
+        fetch_image(ecr, OWN)
 
 
 CODES: dict[str, dict[str, str]] = json.loads(
@@ -127,20 +122,13 @@ def sagemaker(jobs: list[dict[str, Any]]) -> Iterator[Any]:
         yield boto3.client("sagemaker", region_name="us-west-2")
 
 
-def test_jobs_of_every_page_are_read(sagemaker: Any) -> None:
-    assert [each.name for each in fetch_running_jobs(sagemaker)] == NAMES
-
-
-@pytest.mark.parametrize(
-    ("status", "runs"),
-    [("InProgress", True), ("Stopping", True), ("Completed", False), ("Failed", False), ("Stopped", False)],
-)
-def test_jobs_that_stop_still_hold_their_hosts(
-    sagemaker: Any, jobs: list[dict[str, Any]], status: str, runs: bool
+def test_jobs_of_every_page_are_read_and_those_that_stop_still_hold_their_hosts(
+    sagemaker: Any, jobs: list[dict[str, Any]]
 ) -> None:
-    jobs[:] = [{"TrainingJobName": "other", "TrainingJobStatus": status}]
-
-    assert [each.status for each in fetch_running_jobs(sagemaker)] == [status] * runs
+    assert [each.name for each in fetch_running_jobs(sagemaker)] == NAMES
+    states = ("InProgress", "Stopping", "Completed", "Failed", "Stopped")
+    jobs[:] = [{"TrainingJobName": state, "TrainingJobStatus": state} for state in states]
+    assert {each.status for each in fetch_running_jobs(sagemaker)} == {"InProgress", "Stopping"}
 
 
 def test_refusal_names_the_permission(sagemaker: Any) -> None:
@@ -151,14 +139,11 @@ def test_refusal_names_the_permission(sagemaker: Any) -> None:
 
 
 def test_everything_that_is_described_is_read() -> None:
+    resources = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 4, "KeepAlivePeriodInSeconds": 600}
     described = {
         "TrainingJobName": "other",
         "TrainingJobStatus": "Stopping",
-        "ResourceConfig": {
-            "InstanceType": "ml.p4d.24xlarge",
-            "InstanceCount": 4,
-            "KeepAlivePeriodInSeconds": 600,
-        },
+        "ResourceConfig": resources,
         "CheckpointConfig": {"S3Uri": "s3://checkpoints/other"},
         "EnableManagedSpotTraining": True,
         "RoleArn": "arn:aws:iam::111122223333:role/training",
@@ -166,18 +151,12 @@ def test_everything_that_is_described_is_read() -> None:
         "Tags": [{"Key": "team", "Value": "x"}, {"Key": "slipway:cluster", "Value": "dev"}],
     }
 
-    assert parse_running_job(described) == RunningJob(
-        "other",
-        "Stopping",
-        "s3://checkpoints/other",
-        "ml.p4d.24xlarge",
-        4,
-        spot=True,
-        keeps_hosts=True,
-        role_arn="arn:aws:iam::111122223333:role/training",
-        subnet_ids=("subnet-1", "subnet-2"),
+    expected = RunningJob(
+        "other", "Stopping", "s3://checkpoints/other", "ml.p4d.24xlarge", 4, spot=True, keeps_hosts=True,
+        role_arn="arn:aws:iam::111122223333:role/training", subnet_ids=("subnet-1", "subnet-2"),
         cluster="dev",
-    )
+    )  # fmt: skip
+    assert parse_running_job(described) == expected
 
 
 def test_a_job_of_several_instance_groups_names_no_type() -> None:
@@ -185,6 +164,9 @@ def test_a_job_of_several_instance_groups_names_no_type() -> None:
 
     assert (found.instance_type, found.hosts, found.checkpoints) == (None, 0, None)
     assert not found.keeps_hosts
+    # Checkpoints that the container copies are read from its environment.
+    copied = {"TrainingJobName": "a", "Environment": {"SLIPWAY_CHECKPOINT_URI": "s3://team/runs/a"}}
+    assert parse_running_job(copied).checkpoints == "s3://team/runs/a"
 
 
 def test_a_job_whose_type_the_service_chose_holds_hosts_of_that_type() -> None:
@@ -194,8 +176,3 @@ def test_a_job_whose_type_the_service_chose_holds_hosts_of_that_type() -> None:
     started = parse_running_job({"TrainingJobName": "other", "ResourceConfig": resources})
     assert (waiting.instance_type, started.instance_type) == (None, "ml.p5e.48xlarge")
     assert started.hosts == 2
-
-
-def test_checkpoints_that_the_container_copies_are_read_from_its_environment() -> None:
-    described = {"TrainingJobName": "a", "Environment": {"SLIPWAY_CHECKPOINT_URI": "s3://team/runs/a"}}
-    assert parse_running_job(described).checkpoints == "s3://team/runs/a"

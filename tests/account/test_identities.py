@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import boto3
 import pytest
+import yaml
 from moto import mock_aws
 
 from launcher.account.facts import Role, parse_evaluation, parse_role, permissions_of, principal_of
@@ -16,19 +18,12 @@ from launcher.account.questions.ask_identities import fetch_role
 from launcher.failure_modes.model import AwsRefusal
 from tests.emulator.faults import DENIED_S3, inject
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 ROLE = "arn:aws:iam::123456789012:role/team"
 
 
-@pytest.mark.parametrize(
-    ("caller", "principal"),
-    [
-        ("arn:aws:sts::123456789012:assumed-role/team/alice", ROLE),
-        ("arn:aws-cn:sts::123456789012:assumed-role/team/a@b.c", ROLE.replace("aws", "aws-cn", 1)),
-        ("arn:aws:iam::123456789012:user/people/alice", "arn:aws:iam::123456789012:user/people/alice"),
-        ("arn:aws:sts::123456789012:federated-user/alice", None),
-        ("arn:aws:iam::123456789012:root", None),
-    ],
-)
+@pytest.mark.parametrize(("caller", "principal"), CASES["principals"])
 def test_session_is_simulated_as_its_role(caller: str, principal: str | None) -> None:
     assert principal_of(caller) == principal
 
@@ -37,16 +32,7 @@ def evaluated(decision: str, **more: Any) -> dict[str, Any]:
     return {"EvalActionName": "s3:GetObject", "EvalResourceName": "one", "EvalDecision": decision, **more}
 
 
-@pytest.mark.parametrize(
-    ("decision", "resource_may_allow", "denied", "undecided"),
-    [
-        ("allowed", False, 0, 0),
-        ("implicitDeny", False, 1, 0),
-        ("explicitDeny", False, 1, 0),
-        ("implicitDeny", True, 0, 1),
-        ("explicitDeny", True, 1, 0),
-    ],
-)
+@pytest.mark.parametrize(("decision", "resource_may_allow", "denied", "undecided"), CASES["decisions"])
 def test_only_the_principals_own_denial_is_certain(
     decision: str, resource_may_allow: bool, denied: int, undecided: int
 ) -> None:
@@ -69,11 +55,8 @@ def test_each_resource_of_an_evaluation_counts_by_itself() -> None:
 
 
 def trust(*principals: Any, effect: str = "Allow") -> dict[str, Any]:
-    return {
-        "Statement": [
-            {"Effect": effect, "Action": "sts:AssumeRole", "Principal": each} for each in principals
-        ]
-    }
+    allowed = {"Effect": effect, "Action": "sts:AssumeRole"}
+    return {"Statement": [{**allowed, "Principal": each} for each in principals]}
 
 
 SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
@@ -114,30 +97,21 @@ def test_every_principal_is_read(principals: list[Any], trusted: Any) -> None:
     assert len(found) == trusted if isinstance(trusted, int) else found == trusted
 
 
-def test_denied_principals_are_not_trusted() -> None:
+def test_denied_principals_are_not_trusted_and_a_single_statement_needs_no_list() -> None:
     assert role(trust(SAGEMAKER, effect="Deny")).trusted == ()
-
-
-def test_single_statement_needs_no_list() -> None:
     (statement,) = trust(SAGEMAKER)["Statement"]
-
     assert role({"Statement": statement}).trusted == ("sagemaker.amazonaws.com",)
 
 
-def test_role_is_found_by_its_arn_with_a_path(iam: Any, arn: str) -> None:
+def test_role_is_found_by_its_arn_with_a_path_and_by_its_name(iam: Any, arn: str) -> None:
     assert arn.endswith(":role/teams/training")
+    expected = arn, "training", ("sagemaker.amazonaws.com",)
 
-    found = fetch_role(iam, arn)
-
-    assert found is not None
-    assert (found.arn, found.name, found.trusted) == (arn, "training", ("sagemaker.amazonaws.com",))
-
-
-def test_role_is_found_by_its_name(iam: Any, arn: str) -> None:
-    found = fetch_role(iam, "training")
-
-    assert found is not None
-    assert found.arn == arn
+    for asked in (arn, "training"):
+        found = fetch_role(iam, asked)
+        assert found is not None
+        assert (found.arn, found.name, found.trusted) == expected
+    assert fetch_role(iam, "arn:aws:iam::123456789012:role/nobody") is None
 
 
 def test_percent_encoded_document_is_decoded() -> None:
@@ -145,10 +119,6 @@ def test_percent_encoded_document_is_decoded() -> None:
     found = parse_role({**DESCRIBED, "AssumeRolePolicyDocument": quote(json.dumps(trust(SAGEMAKER)))})
 
     assert found.trusted == ("sagemaker.amazonaws.com",)
-
-
-def test_role_that_does_not_exist_is_none(iam: Any) -> None:
-    assert fetch_role(iam, "arn:aws:iam::123456789012:role/nobody") is None
 
 
 def test_refusal_names_the_permission(iam: Any, arn: str) -> None:

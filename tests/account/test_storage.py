@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import yaml
 from botocore.stub import Stubber
 from moto import mock_aws
 
@@ -21,7 +23,9 @@ from launcher.account.questions.ask_storage import (
 from launcher.failure_modes.model import AwsRefusal
 from tests.account.read_back import read_file_system
 from tests.emulator.buckets import emulated_buckets
-from tests.emulator.faults import DENIED_S3, inject
+from tests.emulator.faults import DENIED, DENIED_S3, inject
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 REGION = "us-west-2"
 KEY = "arn:aws:kms:us-west-2:123456789012:key/1"
@@ -39,15 +43,11 @@ def create(s3: Any, name: str, region: str = REGION) -> None:
 
 def test_bucket_is_found_with_its_region(s3: Any) -> None:
     create(s3, "here")
+    create(boto3.client("s3", region_name="eu-west-1"), "there", "eu-west-1")
 
     assert fetch_bucket(s3, "here") == Bucket("here", REGION)
-
-
-def test_bucket_of_another_region_is_found_there() -> None:
-    with mock_aws():
-        create(boto3.client("s3", region_name="eu-west-1"), "there", "eu-west-1")
-
-        assert fetch_bucket(boto3.client("s3", region_name=REGION), "there") == Bucket("there", "eu-west-1")
+    assert fetch_bucket(s3, "there") == Bucket("there", "eu-west-1")
+    assert fetch_bucket(s3, "nowhere") is None
 
 
 def test_redirect_tells_the_region(s3: Any) -> None:
@@ -56,10 +56,6 @@ def test_redirect_tells_the_region(s3: Any) -> None:
         stubbed.add_client_error("head_bucket", "301", "Moved", 301, response_meta=headers)
 
         assert fetch_bucket(s3, "there") == Bucket("there", "eu-west-1")
-
-
-def test_bucket_that_does_not_exist_is_none(s3: Any) -> None:
-    assert fetch_bucket(s3, "nowhere") is None
 
 
 def test_bucket_of_somebody_else_is_refused_with_the_permission(s3: Any) -> None:
@@ -88,14 +84,10 @@ def test_a_bucket_of_another_owner_than_expected_is_refused_with_both_causes(
             fetch(s3, "999999999999")
 
 
-def test_bucket_that_sets_no_encryption(s3: Any) -> None:
+def test_encryption_and_key_of_a_bucket_are_read(s3: Any) -> None:
     create(s3, "bare")
     s3.delete_bucket_encryption(Bucket="bare")
-
     assert fetch_bucket_encryption(s3, "bare") == BucketEncryption(None, None)
-
-
-def test_key_of_a_bucket_is_read(s3: Any) -> None:
     create(s3, "safe")
     rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}}
     s3.put_bucket_encryption(Bucket="safe", ServerSideEncryptionConfiguration={"Rules": [rule]})
@@ -112,26 +104,7 @@ def test_refused_encryption_names_the_permission(s3: Any) -> None:
 
 
 ID = "fs-0123456789abcdef0"
-LUSTRE = {
-    "DeploymentType": "PERSISTENT_2",
-    "PerUnitStorageThroughput": 250,
-    "MountName": "abcdefgh",
-    "DataCompressionType": "LZ4",
-    "EfaEnabled": True,
-}
-DESCRIBED = {
-    "FileSystemId": ID,
-    "FileSystemType": "LUSTRE",
-    "FileSystemTypeVersion": "2.15",
-    "Lifecycle": "AVAILABLE",
-    "StorageType": "SSD",
-    "StorageCapacity": 2400,
-    "VpcId": "vpc-0123456789abcdef0",
-    "SubnetIds": ["subnet-0123456789abcdef0"],
-    "NetworkInterfaceIds": ["eni-0123456789abcdef0", "eni-0123456789abcdef1"],
-    "KmsKeyId": "arn:aws:kms:us-west-2:123456789012:key/1",
-    "LustreConfiguration": LUSTRE,
-}
+DESCRIBED = CASES["described"]
 FILTERS = [{"Name": "file-system-id", "Values": [ID]}]
 
 
@@ -155,6 +128,8 @@ def test_everything_that_is_described_is_read() -> None:
     assert (found.throughput, found.compression, found.version) == (250, "LZ4", "2.15")
     assert found.kms_key_arn == "arn:aws:kms:us-west-2:123456789012:key/1"
     assert found.efa
+    failed = {"Lifecycle": "FAILED", "FailureDetails": {"Message": "no Lustre traffic on port 988"}}
+    assert parse_file_system({**DESCRIBED, **failed}).failure == "no Lustre traffic on port 988"
 
 
 def test_what_fsx_does_not_say_is_not_known() -> None:
@@ -167,30 +142,9 @@ def test_what_fsx_does_not_say_is_not_known() -> None:
     assert not found.efa
 
 
-@pytest.mark.parametrize(
-    ("lifecycle", "serves"),
-    [
-        ("AVAILABLE", True),
-        ("UPDATING", True),
-        ("CREATING", False),
-        ("MISCONFIGURED", False),
-        ("MISCONFIGURED_UNAVAILABLE", False),
-        ("FAILED", False),
-        ("DELETING", False),
-    ],
-)
+@pytest.mark.parametrize(("lifecycle", "serves"), CASES["lifecycles"])
 def test_file_system_serves_while_it_is_available_or_updated(lifecycle: str, serves: bool) -> None:
     assert parse_file_system({**DESCRIBED, "Lifecycle": lifecycle}).serves is serves
-
-
-def test_reason_of_a_failure_is_kept() -> None:
-    failed = {
-        **DESCRIBED,
-        "Lifecycle": "FAILED",
-        "FailureDetails": {"Message": "no Lustre traffic on port 988"},
-    }
-
-    assert parse_file_system(failed).failure == "no Lustre traffic on port 988"
 
 
 def test_groups_of_all_interfaces_are_put_together() -> None:
@@ -249,12 +203,6 @@ def test_file_system_that_does_not_exist_is_none(ec2: Any, fsx: Any) -> None:
         assert read_file_system(fsx, ec2, ID) is None
 
 
-def test_other_refusal_names_the_permission(ec2: Any, fsx: Any) -> None:
-    with Stubber(fsx) as stubbed, pytest.raises(AwsRefusal, match="fsx:DescribeFileSystems"):
-        stubbed.add_client_error("describe_file_systems", "AccessDeniedException", "not you")
-        read_file_system(fsx, ec2, ID)
-
-
 def test_associations_of_every_page_are_read(fsx: Any) -> None:
     pages = [
         {"Associations": [association("/train", "AVAILABLE")], "NextToken": "more"},
@@ -272,10 +220,17 @@ def test_associations_of_every_page_are_read(fsx: Any) -> None:
     )
 
 
-def test_refused_associations_name_the_permission(fsx: Any) -> None:
-    with Stubber(fsx) as stubbed, pytest.raises(AwsRefusal, match="fsx:DescribeDataRepositoryAssociations"):
-        stubbed.add_client_error("describe_data_repository_associations", "AccessDeniedException", "not you")
-        fetch_associations(fsx, ID)
+@pytest.mark.parametrize(
+    ("call", "fetch"),
+    [
+        ("FileSystems", lambda fsx, ec2: read_file_system(fsx, ec2, ID)),
+        ("DataRepositoryAssociations", lambda fsx, ec2: fetch_associations(fsx, ID)),
+    ],
+)
+def test_refusal_names_the_permission(ec2: Any, fsx: Any, call: str, fetch: Callable[..., Any]) -> None:
+    inject(fsx, f"Describe{call}", DENIED)
+    with pytest.raises(AwsRefusal, match=f"fsx:Describe{call}"):
+        fetch(fsx, ec2)
 
 
 def association(path: str, lifecycle: str, **more: Any) -> dict[str, Any]:

@@ -10,8 +10,7 @@ import pytest
 
 from launcher.backends.interface import Polling
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.cluster.manifest import Cluster
-from tests.emulator.account import emulated_account, use_test_keys
+from tests.emulator.account import emulated_account, provision, use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 
@@ -22,11 +21,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
     monkeypatch.setattr(SageMakerBackend, "polling", Polling(seconds=0.0, seconds_per_host=0.0))
     with emulated_account() as account, emulated_training(TrainingScript()) as script:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
+        provision(account)
         yield script
 
 

@@ -49,13 +49,11 @@ def test_each_purpose_has_a_client_that_calls_as_it_says(settings: CallSettings,
     assert config.max_pool_connections == settings.connections
 
 
-@pytest.mark.parametrize("settings", [PATIENT, FOLLOWING])
-def test_no_call_waits_for_more_than_ten_seconds_for_a_connection_or_a_minute_for_an_answer(
-    settings: CallSettings,
-) -> None:
-    assert settings.connect_timeout <= 10
-    assert settings.read_timeout <= 60
-    assert settings.attempts > 1
+def test_no_call_waits_for_more_than_ten_seconds_for_a_connection_or_a_minute_for_an_answer() -> None:
+    for settings in (PATIENT, FOLLOWING):
+        assert settings.connect_timeout <= 10
+        assert settings.read_timeout <= 60
+        assert settings.attempts > 1
 
 
 def test_a_brisk_call_that_hangs_once_is_tried_again_before_its_question_is_cut() -> None:
@@ -67,20 +65,12 @@ def test_a_brisk_call_that_hangs_once_is_tried_again_before_its_question_is_cut(
 def test_all_clients_have_the_credentials_that_one_session_found(monkeypatch: pytest.MonkeyPatch) -> None:
     sign_in(monkeypatch, "first")
     clients = Clients()
-    keys = [key_of(clients("sts", "us-west-2"))]
-    sign_in(monkeypatch, "second")
-    keys.append(key_of(clients("sqs", "us-west-2")))
-
-    assert keys == ["first", "first"]
-
-
-def test_renewed_clients_have_the_credentials_of_that_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    sign_in(monkeypatch, "first")
-    clients = Clients()
     before = clients("sts", "us-west-2")
     sign_in(monkeypatch, "second")
-    clients.renew()
+    assert [key_of(each) for each in (before, clients("sqs", "us-west-2"))] == ["first", "first"]
 
+    # Renewed ones have those of that moment.
+    clients.renew()
     assert (key_of(before), key_of(clients("sts", "us-west-2"))) == ("first", "second")
 
 
@@ -124,46 +114,38 @@ ROLE = "role_arn = arn:aws:iam::111122223333:role/training\n"
 ECHO = f"credential_process = {sys.executable} -c"
 
 
-@pytest.mark.parametrize(
-    ("environment", "says"),
-    [
-        ({**KEYS, "AWS_DEFAULTS_MODE": "nonsense"}, "nonsense"),
-        ({**KEYS, "AWS_ENDPOINT_URL": "notaurl"}, "notaurl"),
-        ({"AWS_ACCESS_KEY_ID": "testing"}, "AWS_SECRET_ACCESS_KEY"),
-        (
-            {
-                "AWS_ROLE_ARN": "arn:aws:iam::111122223333:role/training",
-                "AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere/token",
-            },
-            "/nowhere/token",
-        ),
-    ],
-    ids=lambda each: each if isinstance(each, str) else "",
-)
-def test_a_wrong_variable_is_named(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], says: str
-) -> None:
-    for name, value in environment.items():
+NO_TOKEN = {"AWS_ROLE_ARN": ROLE.split()[2], "AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere/token"}
+WRONG_VARIABLES = {
+    "nonsense": {**KEYS, "AWS_DEFAULTS_MODE": "nonsense"},
+    "notaurl": {**KEYS, "AWS_ENDPOINT_URL": "notaurl"},
+    "AWS_SECRET_ACCESS_KEY": {"AWS_ACCESS_KEY_ID": "testing"},
+    "/nowhere/token": NO_TOKEN,
+}
+"""What is said, by what is wrong."""
+
+
+@pytest.mark.parametrize("says", WRONG_VARIABLES)
+def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    for name, value in WRONG_VARIABLES[says].items():
         monkeypatch.setenv(name, value)
 
     assert_named(says)
 
 
-@pytest.mark.parametrize(
-    ("profile", "says"),
-    [
-        (f"{ROLE}source_profile = missing\n", "missing"),
-        (f"{ROLE}credential_source = Nonsense\n", "Nonsense"),
-        (f"{ECHO} print(chr(120))\n", "JSONDecodeError"),
-        (f"{ECHO} print([])\n", "list"),
-        ("credential_process = /nowhere/program\n", "/nowhere/program"),
-    ],
-    ids=["source profile", "credential source", "junk", "a list", "no program"],
-)
+WRONG_PROFILES = {
+    "missing": f"{ROLE}source_profile = missing\n",
+    "Nonsense": f"{ROLE}credential_source = Nonsense\n",
+    "JSONDecodeError": f"{ECHO} print(chr(120))\n",
+    "list": f"{ECHO} print([])\n",
+    "/nowhere/program": "credential_process = /nowhere/program\n",
+}
+
+
+@pytest.mark.parametrize("says", WRONG_PROFILES)
 def test_a_wrong_profile_is_named(
-    aws_configuration: Path, monkeypatch: pytest.MonkeyPatch, profile: str, says: str
+    aws_configuration: Path, monkeypatch: pytest.MonkeyPatch, says: str
 ) -> None:
-    aws_configuration.write_text(f"[profile team]\n{profile}")
+    aws_configuration.write_text(f"[profile team]\n{WRONG_PROFILES[says]}")
     monkeypatch.setenv("AWS_PROFILE", "team")
 
     assert_named(says)

@@ -17,32 +17,20 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import AwsRefusal, Refusal
 
 
-def test_the_region_comes_from_the_environment_first(
+def test_the_region_comes_from_the_environment_and_then_from_the_profile(
     aws_configuration: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    aws_configuration.write_text("[default]\nregion = eu-west-1\n")
-    assert session_region() == "eu-west-1"
-    monkeypatch.setenv("AWS_REGION", "us-east-2")
-    assert session_region() == "us-east-2"
-
-
-def test_the_regions_own_variable_wins_over_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    assert session_region() == "eu-west-1"
-    monkeypatch.setenv("AWS_REGION", "us-east-2")
-    assert session_region() == "us-east-2"
-
-
-def test_the_region_of_a_named_profile_is_used(
-    aws_configuration: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    aws_configuration.write_text("[profile team]\nregion = eu-west-3\n")
-    monkeypatch.setenv("AWS_PROFILE", "team")
-    assert session_region() == "eu-west-3"
-
-
-def test_without_any_configuration_there_is_no_region() -> None:
     assert session_region() is None
+    aws_configuration.write_text("[default]\nregion = eu-west-1\n[profile team]\nregion = eu-west-3\n")
+    # Each that is set wins over those before it.
+    assert session_region() == "eu-west-1"
+    for name, value, region in (
+        ("AWS_PROFILE", "team", "eu-west-3"),
+        ("AWS_DEFAULT_REGION", "eu-north-1", "eu-north-1"),
+        ("AWS_REGION", "us-east-2", "us-east-2"),
+    ):
+        monkeypatch.setenv(name, value)
+        assert session_region() == region
 
 
 @pytest.mark.parametrize(
@@ -75,25 +63,16 @@ def test_missing_credentials_are_noticed_at_the_first_call() -> None:
 
 @mock_aws
 def test_a_cluster_is_read_from_its_parameter(manifest: dict) -> None:
-    ssm = boto3.client("ssm", region_name="us-west-2")
-    cluster = Cluster.model_validate(manifest)
-    ssm.put_parameter(Name="/slipway/clusters/dev", Value=cluster.model_dump_json(), Type="String")
-    assert fetch_manifest(ssm, "dev") == cluster
-
-
-@mock_aws
-def test_an_unknown_cluster_says_how_to_provision_it() -> None:
+    ssm, name = boto3.client("ssm", region_name="us-west-2"), "/slipway/clusters/dev"
     with pytest.raises(Refusal, match="cdk deploy") as refused:
-        fetch_manifest(boto3.client("ssm", region_name="us-west-2"), "dve")
-    assert refused.value.exit_code == 2
-
-
-@mock_aws
-def test_a_broken_manifest_names_its_parameter() -> None:
-    ssm = boto3.client("ssm", region_name="us-west-2")
-    ssm.put_parameter(Name="/slipway/clusters/dev", Value="{}", Type="String")
-    with pytest.raises(Refusal, match="/slipway/clusters/dev"):
         fetch_manifest(ssm, "dev")
+    assert refused.value.exit_code == 2
+    ssm.put_parameter(Name=name, Value="{}", Type="String")
+    with pytest.raises(Refusal, match=name):
+        fetch_manifest(ssm, "dev")
+    cluster = Cluster.model_validate(manifest)
+    ssm.put_parameter(Name=name, Value=cluster.model_dump_json(), Type="String", Overwrite=True)
+    assert fetch_manifest(ssm, "dev") == cluster
 
 
 @pytest.mark.parametrize(
@@ -114,18 +93,13 @@ def test_each_answer_is_of_its_kind(status: int, code: str, kind: type[AwsRefusa
     assert type(refusal_of(status, code)) is kind
 
 
-@pytest.mark.parametrize(("status", "throttled"), [(429, True), (500, False)])
-def test_who_asks_for_fewer_calls_is_known(status: int, throttled: bool) -> None:
-    refusal = refusal_of(status, "Odd")
-    assert isinstance(refusal, Outage)
-    assert refusal.throttled is throttled
+def test_who_asks_for_fewer_calls_is_known() -> None:
+    assert [refusal_of(status, "Odd").throttled for status in (429, 500)] == [True, False]
 
 
 def refusal_of(status: int, code: str) -> AwsRefusal:
-    response = {
-        "Error": {"Code": code, "Message": "reason"},
-        "ResponseMetadata": {"HTTPStatusCode": status},
-    }
+    error = {"Code": code, "Message": "reason"}
+    response = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": status}}
     with pytest.raises(AwsRefusal) as refused, answers("try it"):
         raise ClientError(response, "Operation")
     return refused.value

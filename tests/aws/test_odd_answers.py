@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from moto import mock_aws
 
 from launcher.account.questions.ask_storage import fetch_bucket, fetch_prefix
@@ -17,6 +19,7 @@ from launcher.backends.interface import JobQuery
 from launcher.backends.sagemaker.backend import list_jobs
 from launcher.backends.sagemaker.logs import LogStreams
 from launcher.failure_modes.model import AwsRefusal, Unreachable
+from tests.emulator.account import use_test_keys
 from tests.emulator.faults import (
     EMPTY,
     ODD,
@@ -26,9 +29,12 @@ from tests.emulator.faults import (
     PORTAL_XHTML,
     REDIRECT,
     Fault,
+    Faults,
     inject,
     no_backoff,
 )
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 REGION = "us-west-2"
 
@@ -40,34 +46,36 @@ CALLS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "a stream": ("s3", "GetObject", lambda s3: s3.get_object(Bucket="bucket", Key="key")),
     "json": ("ssm", "GetParameter", lambda ssm: ssm.get_parameter(Name="name")),
     "json with required members": (
-        "sagemaker",
-        "DescribeTrainingJob",
-        lambda sagemaker: sagemaker.describe_training_job(TrainingJobName="job"),
+        "sagemaker", "DescribeTrainingJob", lambda made: made.describe_training_job(TrainingJobName="job"),
     ),
     "nothing to answer": (
-        "sagemaker",
-        "StopTrainingJob",
-        lambda sagemaker: sagemaker.stop_training_job(TrainingJobName="job"),
+        "sagemaker", "StopTrainingJob", lambda made: made.stop_training_job(TrainingJobName="job"),
     ),
     "rest-json": ("batch", "ListServiceJobs", lambda batch: batch.list_service_jobs(jobQueue="queue")),
-}
+}  # fmt: skip
 
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with mock_aws(), no_backoff():
         yield Clients()
+
+
+def told(clients: Clients, protocol: str, *faults: Fault) -> tuple[Any, Callable[[Any], Any], Faults]:
+    """A client of a protocol whose next answers are these, and what asks it."""
+    service, operation, call = CALLS[protocol]
+    client = clients(service, REGION)
+    return client, call, inject(client, operation, *faults)
 
 
 @pytest.mark.few_cases(every=5)
 @pytest.mark.parametrize("fault", ODD, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("protocol", CALLS)
 def test_an_odd_answer_is_no_answer_of_aws(clients: Clients, protocol: str, fault: Fault) -> None:
-    service, operation, call = CALLS[protocol]
-    client = clients(service, REGION)
-    inject(client, operation, *[fault] * 100)  # S3's clients try again where the body is no XML
+    client, call, _ = told(
+        clients, protocol, *[fault] * 100
+    )  # S3's clients try again where the body is no XML
 
     with pytest.raises(Unreachable, match=r"try it: .* not AWS") as refused, aws_errors("try it"):
         call(client)
@@ -78,9 +86,7 @@ def test_an_odd_answer_is_no_answer_of_aws(clients: Clients, protocol: str, faul
 
 @pytest.mark.parametrize("protocol", CALLS)
 def test_a_page_with_500_is_tried_again_and_then_an_outage(clients: Clients, protocol: str) -> None:
-    service, operation, call = CALLS[protocol]
-    client = clients(service, REGION)
-    faults = inject(client, operation, *[PAGE_500] * 100)
+    client, call, faults = told(clients, protocol, *[PAGE_500] * 100)
 
     with pytest.raises(Outage, match="500"), answers("try it"):
         call(client)
@@ -97,21 +103,18 @@ def test_an_empty_listing_is_not_taken_for_an_empty_place(clients: Clients, faul
         fetch_prefix(s3, "s3://bucket/data")
 
 
-def test_a_member_that_is_asked_for_and_not_there_is_an_outage(clients: Clients) -> None:
+@pytest.mark.parametrize(
+    ("identity", "said"),
+    [("<Arn>a</Arn>", "it has no Account"), ("<Account>1</Account><Arn>me</Arn>", "'me' is no ARN")],
+)
+def test_half_an_identity_and_one_that_is_no_arn_are_outages(
+    clients: Clients, identity: str, said: str
+) -> None:
     sts = clients("sts", REGION)
-    arn_alone = b"<A><GetCallerIdentityResult><Arn>a</Arn></GetCallerIdentityResult></A>"
-    inject(sts, "GetCallerIdentity", Fault("half", 200, body=arn_alone))
+    body = f"<A><GetCallerIdentityResult>{identity}</GetCallerIdentityResult></A>".encode()
+    inject(sts, "GetCallerIdentity", Fault("odd", 200, body=body))
 
-    with pytest.raises(Unreachable, match="it has no Account"):
-        fetch_caller(sts)
-
-
-def test_a_caller_that_is_no_arn_is_an_outage(clients: Clients) -> None:
-    sts = clients("sts", REGION)
-    identity = b"<A><GetCallerIdentityResult><Account>1</Account><Arn>me</Arn></GetCallerIdentityResult></A>"
-    inject(sts, "GetCallerIdentity", Fault("odd", 200, body=identity))
-
-    with pytest.raises(Unreachable, match="'me' is no ARN"):
+    with pytest.raises(Unreachable, match=said):
         fetch_caller(sts)
 
 
@@ -140,9 +143,7 @@ PAGES = [
 @pytest.mark.parametrize("page", [*PAGES, REDIRECT], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("protocol", CALLS)
 def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, page: Fault) -> None:
-    service, operation, call = CALLS[protocol]
-    client = clients(service, REGION)
-    inject(client, operation, *[page] * 100)
+    client, call, _ = told(clients, protocol, *[page] * 100)
 
     with pytest.raises(Unreachable, match=str(page.status)), aws_errors("try it"):
         call(client)
@@ -150,24 +151,11 @@ def test_a_proxys_page_is_no_refusal_of_aws(clients: Clients, protocol: str, pag
         call(client)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "code"),
-    [
-        ("json", "ParameterNotFound"),
-        ("json", "AccessDeniedException"),
-        ("rest-xml", "NoSuchBucket"),
-        ("rest-xml", "AccessDenied"),
-        ("ec2", "UnauthorizedOperation"),
-        ("query", "ExpiredTokenException"),
-        ("rest-json", "ClientException"),
-    ],
-)
+@pytest.mark.parametrize(("protocol", "code"), CASES["refusals"])
 def test_a_refusal_with_a_code_is_awss_whether_the_model_knows_it_or_not(
     clients: Clients, protocol: str, code: str
 ) -> None:
-    service, operation, call = CALLS[protocol]
-    client = clients(service, REGION)
-    inject(client, operation, Fault(code, 400, code, "not you"))
+    client, call, _ = told(clients, protocol, Fault(code, 400, code, "not you"))
 
     with (
         pytest.raises(AwsRefusal, match=f"AWS refused to try it: {code}: not you") as refused,
@@ -195,21 +183,7 @@ def test_an_answer_without_a_body_is_s3s_where_it_has_a_request_id(clients: Clie
     assert fetch_bucket(s3, "bucket-that-moto-does-not-have") is None
 
 
-LISTS = {
-    "texts in place of jobs": '["x"]',
-    "a text in place of the list": '"x"',
-    "a mapping in place of the list": '{"a": 1}',
-    "a number in place of the list": "5",
-    "a job that is null": "[null]",
-    "no time": '[{"TrainingJobName": "job", "TrainingJobStatus": "Completed"}]',
-    "no name": '[{"CreationTime": 1, "TrainingJobStatus": "Completed"}]',
-    "no status": '[{"CreationTime": 1, "TrainingJobName": "job"}]',
-    "a time that is none": '[{"CreationTime": "soon", "TrainingJobName": "job"}]',
-    "a time that is a list": '[{"CreationTime": [], "TrainingJobName": "job"}]',
-    "a name that is a number": '[{"CreationTime": 1, "TrainingJobName": 7, "TrainingJobStatus": "Failed"}]',
-    "a name that is a mapping": '[{"CreationTime": 1, "TrainingJobName": {}, "TrainingJobStatus": "Failed"}]',
-    "a token that is a list": '[], "NextToken": ["x"]',
-}
+LISTS = CASES["lists"]
 
 
 @pytest.mark.parametrize("shape", LISTS)
@@ -222,18 +196,7 @@ def test_an_odd_shape_within_a_list_is_an_outage(clients: Clients, shape: str) -
         list_jobs(sagemaker, JobQuery())
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        '"x"',
-        "null",
-        "{}",
-        '{"timestamp": 1}',
-        '{"message": "a"}',
-        '{"timestamp": "soon", "message": "a"}',
-        '{"timestamp": 1, "message": 5}',
-    ],
-)
+@pytest.mark.parametrize("event", CASES["events"])
 def test_an_odd_log_event_is_an_outage(clients: Clients, event: str) -> None:
     logs = clients("logs", REGION)
     streams = b'{"logStreams": [{"logStreamName": "job/algo-1-1"}]}'
@@ -245,17 +208,7 @@ def test_an_odd_log_event_is_an_outage(clients: Clients, event: str) -> None:
         LogStreams(logs, "job").read({})
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        '{"TrainingJobName": "job", "ResourceConfig": "large"}',
-        '{"TrainingJobName": "job", "Environment": ["A"]}',
-        '{"TrainingJobName": "job", "Environment": {"A": {"B": 1}}}',
-        '{"TrainingJobName": "job", "VpcConfig": {"Subnets": "subnet-1", "SecurityGroupIds": []}}',
-        '{"TrainingJobName": "job", "InputDataConfig": [["train"]]}',
-        '{"TrainingJobName": 7}',
-    ],
-)
+@pytest.mark.parametrize("body", CASES["structures"])
 def test_an_odd_shape_within_a_structure_is_an_outage(clients: Clients, body: str) -> None:
     sagemaker = clients("sagemaker", REGION)
     inject(sagemaker, "DescribeTrainingJob", *[Fault("odd", 200, body=body.encode())] * 6)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import yaml
 from moto import mock_aws
 
 from launcher.aws.stacks import fetch_stack, fetch_stacks
 from launcher.failure_modes.model import Refusal
+from tests.emulator.account import use_test_keys
 from tests.emulator.cloudformation.stacks import Stacks
 from tests.session.clusters.checkout import ACCOUNT, REGION, hold_stack
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 TEMPLATE = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "DeletionPolicy": "Retain"}}}
 
 
 @pytest.fixture
 def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    use_test_keys(monkeypatch)
     with mock_aws():
         yield boto3.client("cloudformation", REGION)
 
@@ -35,18 +39,7 @@ def test_a_cluster_s_stacks_are_found_also_of_parts_that_no_app_has(cloudformati
     assert [each.template for each in found] == [TEMPLATE, TEMPLATE]
 
 
-@pytest.mark.parametrize(
-    ("status", "came_up", "is_busy", "is_stuck"),
-    [
-        ("CREATE_COMPLETE", True, False, False),
-        ("UPDATE_IN_PROGRESS", True, True, False),
-        ("UPDATE_ROLLBACK_COMPLETE", True, False, False),
-        ("UPDATE_ROLLBACK_FAILED", True, False, True),
-        ("DELETE_FAILED", True, False, True),
-        ("ROLLBACK_COMPLETE", False, False, False),
-        ("REVIEW_IN_PROGRESS", False, False, False),
-    ],
-)
+@pytest.mark.parametrize(("status", "came_up", "is_busy", "is_stuck"), CASES["states"])
 def test_a_state_says_what_can_be_done_with_a_stack(
     cloudformation: Any, status: str, came_up: bool, is_busy: bool, is_stuck: bool
 ) -> None:

@@ -100,7 +100,7 @@ def test_a_job_that_has_ended_stays_so_and_its_lines_are_read_as_often_as_asked_
     name = start(place, lines=LINES)
     ended = finish(place, name)
     again = place.backend.describe(name)
-    assert (ended.state, ended.failure_reason) == (JobState.COMPLETED, None)
+    assert (ended.state, ended.phase, ended.failure_reason) == (JobState.COMPLETED, "Completed", None)
     assert (again.state, again.phase, again.seconds) == (ended.state, ended.phase, ended.seconds)
 
     def lines(cursor: Cursor) -> list[LogLine]:

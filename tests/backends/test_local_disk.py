@@ -132,15 +132,10 @@ def test_without_room_for_a_draft_a_state_is_written_over_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "status.json"
+    with monkeypatch.context() as no_old_one, pytest.raises(OSError, match="No space left"):
+        no_old_one.setattr(files, "replace_file", full)
+        write_state(file, {})
     write_state(file, {"state": "InProgress", "reason": "something that is longer than what follows"})
     monkeypatch.setattr(files, "replace_file", full)
     write_state(file, {"state": "Failed"})
     assert read_state(file) == {"format": 1, "state": "Failed"}
-
-
-def test_without_room_and_without_an_old_one_it_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "replace_file", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_state(tmp_path / "status.json", {})

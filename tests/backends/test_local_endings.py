@@ -204,6 +204,10 @@ def test_the_limit_on_the_run_time_holds(workplace: Workplace, local: LocalBacke
     assert (status.stop.cause, status.stop.limit) == (StopCause.MAX_RUNTIME, 1)
 
 
+RUNS_ON = f"""{WAIT}
+    (shared / "running").touch()
+    time.sleep(600)
+"""
 DAEMON = """
     import os, sys, time
     if os.fork() == 0:
@@ -226,11 +230,7 @@ def test_what_a_script_leaves_in_the_background_is_ended(workplace: Workplace, l
 def test_a_killed_boot_leaves_nothing_behind(
     workplace: Workplace, local: LocalBackend, strategy: str
 ) -> None:
-    script = f"""{WAIT}
-    (shared / "running").touch()
-    time.sleep(600)
-    """
-    local.submit(workplace.plan(script, hosts=2, strategy=strategy))
+    local.submit(workplace.plan(RUNS_ON, hosts=2, strategy=strategy))
     eventually(workplace.shared("running").exists)
     boots = [process for process in workplace.processes() if "--entry-point" in process.cmdline()]
     next(boot for boot in boots if "algo-2" in boot.environ()["SLIPWAY_ROOT"]).kill()
@@ -331,11 +331,7 @@ def keepers(workplace: Workplace) -> list[psutil.Process]:
 
 
 def test_what_outlives_launcher_and_boot_ends_when_the_job_is_looked_at(workplace: Workplace) -> None:
-    script = f"""{WAIT}
-    (shared / "running").touch()
-    time.sleep(600)
-    """
-    launcher = launch_elsewhere(workplace, workplace.plan(script))
+    launcher = launch_elsewhere(workplace, workplace.plan(RUNS_ON))
     try:
         eventually(workplace.shared("running").exists)
         boot = next(process for process in workplace.processes() if "--entry-point" in process.cmdline())

@@ -5,23 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from launcher.backends.interface import BackendError, JobState
 from launcher.backends.local.backend import LocalBackend
 from tests.backends.workplace import Workplace, channel, finish
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 PLACE = "/opt/ml/input/data/checkpoints/job-1"
-MOUNTED = {
-    "ChannelName": "checkpoints",
-    "DataSource": {
-        "FileSystemDataSource": {
-            "FileSystemId": "fs-0123456789abcdef0",
-            "FileSystemType": "FSxLustre",
-            "FileSystemAccessMode": "rw",
-            "DirectoryPath": "/abcdefgh/checkpoints",
-        }
-    },
-}
+MOUNTED = CASES["mounted"]
 CHANNELS = [MOUNTED, channel("code", "s3://bucket/code")]
 SCRIPT = """
     import os

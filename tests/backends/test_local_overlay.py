@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from launcher.backends.interface import BackendError, JobState, Progress
 from launcher.backends.local.backend import LocalBackend
@@ -27,6 +28,8 @@ from launcher.source.requirements_file import RequirementsFile
 from launcher.source.tree import SourceTree, read_source
 from tests.backends.workplace import SHORT, Workplace, eventually, finish, texts
 from tests.wheels import make_python, make_wheel, only_from, packages_of, run, unpack_wheel
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 class Shop:
@@ -252,22 +255,7 @@ def test_the_boot_is_not_asked_to_install_what_is_installed() -> None:
 MARKERS = {"python_version": "3.12", "python_full_version": "3.12.1", "sys_platform": "linux"}
 
 
-@pytest.mark.parametrize(
-    ("lines", "lacking"),
-    [
-        ("einops", []),
-        ("Einops >= 0.7", []),
-        ("einops>=0.9", ["einops>=0.9"]),
-        ("other", ["other"]),
-        ("other; sys_platform == 'win32'", []),
-        ("einops\n-c limits.txt", ["einops"]),
-        ("big[fast]", []),
-        ("big[slow]", ["big[slow]"]),
-        ("big[round]", []),
-        ("einops @ https://example.com/einops.whl", ["einops @ https://example.com/einops.whl"]),
-        ("git+https://example.com/einops", ["git+https://example.com/einops"]),
-    ],
-)
+@pytest.mark.parametrize(("lines", "lacking"), CASES["lacking"])
 def test_what_is_there_in_a_version_that_fits_is_not_lacking(
     tmp_path: Path, lines: str, lacking: list[str]
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.backends.interface import BackendError, JobState
 from launcher.backends.local import logs
@@ -25,6 +26,8 @@ from launcher.text.regular_files import open_regular
 from tests.backends.environments import environment, program
 from tests.backends.workplace import SHORT, Workplace, finish, texts
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
@@ -39,21 +42,27 @@ def write(host: Host, text: bytes) -> None:
         log.write(text)
 
 
+def read(
+    host: Host, position: Position | None = None, *, to_the_end: bool = False
+) -> tuple[list[str], Position]:
+    """The texts from a position, which is read again from its words, and where they end."""
+    begin = Position.parse(str(position)) if position else Position()
+    lines, end = read_lines(host, begin, to_the_end=to_the_end)
+    return [line.text for line in lines], end
+
+
 def test_lines_come_once_and_only_when_they_are_whole(host: Host) -> None:
     write(host, b"one\ntw")
-    lines, position = read_lines(host, Position(), to_the_end=False)
-    assert [line.text for line in lines] == ["one"]
+    found, position = read(host)
+    assert found == ["one"]
     write(host, b"o\n\x1b[31mred\x1b[0m\n")
-    lines, position = read_lines(host, Position.parse(str(position)), to_the_end=False)
-    assert [line.text for line in lines] == ["two", "\x1b[31mred\x1b[0m"]
-    assert read_lines(host, position, to_the_end=False)[0] == []
-
-
-def test_the_rest_comes_at_the_end(host: Host) -> None:
-    write(host, b"one\nbroken \xff")
-    lines, position = read_lines(host, Position(), to_the_end=True)
-    assert [line.text for line in lines] == ["one", "broken �"]
-    assert read_lines(host, position, to_the_end=True)[0] == []
+    found, position = read(host, position)
+    assert found == ["two", "\x1b[31mred\x1b[0m"]
+    assert read(host, position)[0] == []
+    write(host, b"broken \xff")
+    found, position = read(host, position, to_the_end=True)
+    assert found == ["broken \ufffd"]
+    assert read(host, position, to_the_end=True)[0] == []
 
 
 def test_each_line_has_the_time_at_which_it_was_first_seen(
@@ -79,32 +88,23 @@ def test_what_was_left_out_is_said_in_one_line(host: Host) -> None:
     (host.folder / "log-000000000001006").write_bytes(b"four\nfi")
     position, found = Position(), []
     for _ in range(5):
-        lines, position = read_lines(host, position, to_the_end=False)
-        found += [line.text for line in lines]
-    assert found == [
-        "one",
-        "two",
-        "slipway: 992 bytes of this host's output are left out here",
-        "three",
-        "four",
-    ]
-    assert [line.text for line in read_lines(host, position, to_the_end=True)[0]] == ["fi"]
+        texts_here, position = read(host, position)
+        found += texts_here
+    left_out = "slipway: 992 bytes of this host's output are left out here"
+    assert found == ["one", "two", left_out, "three", "four"]
+    assert read(host, position, to_the_end=True)[0] == ["fi"]
 
 
 def test_following_goes_on_after_the_part_in_which_it_was_is_deleted(host: Host) -> None:
     write(host, b"one\n")
     older = host.folder / "log-000000000000004"
     older.write_bytes(b"two\nthree\n")
-    _, position = read_lines(host, Position(), to_the_end=False)
-    _, position = read_lines(host, Position.parse(str(position)), to_the_end=False)
+    position = read(host, read(host)[1])[1]
     assert position.log == 14
     older.unlink()
     (host.folder / "log-000000000000100").write_bytes(b"four\n")
-    lines, _ = read_lines(host, position, to_the_end=False)
-    assert [line.text for line in lines] == [
-        "slipway: 86 bytes of this host's output are left out here",
-        "four",
-    ]
+    left_out = "slipway: 86 bytes of this host's output are left out here"
+    assert read(host, position)[0] == [left_out, "four"]
 
 
 def test_a_part_that_is_deleted_while_it_is_read_is_left_out(
@@ -120,11 +120,8 @@ def test_a_part_that_is_deleted_while_it_is_read_is_left_out(
         return open_regular(file)
 
     monkeypatch.setattr(logs, "open_regular", opened)
-    lines, _ = read_lines(host, Position(4), to_the_end=False)
-    assert [line.text for line in lines] == [
-        "slipway: 4 bytes of this host's output are left out here",
-        "three",
-    ]
+    left_out = "slipway: 4 bytes of this host's output are left out here"
+    assert read(host, Position(4))[0] == [left_out, "three"]
 
 
 def test_the_times_go_on_over_all_parts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,19 +145,7 @@ def ended(host: Host, code: int, text: str | None, time: float) -> HostEnd:
     return HostEnd(host, code, time + 5)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        ((1, "CODE001 a", 10.0), (1, "CODE001 b", 11.0), "AlgorithmError: CODE001 a, exit code: 1"),
-        ((1, "NCCL006 a", 10.0), (2, "CODE001 b", 11.0), "AlgorithmError: CODE001 b, exit code: 2"),
-        ((1, "NCCL006 a", 10.0), (1, "NCCL004 b", 11.0), "AlgorithmError: NCCL004 b, exit code: 1"),
-        ((1, "NCCL006 a", 10.0), (143, None, 9.0), "AlgorithmError: NCCL006 a, exit code: 1"),
-        ((0, None, 10.0), (137, "MEM002 b", 11.0), "AlgorithmError: MEM002 b, exit code: 137"),
-        ((1, "NCCL006 a", 10.0), (-9, None, 9.0),
-         "AlgorithmError: MEM002 algo-2: the boot was killed by SIGKILL: the usual reason is host memory, "
-         "exit code: 137"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "reason"), CASES["causes"])
 def test_the_job_fails_for_its_first_cause(
     tmp_path: Path,
     first: tuple[int, str | None, float],
@@ -175,16 +160,7 @@ def test_the_job_fails_for_its_first_cause(
     assert failure_reason(reversed(ends)) == reason
 
 
-@pytest.mark.parametrize(
-    ("devices", "hosts", "processes", "expected"),
-    [
-        ([], 2, 2, [None, None]),
-        (["0", "1", "2", "3"], 2, 2, ["0,1", "2,3"]),
-        (["0", "1", "2", "3"], 1, 1, ["0,1,2,3"]),
-        (["0"], 2, 1, ["", ""]),
-        (["0", "1"], 1, 4, [""]),
-    ],
-)
+@pytest.mark.parametrize(("devices", "hosts", "processes", "expected"), CASES["shares"])
 def test_gpus_are_shared_out_or_not_used_at_all(
     devices: list[str], hosts: int, processes: int, expected: list[str | None]
 ) -> None:
@@ -192,15 +168,12 @@ def test_gpus_are_shared_out_or_not_used_at_all(
     assert [share.get("CUDA_VISIBLE_DEVICES") for share in shares] == expected
 
 
-def test_ranks_share_the_threads_of_this_machine_and_not_those_of_the_jobs_hosts(
+def test_ranks_share_the_threads_of_this_machine_where_the_user_gives_no_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert share_threads(4, {}) == {"OMP_NUM_THREADS": "2"}
     assert share_threads(16, {}) == {"OMP_NUM_THREADS": "1"}
-
-
-def test_the_users_number_of_threads_is_kept() -> None:
     assert share_threads(4, {"OMP_NUM_THREADS": "3"}) == {}
 
 
@@ -308,17 +281,14 @@ def test_the_active_environment_is_taken_where_it_has_torch(tmp_path: Path) -> N
     assert (found.path, found.torch, found.cuda) == (with_torch, "2.9.1+cu128", "12.8")
     both = {"VIRTUAL_ENV": str(tmp_path / "without"), "CONDA_PREFIX": str(tmp_path / "with")}
     assert choose_interpreter(None, both).path == with_torch
-    assert choose_interpreter(None, {"VIRTUAL_ENV": str(tmp_path / "without")}).path == Path(sys.executable)
-    assert choose_interpreter(None, {"VIRTUAL_ENV": str(tmp_path / "gone")}).path == Path(sys.executable)
+    (tmp_path / "broken" / "bin").mkdir(parents=True)
+    program(tmp_path / "broken" / "bin" / "python", "exit 127")
+    for name in ("without", "gone", "broken"):
+        passed_over = choose_interpreter(None, {"VIRTUAL_ENV": str(tmp_path / name)})
+        assert passed_over.path == Path(sys.executable), name
     # Who asks for one gets it, with torch or without.
     given = choose_interpreter(str(without), both)
     assert (given.path, given.torch, given.version[:2]) == (without, None, sys.version_info[:2])
-
-
-def test_a_broken_active_environment_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    program(tmp_path / "bin" / "python", "exit 127")
-    assert choose_interpreter(None, {"VIRTUAL_ENV": str(tmp_path)}).path == Path(sys.executable)
 
 
 def test_a_torch_in_the_working_directory_is_not_the_interpreters(
@@ -338,15 +308,7 @@ def test_a_name_is_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
     assert choose_interpreter("python", {}).path == python
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("echo hello", r"is no Python that runs here: it ended with exit code 0\."),
-        ("echo broken >&2; exit 3", r"exit code 3 and said: broken"),
-        ("echo '{\"slipway\": 1, \"version\": [3, 6, 9], \"torch\": null, \"cuda\": null}'",
-         r"is Python 3\.6\.9, and a local run needs 3\.8 or later"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "message"), CASES["no Python"])
 def test_what_is_no_python_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BackendError, match=message) as refused:
         choose_interpreter(str(program(tmp_path / "python", text)), {})

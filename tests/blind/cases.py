@@ -1,6 +1,7 @@
-"""Blind examples: programs written from a failure mode's title and sources by who had not read the rules.
+"""Blind examples: programs and logs that were written from a failure mode's title and sources by who did not
+know the rules.
 
-`scripts/HALF/CODE.test` holds programs with the failure mode and tempting ones that are right:
+`scripts/CODE.test` holds programs with the failure mode and tempting ones that are right:
 
     [case a trainer class whose barrier stands under a property that says who leads]
     # style: 4
@@ -13,76 +14,96 @@
     [file trainer.py]
     ...
 
-`# expect: nothing` is a right one, in which there is no error or warning of the file's code. The rules were
-mended by the first half; the second was looked at once, at the end.
+`# expect: nothing` is a right program, in which there is no error or warning of the file's code.
+`logs/CODE.test` holds logs of which the mode is the root cause, with `# rank: 3` where they show it, and
+`# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing failed. The rules
+were mended by the first half; `# half: second` was looked at once, at the end.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
-from launcher.failure_modes.model import Finding, Severity
+from launcher.diagnosis.diagnose import diagnose
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.program.program import Program, read_program
 from launcher.rules.script.check import check_program
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.case_files import Part, read_parts
+from tests.diagnosis.cases import records
 
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results.json"
+"""How many examples of each cell are judged right, and of how many: `python -m tools.checks.blind`."""
 HALVES = ("first", "second")
+SECOND_HALF = "# half: second"
+FOLDERS = {Stage.SCRIPT: "scripts", Stage.LOG: "logs"}
 ENTRY = "train.py"
 _HEADING = re.compile(r"\[(case|file) (.+)\]")
-_HEADER = re.compile(r"# (style|expect|line|why|job): (.*)")
+_HEADER = re.compile(r"# (style|expect|half|line|why|job|rank|verdict): (.*)")
 _RESOURCES = ("instance_type", "instance_count", "capacity", "volume_gb")
 _FRAMEWORK = {"name": "pytorch", "version": "2.8.0", "python": "py312"}
 _COMPILER = {"name": "pytorch", "version": "1.13.1", "python": "py39"}
 
 
 @dataclass(frozen=True)
-class BlindScript:
-    """A program with what was expected of it before anybody judged it."""
+class Example:
+    """A program or log with what was expected of it before anybody judged it.
+
+    `expected` is false for what is right or healthy though it looks otherwise. A program has its `files`, of
+    which ENTRY is started, and perhaps its `job`; a log is a text, perhaps with the `rank` that failed.
+    """
 
     code: str
+    stage: Stage
     name: str
     place: str
     expected: bool
-    line: str | None
     files: Mapping[str, str]
-    job: Mapping[str, Any] | None
+    job: Mapping[str, Any] | None = None
+    rank: int | None = None
+    is_healthy: bool = False
 
 
-def blind_scripts(half: str) -> Iterator[BlindScript]:
-    """The programs of a half, by their codes."""
-    for file in sorted((FOLDER / "scripts" / half).glob("*.test")):
+def examples(half: str, stage: Stage) -> Iterator[Example]:
+    """The examples of a half, by their codes."""
+    for file in sorted((FOLDER / FOLDERS[stage]).glob("*.test")):
         parts = read_parts(file, _HEADING)
         for number, part in enumerate(parts):
-            if part.kind == "case":
+            if part.kind == "case" and (SECOND_HALF in part.lines) is (half == "second"):
                 others = takewhile(lambda other: other.kind == "file", parts[number + 1 :])
-                yield _script(part, {each.name: "\n".join(each.lines) + "\n" for each in others})
+                yield _example(part, stage, {each.name: "\n".join(each.lines) + "\n" for each in others})
 
 
-def _script(part: Part, others: Mapping[str, str]) -> BlindScript:
-    headers = dict(
-        match.groups() for match in map(_HEADER.fullmatch, takewhile(str.strip, part.lines)) if match
-    )
+def _example(part: Part, stage: Stage, others: Mapping[str, str]) -> Example:
+    head = list(takewhile(str.strip, part.lines))
+    headers = dict(match.groups() for match in map(_HEADER.fullmatch, head) if match)
     code, expected = part.file.stem, headers["expect"]
     if expected not in (code, "nothing"):
         raise part.bad(f"`{expected}` is expected in a file of {code}")
-    program = "\n".join(part.lines[len(list(takewhile(str.strip, part.lines))) + 1 :]) + "\n"
-    job = json.loads(headers["job"]) if "job" in headers else None
-    place = f"{part.file.relative_to(FOLDER.parent.parent)}:{part.number}"
-    files = {ENTRY: program, **others}
-    return BlindScript(code, part.name, place, expected == code, headers.get("line"), files, job)
+    return Example(
+        code,
+        stage,
+        part.name,
+        f"{part.file.relative_to(FOLDER.parent.parent)}:{part.number}",
+        expected == code,
+        {ENTRY: "\n".join(part.lines[len(head) + 1 :]) + "\n", **others},
+        json.loads(headers["job"]) if "job" in headers else None,
+        int(headers["rank"]) if "rank" in headers else None,
+        headers.get("verdict") == "healthy",
+    )
 
 
-def judge_script(case: BlindScript, folder: Path) -> list[Finding]:
+def judge_script(case: Example, folder: Path) -> list[Finding]:
     """What `launch lint` says of a program, and `launch check` where it has a job."""
     source = folder / "src"
     for name, text in case.files.items():
@@ -124,7 +145,52 @@ def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_caught(case: BlindScript, findings: list[Finding]) -> bool:
-    """Whether the verdict is right: the mode found, or, in a right program, no error or warning of it."""
-    own = [each for each in findings if each.code == case.code and not each.ignored]
-    return bool(own) if case.expected else all(each.severity is Severity.INFO for each in own)
+@dataclass(frozen=True)
+class Verdict:
+    """An example, whether the verdict on it is right, and what was found."""
+
+    case: Example
+    is_right: bool
+    said: str
+
+
+def verdicts(half: str, codes: Collection[str] = ()) -> Iterator[Verdict]:
+    """The verdicts on the examples of a half, of some codes or of all."""
+    for stage, judge in ((Stage.SCRIPT, _judged_script), (Stage.LOG, _judged_log)):
+        for case in examples(half, stage):
+            if not codes or case.code in codes:
+                yield judge(case)
+
+
+def _judged_script(case: Example) -> Verdict:
+    """The mode is found; or, in a right program, there is no error or warning of it."""
+    with TemporaryDirectory() as folder:
+        findings = [each for each in judge_script(case, Path(folder)) if not each.ignored]
+    own = [each for each in findings if each.code == case.code]
+    is_right = bool(own) if case.expected else all(each.severity is Severity.INFO for each in own)
+    said = ", ".join(sorted({f"{each.code} {each.severity.value}" for each in findings})) or "nothing"
+    return Verdict(case, is_right, said)
+
+
+def _judged_log(case: Example) -> Verdict:
+    """The mode is the root cause, or is told where it ended no job; a rank that is named is right."""
+    told = diagnose(records(case.files[ENTRY]))
+    root = told.root_cause
+    if case.is_healthy:
+        is_right = case.code in {each.code for each in told.findings}
+    else:
+        is_right = (root.finding.code if root else None) == (case.code if case.expected else None)
+    rank = root.rank if root else None
+    wrong_rank = case.rank is not None and rank not in (None, case.rank)
+    said = f"{told.verdict.value}, {root.finding.code if root else 'no cause'}, rank {rank} ({case.rank})"
+    return Verdict(case, is_right and not wrong_rank, said)
+
+
+def counts_of(found: Iterable[Verdict]) -> dict[str, dict[str, list[int]]]:
+    """How many examples of each cell are judged right, and how many there are, by code and stage."""
+    counts: dict[str, dict[str, list[int]]] = {}
+    for each in sorted(found, key=lambda verdict: verdict.case.code):
+        count = counts.setdefault(each.case.code, {}).setdefault(each.case.stage.value, [0, 0])
+        count[0] += each.is_right
+        count[1] += 1
+    return counts

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,9 +60,6 @@ def test_a_half_surrogate_on_the_command_line_is_repeated_as_an_escape(run_launc
     assert (code, r"half \ud83d surrogate" in err.lower()) == (2, True)
 
 
-RunLaunch_completion = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder without anything in it."""
@@ -78,7 +74,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [("launch sta", "status"), ("launch check --li", "--live"), ("launch cluster pl", "plan")],
 )
 def test_bash_completes_commands_and_options(
-    run_launch: RunLaunch_completion, home: Path, typed: str, offered: str
+    run_launch: RunLaunch, home: Path, typed: str, offered: str
 ) -> None:
     assert run_launch("--install-completion", "--shell", "bash")[0] == 0
     words = typed.split()
@@ -96,7 +92,7 @@ def test_bash_completes_commands_and_options(
     assert run.stdout.split() == [offered], run.stderr
 
 
-def test_installing_it_again_adds_no_second_line(run_launch: RunLaunch_completion, home: Path) -> None:
+def test_installing_it_again_adds_no_second_line(run_launch: RunLaunch, home: Path) -> None:
     run_launch("--install-completion", "--shell", "bash")
     before = (home / ".bashrc").read_text()
     code, _, err = run_launch("--install-completion", "--shell", "bash")
@@ -106,18 +102,14 @@ def test_installing_it_again_adds_no_second_line(run_launch: RunLaunch_completio
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_other_shells_get_a_script_of_their_own(
-    run_launch: RunLaunch_completion, home: Path, shell: str
-) -> None:
+def test_the_other_shells_get_a_script_of_their_own(run_launch: RunLaunch, home: Path, shell: str) -> None:
     assert run_launch("--install-completion", "--shell", shell)[0] == 0
     scripts = [file for file in home.rglob("*launch*") if file.is_file()]
     assert len(scripts) == 1
     assert "diagnose" in scripts[0].read_text()
 
 
-def test_a_script_that_cannot_be_written_is_told_with_its_place(
-    run_launch: RunLaunch_completion, home: Path
-) -> None:
+def test_a_script_that_cannot_be_written_is_told_with_its_place(run_launch: RunLaunch, home: Path) -> None:
     (home / ".local").write_text("no folder")
     code, _, err = run_launch("--install-completion", "--shell", "bash")
     assert code == 2
@@ -125,7 +117,7 @@ def test_a_script_that_cannot_be_written_is_told_with_its_place(
 
 
 def test_a_shell_that_cannot_be_seen_is_to_be_named(
-    run_launch: RunLaunch_completion, home: Path, monkeypatch: pytest.MonkeyPatch
+    run_launch: RunLaunch, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cyclopts.completion import detect
 

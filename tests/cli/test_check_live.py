@@ -201,27 +201,6 @@ def test_missing_credentials_exit_with_3(
     assert "Traceback" not in out + err
 
 
-def test_a_job_without_role_and_bucket_has_nothing_to_look_at(
-    run_launch: RunLaunch, write_job: WriteJob
-) -> None:
-    code, _, err = run_launch("check", write_job(), "--live")
-    assert code == 2
-    assert "role_arn, bucket" in err
-
-
-def test_a_wrong_job_file_is_told_without_a_call(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    code, out, err = run_launch("check", write_job(name="a_b", cluster="dev"), "--live", "--output", "json")
-    assert code == 1
-    assert codes(out) == ["SPEC003"]
-    assert "AWS was not looked at" in err
-
-
-def test_fix_wants_live(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    code, _, err = run_launch("check", write_job(), "--fix")
-    assert code == 2
-    assert "--live" in err
-
-
 def test_a_long_wait_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
     with LiveView() as view:
         for seconds in range(0, 150, 15):

@@ -64,15 +64,6 @@ def test_what_is_no_rank_at_all_is_refused(rank: str) -> None:
     assert len(refused.value.message) < 100
 
 
-@pytest.mark.parametrize("option", ["--dry-run", "--detach"])
-def test_what_follows_nothing_takes_no_choice_of_lines(
-    run_launch: RunLaunch, write_job: Callable[..., Path], option: str
-) -> None:
-    code, _, err = run_launch(write_job(), option, "--rank", "1")
-    assert code == 2
-    assert "about following" in err
-
-
 HOSTILE = "a\x1b]52;c;ZXZpbA==\x1b\\\x9d52;c;ZXZpbA==\x9c\x9b2J\u202ez"
 SHOWN = r"a\u009d52;c;ZXZpbA==\u009c\u009b2J\u202ez"
 
@@ -163,23 +154,6 @@ def test_a_plan_has_the_same_as_data(run_launch: RunLaunch, file: Path, tmp_path
     assert len(source["sha256"]) == 64
 
 
-def test_without_a_request_there_is_no_source(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    file = write_job(limits={"max_runtime": "24x"})
-    assert json.loads(run_launch("plan", file, "--output", "json")[1])["source"] is None
-
-
-def test_a_variable_in_the_folders_name_is_not_shown(
-    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TEAM", "hidden-team")
-    (tmp_path / "hidden-team").mkdir()
-    (tmp_path / "hidden-team" / "train.py").touch()
-    file = write_job(code={"source_dir": "${TEAM}", "entry_point": "train.py"})
-    code, out, _ = run_launch("plan", file, "--output", "json")
-    assert code == 0 and "hidden-team" not in out
-    assert "hidden-team" not in run_launch("plan", file)[1]
-
-
 def read_two_gigabytes(*steps: tuple[float, int]) -> None:
     """A reading that after so many seconds has come so far."""
     times = iter([0.0, *(at for at, _ in steps)])
@@ -209,25 +183,3 @@ def test_a_terminal_shows_how_far_a_long_reading_is(
 
 
 ON_S3 = {"source_dir": "s3://mine/source.tar.gz", "entry_point": "train.py"}
-
-
-def test_a_plan_says_that_nobody_looked_at_code_on_s3(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    file = write_job(code=ON_S3)
-    code, out, _ = run_launch("plan", file)
-    assert code == 0 and "s3://mine/source.tar.gz, not looked at" in out
-    source = json.loads(run_launch("plan", file, "--output", "json")[1])["source"]
-    assert (source["place"], source["files"], source["sha256"]) == ("s3://mine/source.tar.gz", None, None)
-
-
-def test_a_local_run_wants_the_file_of_code_on_s3(
-    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = write_job(
-        code=ON_S3,
-        resources={"instance_type": "ml.m5.xlarge", "instance_count": 1},
-        distribution={"strategy": "none"},
-    )
-    code, _, err = run_launch(file, "--local")
-    assert code == 2
-    assert "s3://mine/source.tar.gz was not fetched" in err and "--set code.source_dir=" in err

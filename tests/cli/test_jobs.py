@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -276,9 +276,6 @@ def test_the_second_ctrl_c_asks_nothing_without_a_terminal(account: TrainingScri
     assert not stopped(account)
 
 
-RunLaunch_clean = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three ended runs of a project, the first the oldest, seen from a folder of it."""
@@ -297,13 +294,13 @@ def left(home: Path) -> list[str]:
     return sorted(each.name for each in home.iterdir())
 
 
-def test_nothing_goes_while_there_are_few(home: Path, run_launch: RunLaunch_clean) -> None:
+def test_nothing_goes_while_there_are_few(home: Path, run_launch: RunLaunch) -> None:
     code, out, err = run_launch("clean")
     assert (code, out) == (0, "")
     assert err == f"nothing to delete in {home}; 3 ended runs stay.\n"
 
 
-def test_old_runs_go_after_they_were_shown(home: Path, run_launch: RunLaunch_clean) -> None:
+def test_old_runs_go_after_they_were_shown(home: Path, run_launch: RunLaunch) -> None:
     code, out, _ = run_launch("clean", "--keep", "1", "--yes")
     assert code == 0
     assert out.index("run-1") < out.index("run-0")
@@ -312,7 +309,7 @@ def test_old_runs_go_after_they_were_shown(home: Path, run_launch: RunLaunch_cle
     assert left(home) == ["run-2"]
 
 
-def test_without_anybody_to_ask_nothing_goes(home: Path, run_launch: RunLaunch_clean) -> None:
+def test_without_anybody_to_ask_nothing_goes(home: Path, run_launch: RunLaunch) -> None:
     code, out, err = run_launch("clean", "--all")
     assert (code, "Add --yes" in err) == (2, True)
     assert "run-0" in out
@@ -321,7 +318,7 @@ def test_without_anybody_to_ask_nothing_goes(home: Path, run_launch: RunLaunch_c
 
 @pytest.mark.parametrize(("answer", "stay"), [(True, 1), (False, 3)])
 def test_the_answer_decides(
-    home: Path, run_launch: RunLaunch_clean, monkeypatch: pytest.MonkeyPatch, answer: bool, stay: int
+    home: Path, run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch, answer: bool, stay: int
 ) -> None:
     asked = []
     monkeypatch.setattr("launcher.cli.jobs.is_asking_possible", lambda yes, output: not yes)
@@ -334,7 +331,7 @@ def test_the_answer_decides(
     assert len(left(home)) == stay
 
 
-def test_json_says_what_went(home: Path, run_launch: RunLaunch_clean) -> None:
+def test_json_says_what_went(home: Path, run_launch: RunLaunch) -> None:
     size = (home / "run-0" / "status.json").stat().st_size
     code, out, _ = run_launch("clean", "--keep", "2", "--yes", "--output", "json")
     printed = json.loads(out)
@@ -352,7 +349,7 @@ def test_json_says_what_went(home: Path, run_launch: RunLaunch_clean) -> None:
 
 
 def test_what_cannot_be_deleted_is_said(
-    home: Path, run_launch: RunLaunch_clean, monkeypatch: pytest.MonkeyPatch
+    home: Path, run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(folder: Path) -> None:
         raise PermissionError(13, "Permission denied")
@@ -363,6 +360,6 @@ def test_what_cannot_be_deleted_is_said(
     assert f"not deleted: {home}/run-0: Permission denied" in err
 
 
-def test_a_negative_number_is_refused(home: Path, run_launch: RunLaunch_clean) -> None:
+def test_a_negative_number_is_refused(home: Path, run_launch: RunLaunch) -> None:
     code, _, err = run_launch("clean", "--keep", "-1")
     assert (code, "--keep -1 is not a number of runs" in err) == (2, True)

@@ -12,27 +12,13 @@ from typing import Any
 
 import pytest
 
-from launcher.backends.interface import Backend, Polling
 from launcher.backends.local.python import Interpreter, Machine
 from launcher.cli import ladder
-from launcher.cluster.manifest import Cluster
 from tests.backends.workplace import SHORT
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_launch_local import processes_of, start
-from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
-
-NEEDS_DATA = """
-import argparse
-parser = argparse.ArgumentParser()
-parser.add_argument("--max_steps", type=int, default=1000)
-parser.add_argument("--synthetic", action="store_true")
-arguments = parser.parse_args()
-if not arguments.synthetic:
-    open("/nowhere/train.csv")
-for step in range(arguments.max_steps):
-    print(f"step={step} loss=1.0", flush=True)
-"""
 
 FIXED_PORT = """
 import os, pathlib, socket, threading
@@ -69,21 +55,6 @@ def climbed(out: str) -> dict[str, Any]:
     return {each["name"]: each for each in json.loads(out)["rungs"]}
 
 
-def test_what_breaks_on_real_data_alone_holds_with_made_up_ones(
-    run_launch: RunLaunch, job: Callable[..., Path]
-) -> None:
-    code, out, _ = run_launch("ladder", job(NEEDS_DATA), "--up-to", "n-here")
-    assert code == 1
-    assert "the script is told max_steps=5; for synthetic data --synthetic" in out
-    assert "1-here-synthetic held: completed" in out
-    assert "1-here broke: " in out
-    assert "n-here  " not in out.partition("RUNG")[2]
-    assert "→ Retry never" in out
-    assert "the data, or the code that reads them" in out
-    assert "→ launch ladder" in out.splitlines()[-1]
-    assert out.rstrip().endswith("--from 1-here --up-to n-here")
-
-
 def test_a_script_that_is_never_done_is_stopped_and_holds(
     run_launch: RunLaunch, job: Callable[..., Path]
 ) -> None:
@@ -99,25 +70,6 @@ def test_a_script_that_is_never_done_is_stopped_and_holds(
     assert document["few_steps"] is None
     assert document["verdict"] == "It holds up to 1-here: 1 process here."
     assert document["next"].endswith("--from n-here --steps 2")
-
-
-def test_a_missing_package_breaks_the_first_rung(run_launch: RunLaunch, job: Callable[..., Path]) -> None:
-    code, out, _ = run_launch("ladder", job("import nowhere_to_be_found"), "--up-to", "n-here")
-    assert code == 1
-    assert "the first rung that was tried" in out
-    assert "nowhere_to_be_found" in out
-    assert "rung 2" not in out
-
-
-def test_made_up_data_need_no_folder_for_a_channel(run_launch: RunLaunch, job: Callable[..., Path]) -> None:
-    look = "import os\nassert os.listdir(os.environ['SM_CHANNEL_TRAIN']) == []\n"
-    file = job(look + NEEDS_DATA, inputs={"train": "s3://team/train"})
-    code, out, _ = run_launch("ladder", file, "--up-to", "1-here")
-    assert code == 0
-    assert "with an empty folder here for train" in out
-    assert "1-here-synthetic held" in out
-    assert "left out" in out
-    assert "--input train=DIR" in out
 
 
 def test_without_torch_here_the_way_to_begin_on_aws_is_said(
@@ -166,28 +118,6 @@ def test_ctrl_c_ends_the_rung_and_the_ladder(job: Callable[..., Path], tmp_path:
     assert processes_of(tmp_path) == []
 
 
-def test_errors_of_the_job_stop_it_before_anything_runs(
-    run_launch: RunLaunch, job: Callable[..., Path], tmp_path: Path
-) -> None:
-    code, _, err = run_launch("ladder", job("", resources={"instance_type": "ml.none.large"}))
-    assert code == 1
-    assert "not launched: 1 error" in err
-    assert not (tmp_path / ".slipway").exists()
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        yield account
-
-
 class BreaksOn(TrainingScript):
     """Jobs with so many hosts fail."""
 
@@ -202,7 +132,7 @@ class BreaksOn(TrainingScript):
 
 
 @pytest.fixture
-def breaks_on_two(account: EmulatedAccount) -> Iterator[BreaksOn]:
+def breaks_on_two(cloud: EmulatedAccount) -> Iterator[BreaksOn]:
     with emulated_training(BreaksOn(2)) as script:
         yield script
 
@@ -273,9 +203,9 @@ def test_each_rung_that_costs_money_is_asked_about(
 
 
 def test_what_the_account_lacks_refuses_a_rung(
-    run_launch: RunLaunch, write_job: WriteJob, account: EmulatedAccount, breaks_on_two: BreaksOn
+    run_launch: RunLaunch, write_job: WriteJob, cloud: EmulatedAccount, breaks_on_two: BreaksOn
 ) -> None:
-    account.quotas["ml.p4d.24xlarge for training job usage"] = 1.0
+    cloud.quotas["ml.p4d.24xlarge for training job usage"] = 1.0
     code, out, _ = run_launch(
         "ladder", write_job(cluster="dev"), "--from", "1-host", "--yes", "--output", "json"
     )

@@ -146,8 +146,6 @@ def test_a_run_that_has_ended_is_listed_read_and_resumed_by_its_name(
     assert f"resumed from {job['name']}" in printed
 
 
-WriteJob_local_run = Callable[..., Path]
-
 PRINTS = """
 import os, sys
 print(os.environ["SM_HOSTS"], sys.executable)
@@ -155,9 +153,7 @@ print(os.environ["SM_HOSTS"], sys.executable)
 
 
 @pytest.fixture
-def job(
-    write_job: WriteJob_local_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Path]:
+def job(write_job: WriteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     monkeypatch.chdir(tmp_path)
 
     def write(**changes: Any) -> Path:
@@ -260,14 +256,6 @@ def test_what_is_no_python_ends_with_a_sentence(
     code, _, err = run_launch(job(), "--local", "--python", tmp_path / "no" / "python")
     assert (code, "there is no Python" in err) == (2, True)
     assert "Traceback" not in err
-
-
-@pytest.mark.parametrize("option", ["--python", "--processes"])
-def test_options_for_this_machine_are_refused_without_it(
-    job: Callable[..., Path], run_launch: RunLaunch, option: str
-) -> None:
-    code, _, err = run_launch(job(), "--dry-run", option, "1")
-    assert (code, "Add --local" in err) == (2, True)
 
 
 @pytest.mark.few_cases("command0")

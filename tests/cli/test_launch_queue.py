@@ -3,58 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from launcher.aws.clients import open_session
-from launcher.backends.interface import Backend, Polling
-from launcher.cluster.manifest import Cluster
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount, provision
 from tests.emulator.batch import EmulatedQueue
-from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.sagemaker import TrainingScript
 
 REGION = "us-west-2"
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    use_test_keys(monkeypatch, REGION)
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account:
-        yield account
-
-
-@pytest.fixture
-def script(account: EmulatedAccount) -> Iterator[TrainingScript]:
-    with emulated_training(TrainingScript()) as script:
-        yield script
-
-
-def provisioned(account: EmulatedAccount, queue_arn: str | None) -> None:
-    manifest = Cluster.model_validate({**account.manifest(), "queue_arn": queue_arn})
-    account.client("ssm").put_parameter(
-        Name="/slipway/clusters/dev", Value=manifest.model_dump_json(), Type="String"
-    )
-
-
-@pytest.fixture
-def queue(account: EmulatedAccount, script: TrainingScript, monkeypatch: pytest.MonkeyPatch) -> EmulatedQueue:
+def queue(cloud: EmulatedAccount, account: TrainingScript, monkeypatch: pytest.MonkeyPatch) -> EmulatedQueue:
     """A queue that answers every client which the launcher makes."""
     session = open_session()
     monkeypatch.setattr("launcher.aws.clients.open_session", lambda: session)
-    queue = EmulatedQueue(QUEUE, account.client("sagemaker"))
+    queue = EmulatedQueue(QUEUE, cloud.client("sagemaker"))
     queue.answer(session.events)
-    provisioned(account, QUEUE)
+    provision(cloud, queue_arn=QUEUE)
     return queue
 
 
 def test_a_job_goes_through_the_queue_to_its_end(
-    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, script: TrainingScript
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, account: TrainingScript
 ) -> None:
-    script.logs = {"algo-1": ["step=1 loss=0.5"]}
+    account.logs = {"algo-1": ["step=1 loss=0.5"]}
     code, out, _ = run_launch(write_job(cluster="dev"), "--yes", "--queue")
     [job] = queue.jobs.values()
     assert code == 0
@@ -79,9 +55,9 @@ def test_a_job_that_waits_is_found_by_its_name_listed_and_stopped(
 
 
 def test_a_failed_job_of_the_queue_is_not_tried_again_here(
-    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, script: TrainingScript
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, account: TrainingScript
 ) -> None:
-    script.failure_reason = "AlgorithmError: HW001 rank 3 on algo-2: uncorrectable ECC error, exit code: 1"
+    account.failure_reason = "AlgorithmError: HW001 rank 3 on algo-2: uncorrectable ECC error, exit code: 1"
     job = write_job(cluster="dev", limits={"max_retries": 2})
     code, _, _ = run_launch(job, "--yes", "--queue")
     assert code == 1
@@ -89,22 +65,12 @@ def test_a_failed_job_of_the_queue_is_not_tried_again_here(
 
 
 def test_a_cluster_without_a_queue_is_told(
-    run_launch: RunLaunch, write_job: WriteJob, account: EmulatedAccount, script: TrainingScript
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
 ) -> None:
-    provisioned(account, None)
     code, _, err = run_launch(write_job(cluster="dev"), "--yes", "--queue")
     assert code == 2
     assert "the cluster dev has no queue" in err
-    assert script.requests == []
-
-
-@pytest.mark.parametrize("arguments", [["--share", "research"], ["--queue", "--local"]])
-def test_what_makes_no_sense_together_is_refused(
-    run_launch: RunLaunch, write_job: WriteJob, arguments: list[str]
-) -> None:
-    code, _, err = run_launch(write_job(), *arguments)
-    assert code == 2
-    assert "--queue" in err
+    assert account.requests == []
 
 
 def test_the_queue_of_an_unknown_cluster_is_refused_with_the_known_ones(run_launch: RunLaunch) -> None:

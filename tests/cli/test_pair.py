@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from moto.core.exceptions import JsonRESTError
 
-from launcher.backends.interface import Backend, Polling
 from launcher.cli import pair
-from launcher.cluster.manifest import Cluster
 from launcher.session.submit_job import read_plan_note
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 LEARNS = """
@@ -73,16 +71,8 @@ class TwoScripts(TrainingScript):
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoScripts]:
-    """Emulated AWS with the cluster `dev`, whose quota is enough for two jobs, and no waiting."""
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account, emulated_training(TwoScripts()) as script:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
+def account(cloud: EmulatedAccount) -> Iterator[TwoScripts]:
+    with emulated_training(TwoScripts()) as script:
         script.of_side = {"1": losses(1.0), "2": losses(1.5)}
         yield script
 
@@ -238,22 +228,3 @@ def test_a_side_that_is_refused_keeps_both_from_running(
     assert (code, account.requests) == (1, [])
     assert "not launched: B has 1 error" in err
     assert "instance_count" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["job.yaml"], "job.yaml alone is no pair: --set is not given."),
-        (["job.yaml", "--set", "a=1"], "--set is given once"),
-        (["job.yaml", "other.yaml", "--set", "a=1"], "--set has no side to belong to"),
-        (["job.yaml", "some-job"], "some-job is not a job file"),
-        (["some-job", "other-job", "--local"], "are jobs that ran: nothing is run"),
-        (["same-job", "same-job"], "cannot be compared with itself"),
-        (["job.yaml", "other.yaml", "--processes", "2"], "Add --local"),
-        (["job.yaml", "other.yaml", "--same-within", "2"], "--same-within 2 is no part of a loss"),
-    ],
-)
-def test_what_is_no_pair_is_refused(run_launch: RunLaunch, arguments: list[str], says: str) -> None:
-    code, _, err = run_launch("pair", *arguments)
-    assert code == 2
-    assert says in err

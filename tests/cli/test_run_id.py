@@ -7,23 +7,18 @@ import json
 import pytest
 
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.cli.test_launch_queue import account, provisioned, queue, script
+from tests.cli.test_launch_queue import queue
 from tests.emulator.account import EmulatedAccount
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript
 
-__all__ = ["account", "queue", "script"]
-
-
-@pytest.fixture
-def cluster(account: EmulatedAccount) -> None:
-    provisioned(account, None)
+__all__ = ["queue"]
 
 
 def test_a_second_launch_of_the_run_says_so_and_follows_the_first(
-    run_launch: RunLaunch, write_job: WriteJob, cluster: None, script: TrainingScript
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
 ) -> None:
-    script.logs = {"algo-1": ["step=1 loss=0.5"]}
+    account.logs = {"algo-1": ["step=1 loss=0.5"]}
     job = write_job(cluster="dev")
     code, out, _ = run_launch(job, "--yes", "--detach", "--run-id", "nightly-7", "--output", "json")
     first = json.loads(out)
@@ -32,11 +27,11 @@ def test_a_second_launch_of_the_run_says_so_and_follows_the_first(
     assert code == 0
     assert f"the run nightly-7 has launched this job already: {first['name']} is InProgress" in err
     assert f"Completed {first['name']}" in out
-    assert [request["TrainingJobName"] for request in script.requests] == [first["name"]]
+    assert [request["TrainingJobName"] for request in account.requests] == [first["name"]]
 
 
 def test_a_detached_second_launch_says_how_the_first_is(
-    run_launch: RunLaunch, write_job: WriteJob, cluster: None, script: TrainingScript
+    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
 ) -> None:
     job = write_job(cluster="dev")
     first = json.loads(run_launch(job, "--yes", "--run-id", "nightly-7", "--output", "json")[1])
@@ -45,20 +40,19 @@ def test_a_detached_second_launch_says_how_the_first_is(
     assert code == 0
     assert json.loads(out) == {"name": first["name"], "state": "Completed", "launched_before": True}
     assert "another --run-id launches it again" in err
-    assert len(script.requests) == 1
+    assert len(account.requests) == 1
 
 
 def test_the_account_is_not_held_against_a_job_that_runs_already(
     run_launch: RunLaunch,
     write_job: WriteJob,
-    account: EmulatedAccount,
-    cluster: None,
-    script: TrainingScript,
+    cloud: EmulatedAccount,
+    account: TrainingScript,
 ) -> None:
     job = write_job(cluster="dev")
     run_launch(job, "--yes", "--detach", "--run-id", "nightly-7")
     # Would refuse any new launch; this one creates nothing.
-    account.client("s3").delete_bucket(Bucket=account.manifest()["buckets"]["checkpoints"])
+    cloud.client("s3").delete_bucket(Bucket=cloud.manifest()["buckets"]["checkpoints"])
     assert run_launch(job, "--yes", "--detach")[0] == 1
     assert run_launch(job, "--yes", "--detach", "--run-id", "nightly-7")[0] == 0
 
@@ -66,8 +60,7 @@ def test_the_account_is_not_held_against_a_job_that_runs_already(
 def test_in_ci_the_run_is_the_environments_own(
     run_launch: RunLaunch,
     write_job: WriteJob,
-    cluster: None,
-    script: TrainingScript,
+    account: TrainingScript,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = write_job(cluster="dev")
@@ -76,27 +69,14 @@ def test_in_ci_the_run_is_the_environments_own(
     _, _, err = run_launch(job, "--detach")
     assert "the run train:8f1c has launched this job already" in err
     run_launch(job, "--detach", "--run-id", "")
-    assert len(script.requests) == 2
+    assert len(account.requests) == 2
 
 
 def test_one_run_queues_one_job(
-    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, script: TrainingScript
+    run_launch: RunLaunch, write_job: WriteJob, queue: EmulatedQueue, account: TrainingScript
 ) -> None:
     queue.room = False
     job = write_job(cluster="dev")
     for _ in range(2):
         assert run_launch(job, "--queue", "--detach", "--run-id", "nightly-7")[0] == 0
     assert len(queue.jobs) == 1
-
-
-@pytest.mark.parametrize("arguments", [["--local"], ["--dry-run"]])
-def test_a_run_is_about_jobs_on_aws(run_launch: RunLaunch, write_job: WriteJob, arguments: list[str]) -> None:
-    code, _, err = run_launch(write_job(), "--run-id", "nightly-7", *arguments)
-    assert code == 2
-    assert "--run-id" in err
-
-
-def test_a_wrong_id_is_refused_before_anything_is_asked(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    code, _, err = run_launch(write_job(), "--run-id", "two words")
-    assert code == 2
-    assert "'two words' is not an id of a run" in err

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.backends.interface import Backend, Polling
-from launcher.cluster.manifest import Cluster
 from launcher.session import launch_job
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account, use_test_keys
-from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.sagemaker import TrainingScript
 
 ONE_HOST = {
     "resources": {"instance_type": "ml.m5.xlarge", "instance_count": 1},
@@ -47,21 +43,6 @@ def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingScript]:
-    """Emulated AWS with the provisioned cluster `dev`, and no waiting."""
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    monkeypatch.setattr(launch_job.time, "sleep", lambda seconds: None)
-    with emulated_account() as account, emulated_training(TrainingScript()) as script:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        yield script
-
-
 ONCE = {"src": 1, "src/lib": 1}
 
 
@@ -80,11 +61,16 @@ def test_two_plans_of_a_pair_walk_once(
 
 @pytest.mark.exhaustive
 def test_a_launch_with_another_attempt_walks_once(
-    run_launch: RunLaunch, write_job: WriteJob, scans: Counter[str], script: TrainingScript
+    run_launch: RunLaunch,
+    write_job: WriteJob,
+    scans: Counter[str],
+    account: TrainingScript,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    script.failure_reason = "CapacityError: Unable to provision requested ML compute capacity."
+    monkeypatch.setattr(launch_job.time, "sleep", lambda seconds: None)
+    account.failure_reason = "CapacityError: Unable to provision requested ML compute capacity."
     run_launch(write_job(cluster="dev", limits={"max_retries": 1}), "--yes")
-    assert len(script.requests) == 2
+    assert len(account.requests) == 2
     assert scans == ONCE
 
 

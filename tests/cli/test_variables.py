@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import launcher
-from launcher.backends.interface import Backend, Polling
-from launcher.cluster.manifest import Cluster
 from tests.cli.conftest import RunLaunch, WriteJob
-from tests.emulator.account import emulated_account, use_test_keys
-from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.sagemaker import TrainingScript
 
 VALUES = {
     "SECRET": "planted-hunter2-value",
@@ -69,7 +65,8 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     for name, value in VALUES.items():
         monkeypatch.setenv(name, value)
 
@@ -91,79 +88,6 @@ def test_no_value_is_repeated_whatever_is_wrong_with_it(
 def test_a_finding_names_the_variable_instead(run_launch: RunLaunch, write_job: WriteJob, field: str) -> None:
     _, out, _ = run_launch("check", write_job(**WRONG[field]), "--output", "json")
     assert any("${SECRET}" in finding["message"] for finding in json.loads(out)["findings"])
-
-
-@pytest.mark.parametrize("command", [["plan"], ["--dry-run"]], ids=" ".join)
-def test_a_plan_shows_names_where_the_request_has_values(
-    run_launch: RunLaunch, write_job: WriteJob, command: list[str]
-) -> None:
-    code, out, err = run_launch(*command, write_job(**JOB), "--output", "json")
-    assert code == 0
-    assert "planted" not in out + err
-    shown = json.loads(out)
-    request = shown["request"]
-    assert request["TrainingJobName"].startswith("${WHO}-digits-")
-    assert request["Environment"]["TOKEN_FILE"] == "${SECRET}"
-    assert request["Environment"]["SHORT"] == "${COUNT}"
-    assert request["Environment"]["MIXED"] == "a-${FLAG}-b"
-    assert json.loads(request["HyperParameters"]["deep"]) == {"key": ["${SECRET}"]}
-    assert request["Tags"] == [{"Key": "owner", "Value": "${SECRET}"}]
-    assert (request["ResourceConfig"]["InstanceType"], request["ResourceConfig"]["InstanceCount"]) == (
-        "${TYPE}",
-        "${COUNT}",
-    )
-    assert request["StoppingCondition"]["MaxRuntimeInSeconds"] == "${TIME}"
-    assert request["CheckpointConfig"]["S3Uri"].startswith("s3://${SECRET}/kept/${WHO}-digits-")
-    job = shown["job"]
-    assert (job["limits"]["max_runtime"], job["resources"]["instance_count"]) == ("${TIME}", "${COUNT}")
-    assert job["hyperparameters"] == JOB["hyperparameters"]
-
-
-def test_so_does_its_text(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    code, out, err = run_launch("plan", write_job(**JOB, cluster=None))
-    assert code == 0
-    assert "planted" not in out + err
-    assert "${COUNT} × ${TYPE}" in out
-    assert "s3://${SECRET}/data" in out
-
-
-def test_a_value_of_ones_own_that_replaces_a_setting_is_shown_by_its_name(
-    run_launch: RunLaunch, write_job: WriteJob
-) -> None:
-    _, out, _ = run_launch("plan", write_job(environment={"NCCL_DEBUG": "${FLAG}"}))
-    assert "NCCL_DEBUG=${FLAG}" in out
-    assert "planted" not in out
-
-
-def test_a_tuning_job_is_shown_by_names_too(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    tuning = {
-        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
-        "ranges": {"lr": [0.1, 0.01]},
-        "max_jobs": "${COUNT}",
-        "parallel": "${COUNT}",
-    }
-    job = {**JOB, "checkpoint": None, "name": "${FLAG}", "hyperparameters": {}}
-    _, out, err = run_launch("plan", write_job(**job, tuning=tuning), "--output", "json")
-    assert "planted" not in out + err
-    shown = json.loads(out)["request"]
-    limits = shown["HyperParameterTuningJobConfig"]["ResourceLimits"]
-    assert limits == {"MaxNumberOfTrainingJobs": "${COUNT}", "MaxParallelTrainingJobs": "${COUNT}"}
-    assert shown["TrainingJobDefinition"]["Environment"]["TOKEN_FILE"] == "${SECRET}"
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TrainingScript]:
-    """Emulated AWS with the cluster `dev`, and no waiting."""
-    use_test_keys(monkeypatch, "us-west-2")
-    monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    monkeypatch.chdir(tmp_path)
-    with emulated_account() as account, emulated_training(TrainingScript()) as script:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        yield script
 
 
 ON_AWS = {key: value for key, value in JOB.items() if key not in ("inputs", "checkpoint")}
@@ -204,61 +128,6 @@ def test_the_same_job_has_no_difference_to_an_earlier_one(
         '+    "TOKEN_FILE": "${SECRET}"',
     ]
     assert "another-planted-one" not in out + err
-
-
-def test_a_dry_run_that_was_kept_can_be_compared_with(
-    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path
-) -> None:
-    file = write_job(**JOB)
-    _, out, _ = run_launch(file, "--dry-run", "--output", "json")
-    (tmp_path / "kept.json").write_text(out)
-    _, out, _ = run_launch("plan", file, "--diff", tmp_path / "kept.json", "--output", "json")
-    assert json.loads(out)["diff"] == []
-
-
-def test_a_cluster_that_aws_does_not_know_is_named_as_in_the_file(
-    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
-) -> None:
-    code, out, err = run_launch(write_job(cluster="${SECRET}"), "--yes", "--detach")
-    assert code in (2, 3)
-    assert "${SECRET}" in err
-    assert "planted" not in out + err
-
-
-def test_what_the_account_says_against_a_job_is_told_by_names(
-    run_launch: RunLaunch, write_job: WriteJob, account: TrainingScript
-) -> None:
-    file = write_job(**JOB, cluster="dev")
-    code, out, err = run_launch("check", file, "--live", "--output", "json")
-    assert code == 1
-    assert any("${SECRET}" in finding["message"] for finding in json.loads(out)["findings"])
-    assert "planted" not in out + err
-
-
-@pytest.mark.parametrize("command", [["check"], ["plan"], ["--dry-run"], ["check", "--live"], ["--yes"]])
-def test_in_ci_a_variable_needs_to_be_allowed(
-    run_launch: RunLaunch, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
-    monkeypatch.setenv("CI", "true")
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
-    file = write_job(tags={"owner": "${WHO}"})
-    code, out, _ = run_launch(*command, file)
-    assert code == 1
-    assert "${WHO} is not replaced: in CI" in out
-    assert "--allow-env WHO" in out
-    if command[-1] not in ("--live", "--yes"):
-        code, out, _ = run_launch(*command, file, "--allow-env", "WHO", "--output", "json")
-        assert code == 0
-        assert "is not replaced" not in out
-
-
-def test_the_option_is_given_once_for_each_variable(run_launch: RunLaunch, write_job: WriteJob) -> None:
-    file = write_job(tags={"owner": "${WHO}", "flag": "${FLAG}"})
-    assert run_launch("check", file, "--allow-env", "WHO", "--allow-env", "FLAG")[0] == 0
-    assert run_launch("check", file, "--allow-env", "WHO")[0] == 1
-    code, _, err = run_launch("check", file, "--allow-env", "WHO,FLAG")
-    assert code == 2
-    assert "--allow-env WHO,FLAG does not name" in err
 
 
 def test_in_a_notebook_the_same_is_allowed(write_job: WriteJob) -> None:

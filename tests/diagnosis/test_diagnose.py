@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import LogStream, Record
 from launcher.diagnosis.signatures import SIGNATURES
-from launcher.failure_modes.model import Retry
 from tests.diagnosis.cases import cases, records
 
 OUT_OF_MEMORY = (
@@ -40,76 +39,6 @@ def root_of(*lines: Record, **more: object) -> str | None:
     return root.finding.code if root else None
 
 
-def test_the_initiator_beats_the_cascade_that_came_before_it() -> None:
-    lines = [*records(CLOSED, "algo-1", 10), *records(f"[rank11]: {OUT_OF_MEMORY}", "algo-2", 20)]
-    diagnosis = diagnose(lines)
-    assert diagnosis.root_cause.finding.code == "MEM001"
-    assert (diagnosis.root_cause.rank, diagnosis.root_cause.host) == (11, "algo-2")
-    assert [finding.code for finding in diagnosis.consequences] == ["NCCL006"]
-
-
-def test_the_message_says_who_asked_for_how_much() -> None:
-    finding = diagnose(records(f"[rank11]: {OUT_OF_MEMORY}", "algo-2")).root_cause.finding
-    numbers = "asked for 2.00 GiB with 1.06 GiB free of 79.11 GiB"
-    assert finding.message == f"rank 11 on algo-2: the GPU is full: {numbers}"
-
-
-def test_an_exception_is_told_with_its_place_in_the_users_code() -> None:
-    root = diagnose(records(TRACEBACK, "algo-1")).root_cause
-    assert root.finding.message == "rank 3 on algo-1: KeyError: 'labels' (train.py:44)"
-
-
-def test_the_exception_of_another_rank_is_not_taken_for_a_tracebacks_end() -> None:
-    mixed = TRACEBACK.replace(
-        "[rank3]: KeyError", "[rank5]: Traceback (most recent call last):\n[rank3]: KeyError"
-    )
-    root = diagnose(records(mixed, "algo-1")).root_cause
-    assert (root.rank, root.finding.code) == (3, "CODE001")
-
-
-def test_the_first_in_time_counts_among_equals() -> None:
-    early = records(TRACEBACK, "algo-2", 50)
-    late = records(TRACEBACK.replace("rank3", "rank9"), "algo-1", 900)
-    assert diagnose([*late, *early]).root_cause.rank == 3
-
-
-def test_time_outs_on_all_ranks_and_an_exception_on_one_is_the_exception() -> None:
-    waiting = [
-        line for rank in range(3) for line in records(TIMED_OUT.replace("ank0", f"ank{rank}"), "algo-1", 5)
-    ]
-    assert root_of(*waiting, *records(TRACEBACK, "algo-2", 600)) == "CODE001"
-
-
-def test_teardown_alone_is_no_root_cause() -> None:
-    assert root_of(*records("W0820 api.py:900] Sending process 105 closing signal SIGTERM")) is None
-
-
-def test_advice_is_kept_without_a_root_cause() -> None:
-    diagnosis = diagnose(records("algo-1:3:4 [0] NCCL INFO Using network Socket", "algo-1"))
-    assert diagnosis.root_cause is None
-    assert [(finding.code, finding.severity) for finding in diagnosis.findings] == [("EFA005", "warning")]
-
-
-def test_the_rank_of_torchruns_table_is_taken_where_the_line_has_none() -> None:
-    text = """\
-RuntimeError: CUDA error: uncorrectable ECC error encountered
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-08-20_11:30:44
-  host      : algo-1
-  rank      : 5 (local_rank: 5)
-  exitcode  : 1 (pid: 101)"""
-    root = diagnose(records(text, "algo-1")).root_cause
-    assert (root.finding.code, root.rank) == ("HW001", 5)
-
-
-def test_a_killed_rank_in_torchruns_table_is_host_memory() -> None:
-    text = (
-        "Root Cause (first observed failure):\n[0]:\n  rank : 5 (local_rank: 5)\n  exitcode  : -9 (pid: 101)"
-    )
-    assert root_of(*records(text)) == "MEM002"
-
-
 def test_a_progress_bar_glued_to_an_error_hides_nothing() -> None:
     assert (
         root_of(Record(None, "", f"step:  3%|█  | 3/99 [00:01<00:20]\r\x1b[31m{OUT_OF_MEMORY}\x1b[0m"))
@@ -128,55 +57,6 @@ def test_a_torn_line_is_found_over_the_edge_of_two_chunks() -> None:
         lines = [Record(None, "", "step")] * before
         torn = [Record(None, "", OUT_OF_MEMORY[:33]), Record(None, "", OUT_OF_MEMORY[33:])]
         assert root_of(*lines, *torn, *lines) == "MEM001", before
-
-
-def test_a_toolkits_success_means_that_tracebacks_were_survived() -> None:
-    text = (
-        f"{TRACEBACK}\n2026-08-20 11:30:44,123 sagemaker-training-toolkit INFO     Reporting training SUCCESS"
-    )
-    assert root_of(*records(text)) is None
-    assert root_of(*records(text), *records("Reporting training FAILURE", "algo-2")) == "CODE001"
-
-
-def test_ranks_that_wait_in_different_collectives_are_set_apart() -> None:
-    other = TIMED_OUT.replace("ank0", "ank4").replace("ALLREDUCE", "BROADCAST")
-    message = diagnose(records(f"{TIMED_OUT}\n{other}", "algo-1")).root_cause.finding.message
-    assert "rank 0 in ALLREDUCE 7" in message
-    assert "rank 4 in BROADCAST 7" in message
-
-
-def test_a_time_out_while_saving_is_told_as_such_and_one_long_after_is_not() -> None:
-    saving = "INFO Retrieving optimizer state dict...\n"
-    assert root_of(*records(saving + TIMED_OUT)) == "CKPT003"
-    assert root_of(*records(saving + "step\n" * 20 + TIMED_OUT)) == "NCCL004"
-
-
-def test_a_dozen_lines_are_near_enough_for_a_time_out_to_be_of_the_saving() -> None:
-    saving = "INFO Retrieving optimizer state dict...\n"
-    assert root_of(*records(saving + "step\n" * 11 + TIMED_OUT)) == "CKPT003"
-    assert root_of(*records(saving + "step\n" * 12 + TIMED_OUT)) == "NCCL004"
-
-
-def test_an_exception_that_is_just_the_scripts_own_is_less_than_a_known_failure() -> None:
-    assert root_of(*records(f"{TRACEBACK}\n{OUT_OF_MEMORY}")) == "MEM001"
-
-
-@pytest.mark.parametrize(
-    ("line", "retry"),
-    [
-        ("CapacityError: Unable to provision requested ML compute capacity.", Retry.LATER),
-        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", Retry.OTHER_HOSTS),
-        ("InternalServerError: We encountered an internal error. Please try again.", Retry.SAME),
-        (
-            "RuntimeError: The server socket has failed to bind to [::]:29500: Address already in use",
-            Retry.SAME,
-        ),
-        (OUT_OF_MEMORY, Retry.NEVER),
-        ("all is well", Retry.NEVER),
-    ],
-)
-def test_retrying_goes_by_the_cause(line: str, retry: Retry) -> None:
-    assert diagnose(records(line)).retry is retry
 
 
 def test_the_json_has_the_designed_shape() -> None:

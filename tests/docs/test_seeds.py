@@ -87,8 +87,11 @@ def test_open_rows_name_stages() -> None:
 
 @pytest.mark.parametrize("test", sorted(set(_tests())))
 def test_a_test_that_the_page_names_is_there(test: str) -> None:
-    """A function of a test file, or a rule that a file of cases has cases for."""
+    """A function of a test file, or what a file of cases has cases for: a rule, or a sentence."""
     path, name = test.split("::")
+    if path.endswith(".yaml"):
+        assert f"{name.replace('_', ' ')}:" in (ROOT / path).read_text("utf-8").splitlines()
+        return
     if path.endswith(".test"):
         assert f"[rule {name}]" in (ROOT / path).read_text("utf-8").splitlines()
         return

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from string import Template
 from typing import Any
 from unittest import mock
 
@@ -20,6 +22,7 @@ from moto import mock_aws
 from moto.core.responses import ActionResult
 from moto.sts.responses import TokenResponse
 
+from launcher.cluster.manifest import Cluster
 from tests.emulator.kept_services import KeptServices
 from tests.emulator.lustre import emulated_lustre
 from tests.emulator.policy_simulation import emulated_simulation
@@ -66,62 +69,30 @@ class EmulatedAccount:
         """A client of the account, for the test's own use."""
         return _client(service)
 
+    def close_egress(self) -> None:
+        """Take away what the job's group sends to itself."""
+        group = self.ids["group"]
+        itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+        self.client("ec2").revoke_security_group_egress(GroupId=group, IpPermissions=itself)
+
     def manifest(self) -> dict[str, Any]:
         """The manifest of a cluster that is made of this."""
-        zone, mount_name = f"{REGION}a", self.ids["file_system"].removeprefix("fs-")
-        return {
-            "name": "dev",
-            "region": REGION,
-            "vpc_id": self.ids["vpc"],
-            "subnets": [{"id": self.ids["subnet"], "availability_zone": zone}],
-            "security_group_ids": [self.ids["group"]],
-            "role_arn": self.role_arn,
-            "buckets": {"code": "team-code", "checkpoints": "team-checkpoints", "output": "team-output"},
-            "kms_key_arn": None,
-            "lustre": {
-                "id": self.ids["file_system"],
-                "mount_name": mount_name,
-                "subnet_id": self.ids["subnet"],
-                "availability_zone": zone,
-                "security_group_id": self.ids["file_system_group"],
-            },
-            "queue_arn": None,
-            "topic_arn": None,
-        }
+        return self._told("manifest")
 
     def request(self, **changes: Any) -> dict[str, Any]:
         """A CreateTrainingJob request that names all of this; keyword arguments replace its fields."""
-        mount_name = self.ids["file_system"].removeprefix("fs-")
-        request: dict[str, Any] = {
-            "TrainingJobName": "digits-20261121",
-            "RoleArn": self.role_arn,
-            "AlgorithmSpecification": {"TrainingImage": self.image, "TrainingInputMode": "File"},
-            "ResourceConfig": {"InstanceType": INSTANCE_TYPE, "InstanceCount": 2, "VolumeSizeInGB": 100},
-            "VpcConfig": {"Subnets": [self.ids["subnet"]], "SecurityGroupIds": [self.ids["group"]]},
-            "InputDataConfig": [
-                _channel("train", "s3://team-data/train"),
-                _channel("code", "s3://team-code/digits-20261121/code"),
-                {
-                    "ChannelName": "corpus",
-                    "DataSource": {
-                        "FileSystemDataSource": {
-                            "FileSystemId": self.ids["file_system"],
-                            "FileSystemType": "FSxLustre",
-                            "FileSystemAccessMode": "ro",
-                            "DirectoryPath": f"/{mount_name}/corpus",
-                        }
-                    },
-                },
-            ],
-            "CheckpointConfig": {
-                "S3Uri": "s3://team-checkpoints/digits-20261121",
-                "LocalPath": "/opt/ml/checkpoints",
-            },
-            "OutputDataConfig": {"S3OutputPath": "s3://team-output/"},
-            "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
-        }
-        return {key: value for key, value in {**request, **changes}.items() if value is not None}
+        request = {**self._told("request"), **changes}
+        return {key: value for key, value in request.items() if value is not None}
 
+    def _told(self, what: str) -> dict[str, Any]:
+        named = {"role": self.role_arn, "image": self.image, "region": REGION, "type": INSTANCE_TYPE}
+        mount_name = self.ids["file_system"].removeprefix("fs-")
+        told: dict[str, Any] = json.loads(TEXTS.substitute(self.ids, **named, mount_name=mount_name))[what]
+        return told
+
+
+TEXTS = Template(Path(__file__).with_suffix(".json").read_text("utf-8"))
+"""The manifest, a request and the manifest of an image, with the names of what is in the account."""
 
 ROLE_SERVICES = ("s3", "ecr", "logs", "cloudwatch", "ec2", "fsx", "kms")
 
@@ -149,6 +120,14 @@ def emulated_account() -> Iterator[EmulatedAccount]:
         account.quotas[f"{INSTANCE_TYPE} for training job usage"] = 8.0
         account.default_quotas[f"{INSTANCE_TYPE} for training job usage"] = 0.0
         yield account
+
+
+def provision(account: EmulatedAccount, **changes: Any) -> None:
+    """Let the account have the cluster `dev`, with these changes to its manifest."""
+    cluster = Cluster.model_validate({**account.manifest(), **changes})
+    account.client("ssm").put_parameter(
+        Name="/slipway/clusters/dev", Value=cluster.model_dump_json(), Type="String", Overwrite=True
+    )
 
 
 def _furnish(account: EmulatedAccount) -> None:
@@ -220,10 +199,8 @@ def _network(account: EmulatedAccount) -> None:
     ids["group"] = _group(account, "job")
     _open_to_itself(account, ids["group"])
     ids["endpoint_group"] = _group(account, "endpoints")
-    ec2.authorize_security_group_ingress(
-        GroupId=ids["endpoint_group"],
-        IpPermissions=[{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": ANYWHERE}],
-    )
+    https = [{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": ANYWHERE}]
+    ec2.authorize_security_group_ingress(GroupId=ids["endpoint_group"], IpPermissions=https)
     s3 = f"com.amazonaws.{REGION}.s3"
     ec2.create_vpc_endpoint(
         VpcId=ids["vpc"], ServiceName=s3, VpcEndpointType="Gateway", RouteTableIds=[table]
@@ -244,17 +221,9 @@ def _file_system(account: EmulatedAccount) -> None:
     for first, last in ((988, 988), (1018, 1023)):
         for peer in (ids["group"], ids["file_system_group"]):
             _allow(account, "file_system_group", peer, IpProtocol="tcp", FromPort=first, ToPort=last)
-        ec2.authorize_security_group_ingress(
-            GroupId=ids["group"],
-            IpPermissions=[
-                {
-                    "IpProtocol": "tcp",
-                    "FromPort": first,
-                    "ToPort": last,
-                    "UserIdGroupPairs": [{"GroupId": ids["file_system_group"]}],
-                }
-            ],
-        )
+        ports = {"IpProtocol": "tcp", "FromPort": first, "ToPort": last}
+        servers = [{**ports, "UserIdGroupPairs": [{"GroupId": ids["file_system_group"]}]}]
+        ec2.authorize_security_group_ingress(GroupId=ids["group"], IpPermissions=servers)
     made = account.client("fsx").create_file_system(
         FileSystemType="LUSTRE",
         StorageCapacity=1200,
@@ -284,18 +253,10 @@ def _image(account: EmulatedAccount) -> None:
     """moto does not tell registries apart: AWS's own is this account's."""
     ecr = account.client("ecr")
     ecr.create_repository(repositoryName=REPOSITORY)
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
-        "config": {
-            "mediaType": "application/vnd.docker.container.image.v1+json",
-            "size": 7023,
-            "digest": "sha256:b5b2b2c507a0944348e0303114d8d93aaaa081732b86451d9bce1f432a537bc7",
-        },
-        "layers": [],
-    }
     for tag in TAGS:
-        ecr.put_image(repositoryName=REPOSITORY, imageManifest=json.dumps(manifest), imageTag=tag)
+        ecr.put_image(
+            repositoryName=REPOSITORY, imageManifest=json.dumps(account._told("image")), imageTag=tag
+        )
 
 
 def _group(account: EmulatedAccount, name: str) -> str:
@@ -326,8 +287,3 @@ def _allow(account: EmulatedAccount, group: str, peer: str, **ports: Any) -> Non
     ec2, id_ = account.client("ec2"), account.ids[group]
     ec2.authorize_security_group_ingress(GroupId=id_, IpPermissions=permission)
     ec2.authorize_security_group_egress(GroupId=id_, IpPermissions=permission)
-
-
-def _channel(name: str, uri: str) -> dict[str, Any]:
-    source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": "FullyReplicated"}
-    return {"ChannelName": name, "DataSource": {"S3DataSource": source}}

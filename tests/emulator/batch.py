@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,9 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
 PAGE_JOBS = 2
+NAMES = ("SubmitServiceJob", "ListServiceJobs", "DescribeServiceJob", "TerminateServiceJob")
+OPERATIONS = {f"/v1/{name.lower()}": name for name in NAMES}
+"""The operations by their paths."""
 STATUS_OF = {"InProgress": "RUNNING", "Completed": "SUCCEEDED", "Failed": "FAILED", "Stopped": "FAILED"}
 
 
@@ -37,31 +41,24 @@ class EmulatedQueue:
 
     def answer(self, events: Any) -> None:
         """Answer the clients whose events these are; those of a session are all that it makes after this."""
-        for operation, answer in (
-            ("SubmitServiceJob", self._submit),
-            ("ListServiceJobs", self._list),
-            ("DescribeServiceJob", self._describe),
-            ("TerminateServiceJob", self._terminate),
-        ):
+        for operation, answer in self._answers().items():
             events.register(f"provide-client-params.batch.{operation}", self._remember)
             events.register(f"before-call.batch.{operation}", _answering(self, answer))
 
     def over_http(self, path: str, body: bytes) -> tuple[int, dict[str, Any]] | None:
         """Status and document of the answer to a call as it comes over the network; None for other calls."""
-        answers = {
-            "/v1/submitservicejob": self._submit,
-            "/v1/listservicejobs": self._list,
-            "/v1/describeservicejob": self._describe,
-            "/v1/terminateservicejob": self._terminate,
-        }
-        answer = answers.get(path)
-        if answer is None:
+        if path not in OPERATIONS:
             return None
+        answer = self._answers()[OPERATIONS[path]]
         try:
             return 200, answer(json.loads(body))
         except ClientError as refused:
             error = refused.response["Error"]
             return 400, {"__type": error["Code"], "message": error["Message"]}
+
+    def _answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        answers = (self._submit, self._list, self._describe, self._terminate)
+        return dict(zip(OPERATIONS.values(), answers, strict=True))
 
     def _remember(self, params: dict[str, Any], **_: Any) -> None:
         self._asked = params

@@ -29,7 +29,7 @@ from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from tests.emulator.batch import EmulatedQueue
+from tests.emulator.batch import OPERATIONS, EmulatedQueue
 from tests.emulator.faults import SECONDS_A_BYTE, Fault, Faults, body_of
 
 _LONGEST_HOLD_SECONDS = 60
@@ -184,12 +184,6 @@ _S3_OPERATIONS = (
 )
 
 _CREDENTIAL = re.compile(r"Credential=([^/]+)/")
-_BATCH_OPERATIONS = {
-    "/v1/submitservicejob": "SubmitServiceJob",
-    "/v1/listservicejobs": "ListServiceJobs",
-    "/v1/describeservicejob": "DescribeServiceJob",
-    "/v1/terminateservicejob": "TerminateServiceJob",
-}
 
 
 def _access_key(environ: dict[str, Any]) -> str:
@@ -211,4 +205,4 @@ def _operation(environ: dict[str, Any]) -> str:
         if verb == method and (not word or word in names):
             return name
     path = environ["PATH_INFO"]
-    return _BATCH_OPERATIONS.get(path, f"{method} {path}")
+    return OPERATIONS.get(path, f"{method} {path}")

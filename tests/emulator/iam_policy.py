@@ -27,11 +27,7 @@ _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
 def allows(document: Mapping[str, Any], action: str, resource: str, context: Context) -> bool:
     """Whether some statement allows the call, and none denies it.
 
-    Args:
-        document: a policy document whose references have been replaced by text.
-        action: such as `s3:GetObject`.
-        resource: the ARN, or `*` for an action that knows none.
-        context: the condition keys that the call carries.
+    The document has text in place of its references; the resource is `*` for an action that knows none.
     """
     matching = {
         statement["Effect"]

@@ -31,6 +31,20 @@ class Deployed:
         self.api.update_stack(StackName=name, TemplateBody=json.dumps(template))
         return self.status(name)
 
+    def refuses(self, name: str, template: Template, why: str, status: str = "UPDATE_FAILED") -> None:
+        """The update of a stack is taken back, for this reason."""
+        assert self.update(name, template) == "UPDATE_ROLLBACK_COMPLETE"
+        assert why in self.reasons(name, status)
+
+    def parameter(self, name: str) -> str:
+        value: str = self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+        return value
+
+    def gone(self, *parameters: str) -> list[str]:
+        """Those of the parameters that are not there."""
+        names: list[str] = self.client("ssm").get_parameters(Names=parameters)["InvalidParameters"]
+        return names
+
     def delete(self, name: str, **more: Any) -> str:
         id_ = self.api.describe_stacks(StackName=name)["Stacks"][0]["StackId"]
         self.api.delete_stack(StackName=name, **more)
@@ -89,7 +103,9 @@ def group(**policy: str) -> Template:
     return resource("EC2::SecurityGroup", policy, GroupDescription="hosts", VpcId=ref("Vpc"))
 
 
-def lustre(capacity: int = 1200, groups: tuple[str, ...] = (), **policy: str) -> Template:
+def lustre(
+    capacity: int = 1200, groups: tuple[str, ...] = (), lustre: Template | None = None, **policy: str
+) -> Template:
     return resource(
         "FSx::FileSystem",
         policy,
@@ -98,5 +114,10 @@ def lustre(capacity: int = 1200, groups: tuple[str, ...] = (), **policy: str) ->
         StorageType="SSD",
         SubnetIds=[ref("Subnet")],
         SecurityGroupIds=[ref(name) for name in groups],
-        LustreConfiguration={"DeploymentType": "SCRATCH_2"},
+        LustreConfiguration={"DeploymentType": "SCRATCH_2", **(lustre or {})},
     )
+
+
+def with_files(files: Template | None = None, **more: Any) -> Template:
+    """A file system in a network of its own."""
+    return template(Vpc=VPC, Subnet=subnet("10.0.0.0/24"), Files=files or lustre(), **more)

@@ -11,7 +11,6 @@ from tests.emulator.small_stacks import (
     group,
     lustre,
     parameter,
-    ref,
     resource,
     subnet,
     template,
@@ -24,19 +23,18 @@ def test_a_deleted_stack_is_gone_but_for_its_id(account: Deployed) -> None:
     account.create("stack", template(P=parameter("x", Name="/p")))
 
     assert account.delete("stack") == "DELETE_COMPLETE"
-    assert account.client("ssm").get_parameters(Names=["/p"])["InvalidParameters"] == ["/p"]
+    assert account.gone("/p") == ["/p"]
     with pytest.raises(ClientError, match="does not exist"):
         account.status("stack")
     assert account.create("stack", template(P=parameter("x", Name="/p"))) == "CREATE_COMPLETE"
 
 
 def test_what_is_to_be_retained_stays(account: Deployed) -> None:
-    account.create(
-        "stack", template(Gone=parameter("g", Name="/gone"), P={**parameter("k", Name="/kept"), **KEPT})
-    )
+    kept = {**parameter("k", Name="/kept"), **KEPT}
+    account.create("stack", template(Gone=parameter("g", Name="/gone"), P=kept))
 
     assert account.delete("stack") == "DELETE_COMPLETE"
-    assert account.client("ssm").get_parameters(Names=["/gone", "/kept"])["InvalidParameters"] == ["/gone"]
+    assert account.gone("/gone", "/kept") == ["/gone"]
 
 
 def test_a_bucket_with_an_old_version_in_it_stays(account: Deployed) -> None:
@@ -66,16 +64,15 @@ def test_a_group_that_an_interface_holds_stays_and_so_does_its_vpc(account: Depl
 
 
 def test_a_group_that_another_groups_rule_names_stays(account: Deployed) -> None:
-    rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "SourceSecurityGroupId": ref("Group")}
-    # Nothing but the kept rule holds the group: the other one is of no stack.
-    account.create("network", template({"Vpc": {"Value": ref("Vpc")}}, Vpc=VPC, Group=group()))
-    ec2, id_ = account.client("ec2"), account.physical_id("network", "Group")
-    other = ec2.create_security_group(
-        GroupName="other", Description="other", VpcId=account.physical_id("network", "Vpc")
-    )["GroupId"]
-    pairs = [{"GroupId": id_}]
-    del rule["SourceSecurityGroupId"]
-    ec2.authorize_security_group_ingress(GroupId=other, IpPermissions=[{**rule, "UserIdGroupPairs": pairs}])
+    # Nothing but the rule holds the group: the other one is of no stack.
+    account.create("network", template(Vpc=VPC, Group=group()))
+    ec2, id_, vpc = (
+        account.client("ec2"),
+        *(account.physical_id("network", each) for each in ("Group", "Vpc")),
+    )
+    other = ec2.create_security_group(GroupName="other", Description="other", VpcId=vpc)["GroupId"]
+    rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": id_}]}
+    ec2.authorize_security_group_ingress(GroupId=other, IpPermissions=[rule])
 
     assert account.delete("network") == "DELETE_FAILED"
     assert f"DependencyViolation: The security group '{id_}'" in account.reasons("network", "DELETE_FAILED")
@@ -112,10 +109,9 @@ def test_a_protected_stack_is_not_deleted(account: Deployed) -> None:
 def test_a_creation_that_fails_takes_back_what_it_made(account: Deployed) -> None:
     broken = {**parameter({"Fn::ImportValue": "nothing"}), "DependsOn": ["P"]}
 
-    assert (
-        account.create("stack", template(P=parameter("x", Name="/p"), Broken=broken)) == "ROLLBACK_COMPLETE"
-    )
-    assert account.client("ssm").get_parameters(Names=["/p"])["InvalidParameters"] == ["/p"]
+    wanted = template(P=parameter("x", Name="/p"), Broken=broken)
+    assert account.create("stack", wanted) == "ROLLBACK_COMPLETE"
+    assert account.gone("/p") == ["/p"]
     with pytest.raises(ClientError, match="ROLLBACK_COMPLETE state and can not be updated"):
         account.update("stack", template(P=parameter("x", Name="/p")))
 

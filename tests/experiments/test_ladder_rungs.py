@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.documents import parse_document
 from launcher.experiments.ladder_rungs import (
@@ -29,6 +31,8 @@ from launcher.experiments.ladder_rungs import (
     words_for_synthetic_data,
 )
 from launcher.jobs.specification import JobSpec
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 JobData = dict[str, Any]
 HERE = Footing(processes_per_host=8, most_here=4)
@@ -54,21 +58,24 @@ def test_a_ladder_ends_at_the_hosts_of_the_job(job_data: JobData, hosts: int, on
     assert [rung.ranks for rung in ladder.rungs[:3]] == [1, 4, 8]
 
 
-def test_synthetic_data_come_first_and_once_where_the_data_are_here(job_data: JobData) -> None:
-    ladder = ladder_of(job_of(job_data, 2), Footing(8, 4, synthetic=True))
-    assert names(ladder) == ["1-here-synthetic", "1-here", "n-here", "1-host", "2-hosts"]
+SMALL = ["1-host", "2-hosts"]
+DATA = [
+    # Synthetic data come first, and once where the data are here; without these, up to the first host.
+    (2, Footing(8, 4, synthetic=True), ["1-here-synthetic", "1-here", "n-here", *SMALL], []),
+    (2, Footing(8, 4, data_missing="no folder", synthetic=True),
+     ["1-here-synthetic", "n-here-synthetic", "1-host-synthetic", *SMALL], ["1-here"]),
+    # Without any data here nothing runs here.
+    (1, Footing(8, 4, data_missing="no folder"), ["1-host"], ["1-here", "n-here"]),
+]  # fmt: skip
 
 
-def test_without_the_data_here_synthetic_data_go_up_to_the_first_host(job_data: JobData) -> None:
-    ladder = ladder_of(job_of(job_data, 2), Footing(8, 4, data_missing="no folder", synthetic=True))
-    assert names(ladder) == ["1-here-synthetic", "n-here-synthetic", "1-host-synthetic", "1-host", "2-hosts"]
-    assert [(each.name, each.why) for each in ladder.left_out] == [("1-here", "no folder")]
-
-
-def test_without_any_data_here_nothing_runs_here(job_data: JobData) -> None:
-    ladder = ladder_of(job_of(job_data, 1), Footing(8, 4, data_missing="no folder"))
-    assert names(ladder) == ["1-host"]
-    assert [each.name for each in ladder.left_out] == ["1-here", "n-here"]
+@pytest.mark.parametrize(("hosts", "footing", "expected", "left_out"), DATA)
+def test_the_data_that_are_here_decide_on_the_rungs(
+    job_data: JobData, hosts: int, footing: Footing, expected: list[str], left_out: list[str]
+) -> None:
+    ladder = ladder_of(job_of(job_data, hosts), footing)
+    assert names(ladder) == expected
+    assert [(each.name, each.why) for each in ladder.left_out] == [(each, "no folder") for each in left_out]
 
 
 def test_hosts_with_a_process_each_are_two_hosts_here(job_data: JobData) -> None:
@@ -107,6 +114,8 @@ def test_a_rung_is_short_begins_anew_and_is_tried_once(job_data: JobData) -> Non
         checkpoint={"resume_from": "digits-1"},
     )
     found = settings_of(Rung("1-host", Where.AWS, 1, 8), job, 8, Words({"max_steps": "5"}), 600, {})
+    short = job_of(job_data, 1, limits={"max_runtime": "5m"})
+    assert settings_of(Rung("1-host", Where.AWS, 1, 8), short, 8, NOTHING, 600, {}) == []
     assert found == [
         "resources.instance_count=1",
         f"limits.max_runtime={600 + BEFORE_THE_SCRIPT_SECONDS}",
@@ -117,11 +126,6 @@ def test_a_rung_is_short_begins_anew_and_is_tried_once(job_data: JobData) -> Non
     ]
 
 
-def test_what_is_as_it_should_be_is_not_changed(job_data: JobData) -> None:
-    job = job_of(job_data, 1, limits={"max_runtime": "5m"})
-    assert settings_of(Rung("1-host", Where.AWS, 1, 8), job, 8, NOTHING, 600, {}) == []
-
-
 def test_a_limit_in_seconds_stays_one(job_data: JobData) -> None:
     limits = {"max_runtime_seconds": 9000}
     job = job_of(job_data, 1, limits=limits)
@@ -129,64 +133,41 @@ def test_a_limit_in_seconds_stays_one(job_data: JobData) -> None:
     assert found == ["distribution.processes_per_host=1", "limits.max_runtime_seconds=660"]
 
 
-JobData_script_words = dict[str, Any]
-
-
-def job_of_script_words(data: JobData_script_words, **changes: Any) -> JobSpec:
-    return JobSpec.model_validate({**data, **changes})
+@pytest.mark.parametrize(("offered", "told"), CASES["few steps"])
+def test_the_scripts_own_limit_is_taken_steps_before_epochs(
+    job_data: JobData, offered: dict[str, bool], told: dict[str, str]
+) -> None:
+    assert words_for_few_steps(job_of(job_data), offered, 5).hyperparameters == told
 
 
 @pytest.mark.parametrize(
-    ("offered", "told"),
-    [
-        ({"--max_steps": True, "--epochs": True}, {"max_steps": "5"}),
-        ({"--max-steps": True}, {"max-steps": "5"}),
-        ({"--train-iters": True}, {"train-iters": "5"}),
-        ({"--limit_train_batches": True, "--epochs": True}, {"limit_train_batches": "5", "epochs": "1"}),
-        ({"--epochs": True}, {"epochs": "1"}),
-        ({"--warmup_steps": True}, {}),
-    ],
+    ("hyperparameters", "told"),
+    [({"trainer.max_steps": 1000}, {"trainer.max_steps": "5"}), ({"max_steps": 3}, {"max_steps": "3"})],
+    ids=["a hyperparameter of the job needs no parser", "a job that is shorter already stays so"],
 )
-def test_the_scripts_own_limit_is_taken_steps_before_epochs(
-    job_data: JobData_script_words, offered: dict[str, bool], told: dict[str, str]
+def test_hyperparameters_tell_of_few_steps(
+    job_data: JobData, hyperparameters: dict[str, int], told: dict[str, str]
 ) -> None:
-    assert words_for_few_steps(job_of_script_words(job_data), offered, 5).hyperparameters == told
+    job = job_of(job_data, hyperparameters=hyperparameters)
+    assert words_for_few_steps(job, {}, 5) == Words(told)
 
 
-def test_a_hyperparameter_of_the_job_needs_no_parser(job_data: JobData_script_words) -> None:
-    job = job_of_script_words(job_data, hyperparameters={"trainer.max_steps": 1000})
-    assert words_for_few_steps(job, {}, 5) == Words({"trainer.max_steps": "5"})
-
-
-def test_a_job_that_is_shorter_already_stays_so(job_data: JobData_script_words) -> None:
-    job = job_of_script_words(job_data, hyperparameters={"max_steps": 3})
-    assert words_for_few_steps(job, {}, 5) == Words({"max_steps": "3"})
-
-
-def test_what_the_job_file_says_counts(job_data: JobData_script_words) -> None:
-    job = job_of_script_words(job_data, ladder={"few_steps": {"stop_at": 2}, "synthetic": ["--fake"]})
+def test_what_the_job_file_says_counts(job_data: JobData) -> None:
+    job = job_of(job_data, ladder={"few_steps": {"stop_at": 2}, "synthetic": ["--fake"]})
     offered = {"--max_steps": True, "--synthetic": False}
     assert words_for_few_steps(job, offered, 5) == Words({"stop_at": "2"})
     assert words_for_synthetic_data(job, offered) == Words(arguments=("--fake",))
 
 
-def test_a_flag_is_an_argument_and_an_option_a_hyperparameter(job_data: JobData_script_words) -> None:
-    job = job_of_script_words(job_data)
+def test_a_flag_is_an_argument_and_an_option_a_hyperparameter(job_data: JobData) -> None:
+    job = job_of(job_data)
     assert words_for_synthetic_data(job, {"--synthetic": False}) == Words(arguments=("--synthetic",))
     assert words_for_synthetic_data(job, {"--use-synthetic": True}) == Words({"use-synthetic": "true"})
     assert words_for_synthetic_data(job, {"--data": True}) == NOTHING
-
-
-def test_where_hyperparameters_are_not_passed_on_an_option_is_an_argument(
-    job_data: JobData_script_words,
-) -> None:
-    job = job_of_script_words(job_data, code={"entry_point": "train.py", "argument_style": "none"})
-    assert words_for_few_steps(job, {"--max_steps": True}, 5) == Words(arguments=("--max_steps", "5"))
-
-
-def test_a_job_on_synthetic_data_has_no_other(job_data: JobData_script_words) -> None:
-    job = job_of_script_words(job_data, hyperparameters={"synthetic": "True"})
-    assert words_for_synthetic_data(job, {}) == NOTHING
+    without = job_of(job_data, code={"entry_point": "train.py", "argument_style": "none"})
+    assert words_for_few_steps(without, {"--max_steps": True}, 5) == Words(arguments=("--max_steps", "5"))
+    synthetic = job_of(job_data, hyperparameters={"synthetic": "True"})
+    assert words_for_synthetic_data(synthetic, {}) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -241,7 +222,7 @@ def broke(*held: Rung, at: Rung, result: Result = Result.BROKE) -> str:
             (ONE, SEVERAL),
             HOST,
             "what ml.p4d.24xlarge has and this machine has not",
-            "not the network between hosts",
+            "not the network between",
         ),
         ((SEVERAL, HOST), HOSTS, "the network between hosts (security group", "not the data"),
         ((HOST, HOSTS), ALL, "what grows from 2 to 16 hosts", "not the data"),
@@ -262,17 +243,15 @@ def test_every_step_up_has_a_suspect_of_its_own() -> None:
     assert len(suspects) == len(rungs) - 1
 
 
-def test_a_ladder_that_begins_on_several_hosts_rules_nothing_out() -> None:
+def test_what_was_not_tried_is_neither_ruled_out_nor_left_unsuspected() -> None:
     text = broke(at=HOSTS)
     assert "not " not in text.replace("this machine has not", "").replace("not all of them", "")
     assert "the network between hosts" in text
     assert "something between ranks" in text
-
-
-def test_what_a_skipped_rung_adds_is_suspected_as_well() -> None:
-    text = broke(ONE, at=HOSTS)
-    assert "the image" in text
-    assert "the network between hosts (" in text
+    skipped = broke(ONE, at=HOSTS)
+    assert "the image" in skipped
+    assert "the network between hosts (" in skipped
+    assert "showed no progress with 2 processes here" in broke(ONE, at=SEVERAL, result=Result.UNDECIDED)
 
 
 def test_it_holds_as_far_as_it_was_tried() -> None:
@@ -280,12 +259,5 @@ def test_it_holds_as_far_as_it_was_tried() -> None:
     assert verdict(held) == "It holds up to n-here: 2 processes here."
     assert verdict([*held, Climbed(HOST, Result.DECLINED, "")]) == verdict(held)
     assert verdict([Climbed(HOST, Result.DECLINED, "")]) == "No rung was tried."
-
-
-def test_what_the_account_refuses_is_said() -> None:
     refused = Climbed(HOST, Result.REFUSED, "QUOTA001 too few")
     assert verdict([refused]).endswith("would break 1-host: QUOTA001 too few.")
-
-
-def test_what_stood_still_is_not_called_broken() -> None:
-    assert "showed no progress with 2 processes here" in broke(ONE, at=SEVERAL, result=Result.UNDECIDED)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.experiments.run_comparison import (
     ON_ONE_MACHINE,
@@ -28,6 +30,8 @@ from launcher.experiments.run_comparison import (
     verdicts,
 )
 from launcher.experiments.run_measures import Estimate, Point, Series, SpeedRatio, Unit
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 def side(
@@ -62,36 +66,46 @@ def side(
     return RunSide(label, Series(unit, found), world_size, batch, compiled)
 
 
-def test_two_runs_that_learn_alike_are_the_same() -> None:
-    found = compare_losses(side(seed=1), side("B", seed=2))
-    assert found.judgement is Judgement.SAME
-    assert (found.unit, found.common, found.last) == ("step", 100, 1000)
+NOISY: dict[str, Any] = {"points": 30, "noise": 0.5}
+LOSSES: dict[str, tuple[RunSide, RunSide, Judgement, dict[str, Any]]] = {
+    "runs that learn alike": (
+        side(seed=1), side("B", seed=2), Judgement.SAME, {"unit": "step", "common": 100, "last": 1000},
+    ),
+    "a loss that stays higher": (
+        side(seed=1), side("B", seed=2, above=0.1), Judgement.DIFFERS, {"is_worse": True},
+    ),
+    "a loss that stays lower": (
+        side(seed=1), side("B", seed=2, above=-0.1), Judgement.DIFFERS, {"is_worse": False},
+    ),
+    "steps of another size, by samples": (
+        side(batch=64, points=200), side("B", batch=128, points=100, seed=1), Judgement.SAME,
+        {"unit": "sample", "last": 128_000},
+    ),
+    "places that only one run has, met between the others": (
+        side(every=1, points=1000, noise=0.0, batch=64), side("B", every=7, points=140, noise=0.0, batch=64),
+        Judgement.SAME, {"common": 140},
+    ),
+}  # fmt: skip
 
 
-def test_a_loss_that_stays_higher_differs_by_so_much() -> None:
-    found = compare_losses(side(seed=1), side("B", seed=2, above=0.1))
-    assert (found.judgement, found.is_worse) == (Judgement.DIFFERS, True)
-    assert found.difference is not None
-    assert found.difference.low < 0.1 < found.difference.high
+@pytest.mark.parametrize(("first", "second", "judgement", "told"), LOSSES.values(), ids=LOSSES)
+def test_how_losses_compare(
+    first: RunSide, second: RunSide, judgement: Judgement, told: dict[str, Any]
+) -> None:
+    found = compare_losses(first, second)
+    assert found.judgement is judgement
+    assert {name: getattr(found, name) for name in told} == told
 
 
-def test_a_loss_that_stays_lower_differs_and_is_not_worse() -> None:
-    found = compare_losses(side(seed=1), side("B", seed=2, above=-0.1))
-    assert (found.judgement, found.is_worse) == (Judgement.DIFFERS, False)
-
-
-def test_the_same_run_twice_leaves_no_doubt() -> None:
-    found = compare_losses(side(), side("B"))
-    assert found.judgement is Judgement.SAME
-    assert found.difference is not None
-    assert found.difference.half_width == 0
-
-
-def test_runs_too_noisy_to_tell_say_how_many_more_steps_would() -> None:
-    found = compare_losses(side(seed=1, points=30, noise=0.5), side("B", seed=4, points=30, noise=0.5))
+def test_how_large_a_difference_is_and_how_many_more_steps_would_tell() -> None:
+    higher = compare_losses(side(seed=1), side("B", seed=2, above=0.1)).difference
+    assert higher is not None and higher.low < 0.1 < higher.high
+    twice = compare_losses(side(), side("B"))
+    assert twice.judgement is Judgement.SAME
+    assert twice.difference is not None and twice.difference.half_width == 0
+    found = compare_losses(side(seed=1, **NOISY), side("B", seed=4, **NOISY))
     assert found.judgement is Judgement.UNCLEAR
-    assert found.more is not None
-    assert found.more > 0
+    assert found.more is not None and found.more > 0
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
@@ -112,20 +126,6 @@ def test_a_real_difference_is_found_in_most_cases() -> None:
         second = side("B", seed=2 * seed + 1, noise=0.1, correlation=0.5, above=0.25)
         found += compare_losses(first, second).is_worse
     assert found >= 45
-
-
-def test_steps_of_another_size_are_compared_by_samples() -> None:
-    small = side(batch=64, points=200)
-    large = side("B", batch=128, points=100, seed=1)
-    found = compare_losses(small, large)
-    assert (found.judgement, found.unit, found.last) == (Judgement.SAME, "sample", 128_000)
-
-
-def test_places_that_only_one_run_has_are_met_between_the_others() -> None:
-    dense = side(every=1, points=1000, noise=0.0, batch=64)
-    sparse = side("B", every=7, points=140, noise=0.0, batch=64)
-    found = compare_losses(dense, sparse)
-    assert (found.judgement, found.common) == (Judgement.SAME, 140)
 
 
 def test_too_few_steps_in_common_give_no_verdict() -> None:
@@ -170,18 +170,13 @@ def test_the_faster_run_is_found_by_the_times_of_its_lines() -> None:
     assert found.first == pytest.approx(640, rel=0.05)
 
 
-def test_steps_per_second_do_where_nobody_knows_their_size() -> None:
+def test_what_the_runs_print_themselves_goes_first_where_their_worlds_are_alike() -> None:
+    # Steps per second do where nobody knows their size.
     assert compare_speeds(side(), side("B", seconds=2)).unit == "steps/s"
-
-
-def test_what_the_runs_print_themselves_goes_first() -> None:
     found = compare_speeds(side(speed=100), side("B", speed=100, seconds=9, seed=1))
     assert (found.judgement, found.unit) == (Judgement.SAME, "samples/s")
-
-
-def test_what_worlds_of_other_sizes_print_is_not_compared() -> None:
-    found = compare_speeds(side(speed=100, batch=64), side("B", speed=100, batch=64, world_size=8, seconds=2))
-    assert found.judgement is Judgement.DIFFERS
+    larger = side("B", speed=100, batch=64, world_size=8, seconds=2)
+    assert compare_speeds(side(speed=100, batch=64), larger).judgement is Judgement.DIFFERS
 
 
 def test_the_warm_up_does_not_count() -> None:
@@ -227,14 +222,8 @@ def test_a_compiled_run_that_learns_worse_and_is_no_faster_is_named() -> None:
     compiled = side("B", seed=2, above=0.2, compiled=True)
     assert codes(side(seed=1), compiled) == ["XLA007", "XLA008"]
     assert codes(compiled, side(seed=1)) == ["XLA007", "XLA008"]
-
-
-def test_a_compiled_run_that_learns_alike_and_is_faster_is_as_it_should_be() -> None:
     assert codes(side(seed=1), side("B", seed=2, compiled=True, seconds=0.5)) == []
-
-
-def test_without_the_compiler_nothing_is_said_of_it() -> None:
-    assert codes(side(seed=1), side("B", seed=2, above=0.2)) == []
+    assert codes(side(seed=1), side("B", seed=2, above=0.2)) == [], "nothing is said without the compiler"
 
 
 JOB: dict[str, Any] = {
@@ -258,29 +247,14 @@ def test_fields_that_differ_are_named_with_both_values() -> None:
     ]
 
 
-def test_one_thing_that_differs_needs_no_caution() -> None:
-    assert (
-        cautions(changed(distribution={"strategy": "torch_xla", "processes_per_host": 4}), (None, None)) == []
-    )
-
-
-def test_a_name_or_a_limit_is_nothing_that_matters() -> None:
+def test_one_thing_that_differs_needs_no_caution_and_a_name_or_a_limit_is_nothing_that_matters() -> None:
+    one = changed(distribution={"strategy": "torch_xla", "processes_per_host": 4})
+    assert cautions(one, (None, None)) == []
     (said,) = cautions(changed(name="other", limits={"max_runtime": 60}), (8, 8))
     assert said.startswith("Nothing differs that could matter")
 
 
-@pytest.mark.parametrize(
-    ("sections", "says"),
-    [
-        ({"hyperparameters": {"lr": 0.2, "seed": 1}, "resources": {"instance_count": 4}}, "2 things differ"),
-        (
-            {"hyperparameters": {"lr": 0.2, "seed": 1, "beta": 3}},
-            "(hyperparameters.beta, hyperparameters.lr)",
-        ),
-        ({"hyperparameters": {"lr": 0.1, "seed": 2}}, "The seeds differ"),
-        ({"inputs": {"train": {"s3_uri": "s3://b/other"}}}, "The data differ"),
-    ],
-)
+@pytest.mark.parametrize(("sections", "says"), CASES["cautions"])
 def test_what_makes_a_comparison_mean_less_is_said(sections: dict[str, Any], says: str) -> None:
     assert says in " ".join(cautions(changed(**sections), (8, 8)))
 
@@ -290,17 +264,7 @@ def test_steps_of_different_sizes_are_said() -> None:
     assert "512 samples in A and 1024 in B" in said
 
 
-@pytest.mark.parametrize(
-    ("batch", "hyperparameters", "world_size", "samples"),
-    [
-        (32, {"batch_size": "7"}, 4, 128),
-        (None, {"batch_size": 32}, 4, 128),
-        (None, {"per_device_train_batch_size": '"8"', "gradient_accumulation_steps": "4"}, 16, 512),
-        (None, {"batch_size": "auto"}, 4, None),
-        (None, {}, 4, None),
-        (32, {}, None, None),
-    ],
-)
+@pytest.mark.parametrize(("batch", "hyperparameters", "world_size", "samples"), CASES["samples"])
 def test_the_samples_of_a_step_are_those_of_all_processes(
     batch: int | None, hyperparameters: dict[str, Any], world_size: int | None, samples: int | None
 ) -> None:

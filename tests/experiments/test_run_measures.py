@@ -38,24 +38,19 @@ def test_a_loss_stands_at_its_step_and_time() -> None:
 
 
 def test_a_loss_that_left_all_bounds_is_infinite() -> None:
-    assert places(
-        read({"step": 1, "loss": 1e308}, {"step": 2, "loss": -1e308}, {"step": 3, "loss": 1e30})
-    ) == [
-        (1, math.inf),
-        (2, -math.inf),
-        (3, 1e30),
-    ]
+    losses = (1e308, -1e308, 1e30)
+    reader = read(*({"step": step, "loss": loss} for step, loss in enumerate(losses, 1)))
+    assert places(reader) == [(1, math.inf), (2, -math.inf), (3, 1e30)]
 
 
-def test_a_step_that_was_printed_before_its_loss_counts() -> None:
-    assert places(read({"step": 1}, {"loss": 3.0}, {"step": 2}, {"loss": 2.0})) == [(1, 3.0), (2, 2.0)]
-
-
-def test_the_first_loss_of_a_step_counts() -> None:
-    assert places(read({"step": 1, "loss": 3.0}, {"loss": 9.0}, {"step": 2, "loss": 2.0})) == [
-        (1, 3.0),
-        (2, 2.0),
-    ]
+def test_a_step_that_was_printed_before_its_loss_counts_and_its_first_loss() -> None:
+    steps = [(1, 3.0), (2, 2.0)]
+    assert places(read({"step": 1}, {"loss": 3.0}, {"step": 2}, {"loss": 2.0})) == steps
+    assert places(read({"step": 1, "loss": 3.0}, {"loss": 9.0}, {"step": 2, "loss": 2.0})) == steps
+    # What a restart repeats counts once and as it was repeated.
+    repeated = [(1, 1.0), (2, 1.0), (3, 1.0), (2, 5.0), (3, 5.0)]
+    reader = read(*({"step": step, "loss": loss} for step, loss in repeated))
+    assert places(reader) == [(1, 1.0), (2, 5.0), (3, 5.0)]
 
 
 def test_steps_that_begin_again_in_each_epoch_are_counted_on() -> None:
@@ -63,19 +58,22 @@ def test_steps_that_begin_again_in_each_epoch_are_counted_on() -> None:
     assert [place for place, _ in places(reader)] == [0, 10, 20, 30, 40, 50, 60, 70, 80]
 
 
-def test_what_a_restart_repeats_counts_once_and_as_it_was_repeated() -> None:
-    reader = read(*({"step": s, "loss": 1.0} for s in (1, 2, 3)), *({"step": s, "loss": 5.0} for s in (2, 3)))
-    assert places(reader) == [(1, 1.0), (2, 5.0), (3, 5.0)]
-
-
-def test_parts_of_epochs_do_where_no_steps_are_printed() -> None:
-    found = read({"epoch": 0.5, "loss": 2.0}, {"epoch": 1.0, "loss": 1.0}).series()
-    assert (found.unit, found.span) == (Unit.EPOCH, (0.5, 1.0))
-
-
-def test_losses_within_an_epoch_are_counted_where_nothing_tells_them_apart() -> None:
-    found = read(*({"epoch": 1, "loss": 1.0} for _ in range(5))).series()
-    assert (found.unit, found.span) == (Unit.PRINT, (1, 5))
+@pytest.mark.parametrize(
+    ("lines", "unit", "span"),
+    [
+        ([{"epoch": 0.5, "loss": 2.0}, {"epoch": 1.0, "loss": 1.0}], Unit.EPOCH, (0.5, 1.0)),
+        ([{"epoch": 1, "loss": 1.0}] * 5, Unit.PRINT, (1, 5)),
+    ],
+    ids=[
+        "parts of epochs do where no steps are printed",
+        "prints are counted where nothing tells them apart",
+    ],
+)
+def test_what_a_loss_is_placed_by(
+    lines: list[dict[str, float]], unit: Unit, span: tuple[float, float]
+) -> None:
+    found = read(*lines).series()
+    assert (found.unit, found.span) == (unit, span)
 
 
 def test_nothing_printed_is_no_series() -> None:
@@ -118,10 +116,8 @@ def test_an_interval_leaves_out_the_truth_in_at_most_5_of_100_cases(count: int, 
 
 def test_an_interval_is_not_so_wide_that_it_holds_everything() -> None:
     chance = random.Random(1)
-    found = sum(
-        mean_of_correlated([1 + value for value in noise(60, 0.0, chance)]).excludes_zero for _ in range(50)
-    )
-    assert found == 50
+    samples = [[1 + value for value in noise(60, 0.0, chance)] for _ in range(50)]
+    assert all(mean_of_correlated(values).excludes_zero for values in samples)
 
 
 def test_correlated_values_give_a_wider_interval_than_independent_ones() -> None:
@@ -136,10 +132,7 @@ def test_a_difference_that_shrinks_is_no_noise() -> None:
     assert mean_of_correlated(values).excludes_zero
 
 
-def test_equal_values_leave_no_doubt() -> None:
+def test_equal_values_leave_no_doubt_and_too_few_have_no_interval() -> None:
     assert mean_of_correlated([0.25] * 10) == Estimate(0.25, 0.0)
-
-
-def test_too_few_values_have_no_interval() -> None:
     with pytest.raises(ValueError, match="5 values"):
         mean_of_correlated([1.0] * 5)

@@ -96,22 +96,3 @@ def test_what_is_no_name_is_refused_without_repeating_it(load: Load, value: str)
     assert (found.code, found.subject) == ("SPEC003", "secrets.HF_TOKEN")
     assert "neither the name of a secret" in found.message
     assert not value or value not in str(found.to_json())
-
-
-@pytest.mark.parametrize(
-    ("fields", "subject", "told"),
-    [
-        ({"secrets": {"A-B": "x"}}, "secrets.A-B", "does not have the form"),
-        ({"secrets": {"T": "x"}, "environment": {"T": "1"}}, "secrets.T", "in `environment` as well"),
-        ({"secrets": {"AWS_SESSION_TOKEN": "x"}}, "secrets.AWS_SESSION_TOKEN", "the AWS SDKs"),
-        ({"secrets": {"SM_HPS": "x"}}, "secrets.SM_HPS", "SageMaker's variables"),
-        ({"secrets": {"slipway_log": "x"}}, "secrets.slipway_log", "the launcher's own"),
-        ({"environment": {"SLIPWAY_SECRETS": "{}"}}, "environment.SLIPWAY_SECRETS", "tells the boot"),
-    ],
-)
-def test_a_variable_that_is_another_ones_is_refused(
-    load: Load, fields: dict[str, Any], subject: str, told: str
-) -> None:
-    (found,) = load(**fields).findings
-    assert (found.code, found.subject) == ("SPEC003", subject)
-    assert told in found.message

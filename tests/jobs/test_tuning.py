@@ -9,7 +9,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from launcher.failure_modes.model import Finding
 from launcher.jobs.load_job import LoadedJob, load_job
 from launcher.jobs.specification import job_schema
 
@@ -46,27 +45,6 @@ def load(write_job: Callable[..., Path]) -> Callable[..., LoadedJob]:
         return load_job(write_job(text=text))
 
     return loaded
-
-
-@pytest.fixture
-def refused(write_job: Callable[..., Path]) -> Callable[..., Finding]:
-    """The one finding of a job with the given tuning."""
-
-    def finding(fields: dict[str, Any] | None = None, **tuning: Any) -> Finding:
-        section = {
-            "objective": OBJECTIVE,
-            "ranges": {"lr": {"min": 0.1, "max": 0.2}},
-            "max_jobs": 4,
-            **tuning,
-        }
-        given = {name: value for name, value in section.items() if value is not None}
-        loaded = load_job(write_job(**(fields or {}), tuning=given))
-        assert loaded.spec is None
-        (found,) = loaded.findings
-        assert found.code == "SPEC003"
-        return found
-
-    return finding
 
 
 def test_what_people_write_is_read(load: Callable[..., LoadedJob]) -> None:
@@ -134,62 +112,10 @@ def test_errors_of_several_parts_are_told_together(load: Callable[..., LoadedJob
     assert [finding.location.line for finding in load(text).findings] == [8, 12]
 
 
-@pytest.mark.parametrize(
-    ("varied", "said"),
-    [
-        ({"min": 0.0, "max": 0.5, "scaling": "reverse-logarithmic"}, None),
-        ({"min": 0.0, "max": 1.0, "scaling": "reverse-logarithmic"}, "from 0 to below 1 only"),
-        ({"min": 0, "max": 1, "type": "continuous"}, None),
-        ({"min": 0.5}, "give min and max"),
-        ({"values": [1], "min": 0.5}, "not both"),
-        ([], "at least 1"),
-    ],
-)
-def test_ranges(write_job: Callable[..., Path], varied: Any, said: str | None) -> None:
-    tuning = {"objective": OBJECTIVE, "ranges": {"x": varied}, "max_jobs": 2}
-    findings = load_job(write_job(tuning=tuning)).findings
-    assert bool(findings) is (said is not None)
-    assert all(said in finding.message for finding in findings)
-
-
 def test_a_grid_knows_its_number_of_jobs(write_job: Callable[..., Path]) -> None:
     ranges = {"a": [1, 2, 3], "b": ["x", "y"]}
     tuning = {"objective": OBJECTIVE, "ranges": ranges, "strategy": "Grid", "parallel": 6}
     assert load_job(write_job(tuning=tuning)).spec.tuning.jobs == 6
-
-
-def test_a_grid_has_no_ranges_of_numbers(refused: Callable[..., Finding]) -> None:
-    assert "lr is a range of numbers" in refused(strategy="Grid", max_jobs=None).message
-
-
-def test_a_grid_is_tried_as_a_whole(refused: Callable[..., Finding]) -> None:
-    found = refused(strategy="Grid", ranges={"a": [1, 2]}, max_jobs=3)
-    assert "2 combinations" in found.message
-
-
-def test_hyperband_must_know_how_long_a_job_may_run(refused: Callable[..., Finding]) -> None:
-    assert "does not know how long" in refused(strategy="Hyperband").message
-
-
-@pytest.mark.parametrize(
-    ("fields", "tuning"),
-    [({"hyperparameters": {"epochs": 3}}, {}), ({}, {"hyperband": {"max_resource": 9}})],
-)
-def test_hyperband_takes_epochs_or_a_number(
-    write_job: Callable[..., Path], fields: dict[str, Any], tuning: dict[str, Any]
-) -> None:
-    ranges = {"lr": {"min": 0.1, "max": 0.2}}
-    section = {"objective": OBJECTIVE, "ranges": ranges, "max_jobs": 9, "strategy": "Hyperband", **tuning}
-    assert load_job(write_job(**fields, tuning=section)).findings == ()
-
-
-def test_hyperband_stops_jobs_by_itself(refused: Callable[..., Finding]) -> None:
-    found = refused({"hyperparameters": {"epochs": 3}}, strategy="Hyperband", early_stopping=True)
-    assert found.subject == "tuning.early_stopping"
-
-
-def test_other_strategies_know_no_resources(refused: Callable[..., Finding]) -> None:
-    assert refused(hyperband={"max_resource": 9}).subject == "tuning.hyperband"
 
 
 def test_a_regular_expression_keeps_its_blanks(write_job: Callable[..., Path]) -> None:

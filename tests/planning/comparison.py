@@ -7,24 +7,44 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import botocore.session
+from botocore.validate import ParamValidator
+
+from launcher.cluster.manifest import Cluster
 from launcher.jobs.specification import JobSpec
 from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.source.tree import read_source
 
+DAY = date(2026, 11, 22)
 WHOLE = ("Environment", "Tags", "VpcConfig")
 """Parts that are compared as one field."""
+SHAPES = {
+    operation: botocore.session.get_session()
+    .get_service_model("sagemaker")
+    .operation_model(operation)
+    .input_shape
+    for operation in ("CreateTrainingJob", "CreateHyperParameterTuningJob")
+}
 
 
-def plan_of(job: dict[str, Any], unique: str = "0unique") -> TrainingPlan:
-    """The plan of a job without a cluster, in us-west-2."""
+def what_the_api_refuses(plan: TrainingPlan) -> str:
+    """What the API's model, as botocore has it, says against the request; empty where it accepts it."""
+    report = ParamValidator().validate(plan.request, SHAPES[plan.operation])
+    return str(report.generate_report())
+
+
+def plan_of(
+    job: dict[str, Any], unique: str = "0unique", cluster: dict[str, Any] | None = None, today: date = DAY
+) -> TrainingPlan:
+    """The plan of a job in us-west-2, on the cluster of a manifest or on none."""
     return plan_job(
         JobSpec.model_validate(job),
-        None,
+        None if cluster is None else Cluster.model_validate(cluster),
         unique=unique,
         source=read_source(Path("/nowhere"), "train.py"),
         session_region="us-west-2",
-        today=date(2026, 11, 22),
+        today=today,
     )
 
 

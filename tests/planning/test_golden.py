@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.planning.comparison import differences, plan_of
+from tests.planning.plan_cases import STARTS
 
 GOLDEN = {
     file.stem: json.loads(file.read_text("utf-8"))
@@ -139,4 +140,22 @@ def test_the_checkpoint_prefix_is_the_jobs_own(name: str) -> None:
     assert plan_of(job).request["CheckpointConfig"] == {
         "S3Uri": f"{job['checkpoint']['s3_uri']}/g-0unique",
         "LocalPath": job["checkpoint"]["local_path"],
+    }
+
+
+@pytest.mark.parametrize("name", ["torchrun-p4d", "none-single", "smp2-p4d", "mpi-p4d", "smddp-p4d"])
+def test_the_toolkit_is_told_of_a_search_what_the_sdk_tells_it(name: str) -> None:
+    sent = GOLDEN[name]["request"]["HyperParameters"]
+    tuning = {**STARTS["tuned"]["tuning"], "ranges": {"momentum": {"min": 0.1, "max": 0.9}}}
+    plan = plan_of({"distribution": {"strategy": "none"}, **GOLDEN[name]["job"], "tuning": tuning})
+    assert not plan.refused and plan.view is not None, plan.findings
+    ours = dict(plan.view.training["StaticHyperParameters"])
+    assert ours["sagemaker_submit_directory"].endswith('/sourcedir.tar.gz"')
+    varying = {"sagemaker_submit_directory", "sagemaker_job_name"}
+    # The toolkit's runner reads it in every mode; the SDK sends it with MPI alone.
+    extra = {"sagemaker_mpi_num_of_processes_per_host"} - sent.keys()
+    # It says what is off, which the toolkit takes for granted.
+    missing = {key for key, value in sent.items() if value == "false" and key not in ours}
+    assert {key: value for key, value in ours.items() if key not in varying | extra} == {
+        key: value for key, value in sent.items() if key not in varying | missing
     }

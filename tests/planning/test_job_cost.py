@@ -23,16 +23,13 @@ from launcher.planning.job_cost import (
     part_cost_in_words,
 )
 from launcher.planning.request_view import RequestView
+from tests.planning.plan_cases import make_plan
 
 P5, DAY = "ml.p5.48xlarge", 86400
 
 
-def training(
-    instance_type: str = P5, hosts: int = 2, seconds: int = DAY, *, warm_pool: int = 0, **more: Any
-) -> dict[str, Any]:
+def training(instance_type: str = P5, hosts: int = 2, seconds: int = DAY, **more: Any) -> dict[str, Any]:
     resource_config: dict[str, Any] = {"InstanceType": instance_type, "InstanceCount": hosts}
-    if warm_pool:
-        resource_config["KeepAlivePeriodInSeconds"] = warm_pool
     if "plan" in more:
         resource_config["TrainingPlanArn"] = more.pop("plan")
     return {
@@ -110,21 +107,6 @@ def test_the_price_is_of_the_jobs_region_where_the_table_has_it(
     assert ("may have another" in words) is (found != region)
 
 
-def test_the_line_says_what_when_where_and_of_when() -> None:
-    assert cost_in_words(RequestView(training(seconds=5400)), "us-east-1") == (
-        "126.59 USD an hour, up to 189.89 USD in 1h30m (list price of us-east-1, 2026-09-04; hosts alone)"
-    )
-
-
-def test_an_estimate_says_of_what_it_is_one() -> None:
-    words = cost_in_words(RequestView(training("ml.p4d.24xlarge", hosts=1, seconds=7200)), "eu-west-1")
-    assert words == (
-        "about 27.27 USD an hour, up to 54.55 USD in 2h (estimated: EC2's price of eu-west-1, 2026-01-21, "
-        "times 1.15, as SageMaker asks in all 12 cases of p4d, p4de, p5, p5en, trn1 where both prices are "
-        "known; hosts alone)"
-    )
-
-
 def test_an_estimate_of_another_region_says_so() -> None:
     request = RequestView(training("ml.trn1n.32xlarge", hosts=1))
     assert "EC2's price of us-east-1" in cost_in_words(request, "eu-west-1")
@@ -139,11 +121,6 @@ def test_an_estimate_is_told_from_a_price_by_its_multiple() -> None:
     assert estimated.estimated_by is not None and estimated.estimated_by.times == 1.15
 
 
-def test_what_a_training_plan_would_cost_on_demand_may_be_an_estimate() -> None:
-    words = cost_in_words(RequestView(training("ml.p5en.48xlarge", plan="arn")), "us-west-2")
-    assert words.endswith("(on demand about 145.58 USD an hour, estimated from EC2's, us-west-2, 2026-01-21)")
-
-
 def test_a_type_without_a_price_is_said_to_have_none() -> None:
     assert estimate_cost(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1") is None
     words = cost_in_words(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1")
@@ -153,31 +130,8 @@ def test_a_type_without_a_price_is_said_to_have_none() -> None:
 
 
 def test_spot_costs_at_most_what_on_demand_does() -> None:
-    request = training(EnableManagedSpotTraining=True)
-    estimate = estimate_cost(RequestView(request), "us-east-1")
+    estimate = estimate_cost(RequestView(training(EnableManagedSpotTraining=True)), "us-east-1")
     assert estimate is not None and estimate.spot
-    words = cost_in_words(RequestView(request), "us-east-1")
-    assert words.startswith("at most 126.59 USD an hour") and "that of spot varies" in words
-
-
-@pytest.mark.parametrize("instance_type", [P5, "ml.p6e-gb200.36xlarge"])
-def test_a_training_plan_is_paid_already(instance_type: str) -> None:
-    request = training(instance_type, plan="arn:aws:sagemaker:us-east-1:111122223333:training-plan/x")
-    words = cost_in_words(RequestView(request), "us-east-1")
-    assert words.startswith("paid up front with the training plan")
-    assert "up to" not in words
-    assert ("on demand 126.59 USD an hour, us-east-1, 2026-09-04" in words) is (instance_type == P5)
-
-
-def test_a_warm_pool_is_said_to_come_on_top() -> None:
-    words = cost_in_words(RequestView(training(warm_pool=1800)), "us-east-1")
-    assert words.endswith("hosts alone, without 30m of warm pool)")
-
-
-def test_a_search_is_described_in_the_line() -> None:
-    limits = {"MaxNumberOfTrainingJobs": 20, "MaxParallelTrainingJobs": 4, "MaxRuntimeInSeconds": 7200}
-    words = cost_in_words(RequestView(search(training(seconds=3600), **limits)), "us-east-1")
-    assert "for 20 jobs of 1h, 4 at a time, 2h in all (" in words
 
 
 def test_a_part_of_the_hosts_costs_its_share() -> None:
@@ -197,6 +151,21 @@ def test_a_part_of_the_hosts_costs_its_share() -> None:
 def test_a_part_without_a_price_or_paid_for_whole_has_no_share() -> None:
     assert part_cost_in_words(RequestView(training("ml.p6e-gb200.36xlarge")), "us-east-1", 0.5) is None
     assert part_cost_in_words(RequestView(training(plan="arn")), "us-east-1", 0.5) is None
+
+
+def test_a_job_of_several_types_costs_what_the_dearest_does() -> None:
+    def view(*types: str) -> RequestView:
+        others = {"resources.instance_types": list(types[1:]), "resources.instance_choice": "service"}
+        several = others if types[1:] else {}
+        made = make_plan({"type": types[0], "environment": {"OMP_NUM_THREADS": 4}, **several}).view
+        assert made is not None
+        return made
+
+    either, dearest = view("ml.g5.xlarge", "ml.g5.2xlarge"), view("ml.g5.2xlarge")
+    assert estimate_cost(either, "us-west-2") == estimate_cost(dearest, "us-west-2") is not None
+    assert "the dearest of its types" in cost_in_words(either, "us-west-2")
+    assert "dearest" not in cost_in_words(dearest, "us-west-2")
+    assert "has no ml.p2.xlarge" in cost_in_words(view("ml.g5.xlarge", "ml.p2.xlarge"), "us-west-2")
 
 
 PRICE_DAY = datetime.date(2026, 9, 1)

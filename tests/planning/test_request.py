@@ -14,27 +14,13 @@ import pytest
 from launcher.jobs.load_job import load_job
 from launcher.planning.request import check_request, find_violations, job_file_path, options_on_aws_alone
 from launcher.planning.request_view import RequestView
-from launcher.planning.training_plan import TrainingPlan
-from tests.planning.comparison import plan_of
+from launcher.planning.show_plan import request_diff
+from tests.planning.plan_cases import make_plan
 
 ROOT = Path(__file__).parents[2]
-JOB: dict[str, Any] = {
-    "name": "g",
-    "role_arn": "arn:aws:iam::111122223333:role/r",
-    "code": {"entry_point": "train.py"},
-    "framework": {"version": "2.8.0"},
-    "resources": {"instance_type": "ml.p4d.24xlarge", "instance_count": 2},
-    "distribution": {"strategy": "torchrun"},
-    "output": {"s3_uri": "s3://team/output"},
-}
-TUNING = {
-    "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
-    "ranges": {"lr": {"min": 1e-5, "max": 0.1}},
-    "max_jobs": 2,
-}
 MLFLOW = "arn:aws:sagemaker:us-west-2:111122223333:mlflow-tracking-server/team"
 ON: tuple[tuple[dict[str, Any], str, Any], ...] = (
-    ({"resources": {"infra_check": True}}, "InfraCheckConfig", {"EnableInfraCheck": True}),
+    ({"resources.infra_check": True}, "InfraCheckConfig", {"EnableInfraCheck": True}),
     ({"debug": {"remote": True}}, "RemoteDebugConfig", {"EnableRemoteDebug": True}),
     ({"network": {"isolation": True}}, "EnableNetworkIsolation", True),
     ({"network": {"encryption": True}}, "EnableInterContainerTrafficEncryption", True),
@@ -48,39 +34,17 @@ ON: tuple[tuple[dict[str, Any], str, Any], ...] = (
 """What a job file switches on, and the member of the request that says so."""
 
 
-def plan(**fields: Any) -> TrainingPlan:
-    """The plan of a job with these fields, whose parts are added to those of the job."""
-    merged = {
-        key: {**JOB[key], **value} if key in JOB and isinstance(value, dict) else value
-        for key, value in fields.items()
-    }
-    return plan_of({**JOB, **merged})
-
-
 @pytest.mark.parametrize(("given", "member", "value"), ON, ids=[member for _, member, _ in ON])
 def test_what_is_switched_on_is_one_member_of_the_request(
     given: dict[str, Any], member: str, value: Any
 ) -> None:
-    made, without = plan(**given), plan()
+    made, without = make_plan(given), make_plan({})
     assert not made.refused, made.findings
     assert made.request == {**(without.request or {}), member: value}
 
 
 def test_what_is_off_is_not_in_the_request() -> None:
-    assert not {member for _, member, _ in ON} & set(plan().request or {})
-
-
-@pytest.mark.parametrize(
-    ("given", "subject"),
-    [
-        ({"resources": {"infra_check": True}}, "resources.infra_check"),
-        ({"debug": {"remote": True}}, "debug.remote"),
-        ({"mlflow": {"arn": MLFLOW}}, "mlflow"),
-    ],
-)
-def test_what_the_api_of_tuning_jobs_lacks_is_refused_there(given: dict[str, Any], subject: str) -> None:
-    found = [each for each in plan(**given, tuning=TUNING).findings if each.blocks]
-    assert [(each.code, each.subject) for each in found] == [("SPEC003", subject)]
+    assert not {member for _, member, _ in ON} & set(make_plan({}).request or {})
 
 
 @pytest.mark.parametrize(
@@ -103,34 +67,26 @@ def test_a_run_on_this_machine_has_none_of_it(request_: dict[str, Any], fields: 
     assert list(options_on_aws_alone(RequestView(request_))) == fields
 
 
-def test_the_training_jobs_of_a_tuning_job_are_isolated_and_encrypt() -> None:
-    network = {"isolation": True, "encryption": True}
-    definition = (plan(network=network, tuning=TUNING).request or {})["TrainingJobDefinition"]
-    assert definition["EnableNetworkIsolation"] is True
-    assert definition["EnableInterContainerTrafficEncryption"] is True
-
-
-@pytest.mark.parametrize(
-    ("placement", "config"),
-    [
-        ({}, {"EnableMultipleJobs": False}),
-        ({"share": True}, {"EnableMultipleJobs": True}),
-        (
-            {"together": [{"instance_count": 1, "ultra_server": "us-1"}, {"instance_count": 1}]},
-            {
-                "EnableMultipleJobs": False,
-                "PlacementSpecifications": [
-                    {"UltraServerId": "us-1", "InstanceCount": 1},
-                    {"InstanceCount": 1},
-                ],
-            },
-        ),
-    ],
-)
-def test_hosts_are_placed_on_ultra_servers(placement: dict[str, Any], config: dict[str, Any]) -> None:
-    made = plan(resources={"instance_type": "ml.p6e-gb200.36xlarge", "placement": placement})
-    assert not [each for each in made.findings if each.code == "SPEC004"]
-    assert (made.request or {})["ResourceConfig"]["InstancePlacementConfig"] == config
+EVERYTHING: dict[str, Any] = {
+    "checkpoint": {"s3_uri": "s3://team/checkpoints"},
+    "debugger": True,
+    "network": {
+        "subnets": ["subnet-1"],
+        "security_group_ids": ["sg-1"],
+        "isolation": True,
+        "encryption": True,
+    },
+    "debug": {"remote": True},
+    "mlflow": {"arn": MLFLOW},
+    "resources.capacity": "spot",
+    "resources.infra_check": True,
+    "hosts": 1,
+    "strategy": "none",
+    "hyperparameters": {"lr": 1},
+    "inputs": {"train": "s3://team/train"},
+    "limits": {"max_retries": 1},
+    "tags": {"team": "vision"},
+}
 
 
 def test_each_member_of_the_api_is_reached_by_a_field_or_named_as_left_out() -> None:
@@ -138,24 +94,7 @@ def test_each_member_of_the_api_is_reached_by_a_field_or_named_as_left_out() -> 
     page = (ROOT / "docs/reference/job-file.md").read_text("utf-8")
     (said,) = [line for line in page.splitlines() if line.startswith("No field leads to these members")]
     left_out = {name for name in re.findall(r"`([A-Z]\w+)`", said) if "." not in name}
-    everything = plan(
-        checkpoint={"s3_uri": "s3://team/checkpoints"},
-        debugger=True,
-        network={
-            "subnets": ["subnet-1"],
-            "security_group_ids": ["sg-1"],
-            "isolation": True,
-            "encryption": True,
-        },
-        debug={"remote": True},
-        mlflow={"arn": MLFLOW},
-        resources={"capacity": "spot", "infra_check": True, "instance_count": 1},
-        distribution={"strategy": "none"},
-        hyperparameters={"lr": 1},
-        inputs={"train": "s3://team/train"},
-        limits={"max_retries": 1},
-        tags={"team": "vision"},
-    )
+    everything = make_plan(EVERYTHING)
     request = everything.request or {}
     reached = set(request) | {"DebugHookConfig"}
     assert set(shapes["CreateTrainingJobRequest"]["members"]) - reached == left_out
@@ -198,15 +137,68 @@ def test_a_part_of_the_request_is_led_back_to_its_field(part: tuple, field: tupl
     assert job_file_path(part, REQUEST) == field
 
 
-def test_a_violation_names_the_field_and_its_line(write_job: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("start", ["torchrun", "tuned"])
+@pytest.mark.parametrize(
+    ("changes", "subject", "most"),
+    [
+        ({"environment": {"SECRET": "x" * 513}}, "environment.SECRET", 512),
+        ({"hyperparameters": {"a": "x" * 2501}}, "hyperparameters.a", 2500),
+        ({"metrics": {"a": "(a)" + "b" * 500}}, "metrics.a", 500),
+        ({"inputs": {"train": "s3://mine/" + "x" * 1024}}, "inputs.train", 1024),
+        ({"as": "tuned", "tuning.ranges": {"a": ["x" * 257]}}, "tuning.ranges.a", 256),
+    ],
+)
+def test_what_the_api_model_refuses_is_found_at_its_field(
+    start: str, changes: dict[str, Any], subject: str, most: int
+) -> None:
+    (found,) = [each for each in make_plan({"as": start, **changes}).findings if each.blocks]
+    assert (found.code, found.subject) == ("SPEC004", subject)
+    assert f"at most {most} characters" in found.remedy
+
+
+def test_a_name_without_room_for_the_unique_part_of_a_search_is_refused() -> None:
+    fits, too_long = (make_plan({"as": "tuned", "name": "a" * most}, unique="0" * 17) for most in (14, 15))
+    assert not fits.refused and too_long.request is None
+    (found,) = [each for each in too_long.findings if each.blocks]
+    assert (found.code, found.subject) == ("SPEC003", "name")
+    assert "14 characters" in found.remedy
+
+
+def test_a_finding_has_the_line_of_its_field(write_job: Callable[..., Path]) -> None:
     loaded = load_job(write_job(environment={"A": "x" * 600}))
-    request = {"Environment": {"A": "x" * 600}}
-    finding = next(
-        item for item in check_request("CreateTrainingJob", request) if item.subject == "environment.A"
-    )
-    assert finding.code == "SPEC004"
-    assert "512" in finding.remedy
-    assert finding.located(loaded.location).location.line > 1
+    found = next(iter(check_request("CreateTrainingJob", {"Environment": {"A": "x" * 600}})))
+    assert found.located(loaded.location).location.line > 1
+
+
+def test_no_message_repeats_a_value_that_may_be_secret() -> None:
+    request = {"TrainingJobDefinition": {"StaticHyperParameters": {"a": "planted\n"}}}
+    found = [
+        each for each in find_violations("CreateHyperParameterTuningJob", request) if "form" in each.remedy
+    ]
+    assert ["has this value" in each.message for each in found] == [True]
+    assert "planted" not in found[0].message + found[0].remedy
+
+
+@pytest.mark.parametrize("start", ["torchrun", "tuned"])
+def test_two_plans_of_a_job_differ_only_by_the_unique_part(start: str, manifest: dict[str, Any]) -> None:
+    job = {"as": start, "manifest": {}}
+    one, other = (make_plan(job, manifest, unique).request or {} for unique in ("0aaaa", "0bbbb"))
+    assert one != other and request_diff(one, other) == []
+    assert str(one).replace("0aaaa", "U") == str(other).replace("0bbbb", "U")
+    assert request_diff(one, make_plan({**job, "hosts": 3}, manifest).request or {}) != []
+
+
+def test_other_types_change_nothing_but_who_chooses() -> None:
+    def sent(**resources: Any) -> dict[str, Any]:
+        made = make_plan({"type": "ml.p5.48xlarge", **{f"resources.{k}": v for k, v in resources.items()}})
+        assert not made.refused, made.findings
+        return dict(made.request or {})
+
+    alone = sent()
+    assert alone["ResourceConfig"]["InstanceType"] == "ml.p5.48xlarge"
+    assert sent(instance_choice="launcher") == sent(instance_types=["ml.p5e.48xlarge"]) == alone
+    service = sent(instance_types=["ml.p5e.48xlarge"], instance_choice="service")
+    assert {**service, "ResourceConfig": None} == {**alone, "ResourceConfig": None}
 
 
 COMPLETE_REQUEST: dict[str, Any] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.planning.request_view import (
     FileSystemChannel,
@@ -33,73 +34,9 @@ def s3_channel(name: str, uri: str, **more: Any) -> dict[str, Any]:
     return {"ChannelName": name, "DataSource": {"S3DataSource": {"S3Uri": uri}}, **more}
 
 
-LUSTRE: dict[str, Any] = {
-    "ChannelName": "corpus",
-    "DataSource": {
-        "FileSystemDataSource": {
-            "FileSystemId": "fs-1",
-            "DirectoryPath": "/abcdefgh/corpus",
-            "FileSystemAccessMode": "rw",
-        }
-    },
-}
-TRAINING: dict[str, Any] = {
-    "AlgorithmSpecification": {
-        "TrainingImage": "123456789012.dkr.ecr.us-west-2.amazonaws.com/train:1",
-        "ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/slipway.pyz"],
-        "ContainerArguments": ["--processes-per-host", "8", "--entry-point", "a.py", "--", "--lr", "1"],
-        "MetricDefinitions": [{"Name": "loss", "Regex": "loss=(.*)"}],
-    },
-    "RoleArn": "arn:aws:iam::123456789012:role/training",
-    "InputDataConfig": [
-        s3_channel("train", "s3://data/train", InputMode="FastFile"),
-        s3_channel("code", "s3://code/1"),
-        LUSTRE,
-    ],
-    "OutputDataConfig": {"S3OutputPath": "s3://output/", "KmsKeyId": "key-1"},
-    "ResourceConfig": {
-        "InstanceType": "ml.p4d.24xlarge",
-        "InstanceCount": 2,
-        "VolumeSizeInGB": 100,
-        "KeepAlivePeriodInSeconds": 600,
-        "TrainingPlanArn": "plan-1",
-        "VolumeKmsKeyId": "key-2",
-    },
-    "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200},
-    "RetryStrategy": {"MaximumRetryAttempts": 3},
-    "EnableManagedSpotTraining": True,
-    "Environment": {"NCCL_DEBUG": "WARN"},
-    "VpcConfig": {"Subnets": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]},
-    "CheckpointConfig": {"S3Uri": "s3://checkpoints/digits-1", "LocalPath": "/opt/ml/mine"},
-}
-REQUEST: dict[str, Any] = {
-    "TrainingJobName": "digits-1",
-    "HyperParameters": {"lr": "0.1"},
-    "Tags": [{"Key": "team", "Value": "vision"}],
-    **TRAINING,
-}
-TUNING: dict[str, Any] = {
-    "HyperParameterTuningJobName": "digits-2",
-    "HyperParameterTuningJobConfig": {
-        "Strategy": "Bayesian",
-        "HyperParameterTuningJobObjective": {"Type": "Minimize", "MetricName": "loss"},
-        "ResourceLimits": {"MaxParallelTrainingJobs": 4, "MaxNumberOfTrainingJobs": 20},
-        "ParameterRanges": {
-            "ContinuousParameterRanges": [
-                {"Name": "lr", "MinValue": "1e-5", "MaxValue": "0.01", "ScalingType": "Logarithmic"}
-            ],
-            "CategoricalParameterRanges": [{"Name": "optimizer", "Values": ['"adamw"', '"lion"']}],
-        },
-    },
-    "TrainingJobDefinition": {**TRAINING, "StaticHyperParameters": {"lr": "0.1"}},
-}
-DESCRIBED: dict[str, Any] = {**REQUEST, "TrainingJobStatus": "InProgress", "SecondaryStatus": "Starting"}
-OF_EACH_JOB = [
-    pytest.param(REQUEST, id="a training job's request"),
-    pytest.param(TUNING, id="a tuning job's request"),
-    pytest.param(TUNING["TrainingJobDefinition"], id="the definition inside of it"),
-    pytest.param(DESCRIBED, id="a description"),
-]
+REQUESTS = yaml.safe_load(Path(__file__).with_name("request_view.yaml").read_text("utf-8"))
+TRAINING, REQUEST, TUNING = list(REQUESTS.values())[:3]
+OF_EACH_JOB = [pytest.param(REQUESTS[name], id=name) for name in REQUESTS if name != "training"]
 
 
 @pytest.mark.parametrize("request_", OF_EACH_JOB)

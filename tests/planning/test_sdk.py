@@ -13,61 +13,14 @@ from typing import Any
 
 import boto3
 import pytest
+import yaml
 from moto import mock_aws
 
+from launcher.planning.training_plan import TrainingPlan
 from tests.planning.comparison import differences, plan_of
 
-ROLE = "arn:aws:iam::111122223333:role/r"
-TORCHRUN = {
-    "name": "g",
-    "role_arn": ROLE,
-    "code": {"source_dir": "src", "entry_point": "train.py"},
-    "framework": {"name": "pytorch", "version": "2.8.0", "python": "py312"},
-    "hyperparameters": {"lr": 0.1, "epochs": 3, "name": "a b", "nested": {"a": [1, 2]}, "flag": True},
-    "resources": {"instance_type": "ml.p4d.24xlarge", "instance_count": 2},
-    "distribution": {"strategy": "torchrun", "processes_per_host": 8},
-    "inputs": {"train": "s3://data-bucket/train"},
-    "checkpoint": {"s3_uri": "s3://out-bucket/checkpoints"},
-    "output": {"s3_uri": "s3://out-bucket"},
-    "limits": {"max_runtime": "24h"},
-    "environment": {"MINE": "1"},
-    "tags": {"team": "research"},
-}
-SMP = {
-    **TORCHRUN,
-    "framework": {"name": "pytorch", "version": "2.4.1", "python": "py311"},
-    "distribution": {
-        "strategy": "smp",
-        "processes_per_host": 8,
-        "options": {"version": 2, "parameters": {"hybrid_shard_degree": 8, "tensor_parallel_degree": 2}},
-    },
-}
+JOBS = yaml.safe_load(Path(__file__).with_name("sdk_jobs.yaml").read_text("utf-8"))
 MLFLOW = "arn:aws:sagemaker:us-west-2:111122223333:mlflow-tracking-server/team"
-NETWORK = {"subnets": ["subnet-1"], "security_group_ids": ["sg-1"]}
-OPTIONS = {
-    **TORCHRUN,
-    "resources": {
-        "instance_type": "ml.p5.48xlarge",
-        "instance_types": ["ml.p5e.48xlarge", "ml.p5en.48xlarge"],
-        "instance_choice": "service",
-        "instance_count": 2,
-        "infra_check": True,
-    },
-    "network": {**NETWORK, "encryption": True},
-    "debug": {"remote": True},
-}
-ULTRA_SERVERS = {
-    **{name: value for name, value in TORCHRUN.items() if name != "framework"},
-    "image": "111122223333.dkr.ecr.us-west-2.amazonaws.com/arm:1",
-    "resources": {
-        "instance_type": "ml.p6e-gb200.36xlarge",
-        "instance_count": 4,
-        "placement": {"share": True, "together": [{"instance_count": 3, "ultra_server": "us-1"}]},
-    },
-    "distribution": {"strategy": "torchrun", "processes_per_host": 4},
-    "network": {**NETWORK, "isolation": True},
-}
-JOBS = {"torchrun": TORCHRUN, "smp": SMP, "options": OPTIONS, "ultra servers": ULTRA_SERVERS}
 
 TUNING = {
     "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
@@ -213,66 +166,62 @@ def test_the_request_differs_from_model_trainers_only_where_it_is_better(
     assert [path for path in EXPECTED if path not in found] == []
 
 
+def given_back(plan: TrainingPlan, kind: str) -> dict[str, tuple[Any, Any]]:
+    """What the SDK's typed shape of a resource gives back otherwise than the plan's request has it."""
+    from sagemaker.core import resources
+    from sagemaker.core.utils.code_injection.codec import pascal_to_snake, transform
+    from sagemaker.core.utils.utils import serialize
+
+    assert not plan.refused and plan.request is not None, plan.findings
+    described = {key: value for key, value in plan.request.items() if key != "Tags"}
+    shape = getattr(resources, kind)(**transform(described, f"Describe{kind}Response"))
+    returned = {key: serialize(getattr(shape, pascal_to_snake(key))) for key in described}
+    return differences(described, returned)
+
+
+SPOT = {"resources": {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}, "limits": {"max_retries": 2}}
+COMPILED = {"framework": {"version": "1.13.1"}, "distribution": {"strategy": "torch_xla"}}
+SMP1 = {"version": 1, "parameters": {"partitions": 2, "ddp": True}}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
-        {"resources": {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}, "limits": {"max_retries": 2}},
-        {"debugger": True},
-        {
-            **{name: OPTIONS[name] for name in ("resources", "network", "debug")},
-            "mlflow": {"arn": MLFLOW, "experiment": "e", "run": "r"},
-        },
-        {"framework": {"version": "2.0.1"}, "distribution": {"strategy": "smddp"}},
-        {
-            "framework": {"version": "1.13.1"},
-            "distribution": {
-                "strategy": "smp",
-                "options": {"version": 1, "parameters": {"partitions": 2, "ddp": True}},
+        pytest.param({}, id="torchrun"),
+        pytest.param(SPOT, id="spot"),
+        pytest.param({"debugger": True}, id="debugger"),
+        pytest.param(
+            {
+                **{name: JOBS["options"][name] for name in ("resources", "network", "debug")},
+                "mlflow": {"arn": MLFLOW, "experiment": "e", "run": "r"},
             },
-        },
-        {"framework": {"version": "1.13.1"}, "distribution": {"strategy": "torch_xla"}},
+            id="options",
+        ),
+        pytest.param({"framework": {"version": "2.0.1"}, "distribution": {"strategy": "smddp"}}, id="smddp"),
+        pytest.param(
+            {"framework": {"version": "1.13.1"}, "distribution": {"strategy": "smp", "options": SMP1}},
+            id="smp",
+        ),
+        pytest.param(COMPILED, id="torch_xla"),
     ],
-    ids=["torchrun", "spot", "debugger", "options", "smddp", "smp", "torch_xla"],
 )
 def test_the_sdks_typed_shapes_take_the_request_and_give_it_back(changes: dict[str, Any]) -> None:
-    from sagemaker.core.resources import TrainingJob
-    from sagemaker.core.utils.code_injection.codec import pascal_to_snake, transform
-    from sagemaker.core.utils.utils import serialize
-
-    plan = plan_of({**TORCHRUN, "hyperparameters": {"lr": 0.1, "epochs": 3}, **changes})
-    assert not plan.refused, plan.findings
-    described = {key: value for key, value in plan.request.items() if key != "Tags"}
-    shape = TrainingJob(**transform(described, "DescribeTrainingJobResponse"))
-    returned = {key: serialize(getattr(shape, pascal_to_snake(key))) for key in described}
+    job = {**JOBS["torchrun"], "hyperparameters": {"lr": 0.1, "epochs": 3}, **changes}
+    found = given_back(plan_of(job), "TrainingJob")
     # Serializing, the SDK leaves out what is false or empty.
-    lost = {path: ours for path, (ours, theirs) in differences(described, returned).items() if ours}
-    assert lost == {}
-    assert differences(described, returned).keys() <= {
-        "DebugHookConfig.CollectionConfigurations",
-        "ProfilerConfig.DisableProfiler",
-    }
+    assert {path: ours for path, (ours, _) in found.items() if ours} == {}
+    assert found.keys() <= {"DebugHookConfig.CollectionConfigurations", "ProfilerConfig.DisableProfiler"}
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
-        {"resources": {"instance_type": "ml.p4d.24xlarge", "capacity": "spot"}, "limits": {"max_retries": 2}},
-        {"framework": {"version": "2.2.0"}, "distribution": {"strategy": "smddp"}},
-        {"framework": {"version": "1.13.1"}, "distribution": {"strategy": "torch_xla"}},
+        pytest.param({}, id="torchrun"),
+        pytest.param(SPOT, id="spot"),
+        pytest.param({"framework": {"version": "2.2.0"}, "distribution": {"strategy": "smddp"}}, id="smddp"),
+        pytest.param(COMPILED, id="torch_xla"),
     ],
-    ids=["torchrun", "spot", "smddp", "torch_xla"],
 )
 def test_the_sdks_typed_shapes_take_a_tuning_request_and_give_it_back(changes: dict[str, Any]) -> None:
-    from sagemaker.core.resources import HyperParameterTuningJob
-    from sagemaker.core.utils.code_injection.codec import pascal_to_snake, transform
-    from sagemaker.core.utils.utils import serialize
-
-    job = {**TORCHRUN, "hyperparameters": {"epochs": 3}, "checkpoint": None, "tuning": TUNING, **changes}
-    plan = plan_of(job)
-    assert not plan.refused, plan.findings
-    described = {key: value for key, value in plan.request.items() if key != "Tags"}
-    shape = HyperParameterTuningJob(**transform(described, "DescribeHyperParameterTuningJobResponse"))
-    returned = {key: serialize(getattr(shape, pascal_to_snake(key))) for key in described}
-    assert differences(described, returned) == {}
+    job = {**JOBS["torchrun"], "hyperparameters": {"epochs": 3}, "checkpoint": None, "tuning": TUNING}
+    assert given_back(plan_of({**job, **changes}), "HyperParameterTuningJob") == {}

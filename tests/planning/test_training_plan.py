@@ -1,85 +1,28 @@
-"""What a plan decides beside its request: whether a job may have Debugger."""
+"""What a plan decides beside its request: Debugger, names, and the request of a job that resumes another."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from launcher.cluster.manifest import Cluster
-from launcher.failure_modes import debugger
-from launcher.jobs.load_job import load_job
 from launcher.jobs.specification import MAX_NAME_LENGTH, JobSpec
 from launcher.planning import training_plan
-from launcher.planning.planner import plan_job
 from launcher.planning.training_plan import (
     REGIONS_WITHOUT_DEBUGGER,
     PlannedCheckpoints,
-    PlannedDebugger,
     TrainingPlan,
     build_resumed_request,
     fingerprint,
     make_resumed_name,
-    plan_checkpoints,
     plan_debugger,
     without_cluster_tag,
 )
-from launcher.session.prepare_plan import source_of
+from tests.planning.plan_cases import JOB, make_plan
 
-CHECKPOINT = {"s3_uri": "s3://bucket/runs"}
-REGION = "us-west-2"
-TWO_HOSTS = {"instance_type": "ml.p4d.24xlarge", "instance_count": 2}
-
-
-def job(strategy: str, asked: bool = True, **changes: Any) -> JobSpec:
-    return JobSpec.model_validate(
-        {
-            "name": "g",
-            "code": {"entry_point": "train.py"},
-            "framework": {"version": "2.0.1"},
-            "resources": {"instance_type": "ml.p4d.24xlarge"},
-            "distribution": {"strategy": strategy},
-            "debugger": asked,
-            **changes,
-        }
-    )
-
-
-@pytest.mark.parametrize(
-    ("strategy", "changes", "code"),
-    [
-        ("smddp", {}, None),
-        ("smddp", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("smddp", {"cluster": "dev"}, "DBG001"),
-        ("smddp", {"checkpoint": {**CHECKPOINT, "sync": "slipway"}}, None),
-        ("smddp", {"checkpoint": {"lustre": "/checkpoints"}, "cluster": "dev"}, None),
-        ("smp", {}, "DBG002"),
-        ("smp", {"checkpoint": CHECKPOINT}, "DBG002"),
-        ("torchrun", {}, None),
-        ("torchrun", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("torchrun", {"checkpoint": {**CHECKPOINT, "sync": "slipway"}}, None),
-        ("mpi", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("torch_xla", {"checkpoint": CHECKPOINT}, "DBG001"),
-        ("none", {"checkpoint": CHECKPOINT}, None),
-        ("none", {"checkpoint": CHECKPOINT, "resources": TWO_HOSTS}, "DBG001"),
-        ("none", {"resources": TWO_HOSTS}, None),
-    ],
-)
-def test_what_debugger_would_break(strategy: str, changes: dict[str, Any], code: str | None) -> None:
-    planned = decided(job(strategy, **changes))
-    assert (planned.conflict.code if planned.conflict else None) == code
-    assert planned.on is (code is None)
-
-
-def test_a_region_without_debugger_has_it_off() -> None:
-    assert decided(job("none"), "me-central-1").conflict is debugger.NOT_OFFERED
-    assert not decided(job("none"), "me-central-1").on
-    assert decided(job("none"), "eu-west-1").on
+TEAMS = ({"team": "vision"}, {"team": "speech"})
 
 
 def test_the_regions_without_debugger_are_those_of_the_sdk() -> None:
@@ -87,27 +30,13 @@ def test_the_regions_without_debugger_are_those_of_the_sdk() -> None:
     assert set(fw_utils.DEBUGGER_UNSUPPORTED_REGIONS) == REGIONS_WITHOUT_DEBUGGER
 
 
-def test_debugger_is_never_on_unless_it_is_asked_for() -> None:
-    assert not decided(job("torchrun", asked=False)).on
-
-
-def test_a_tuning_job_has_no_debugger() -> None:
-    tuning = {
-        "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
-        "ranges": {"lr": {"min": 0.1, "max": 0.2}},
-        "max_jobs": 20,
-    }
-    assert decided(job("torchrun", tuning=tuning)) == PlannedDebugger(on=False, conflict=None)
-
-
 def test_checkpoints_that_the_plan_knows_of_count() -> None:
     by_service = PlannedCheckpoints("/opt/ml/checkpoints", "s3://bucket/runs/g-1", by_service=True)
-    assert plan_debugger(job("smddp"), by_service, REGION).conflict is not None
-    assert plan_debugger(job("smddp", checkpoint=CHECKPOINT), None, REGION).conflict is None
-
-
-def decided(spec: JobSpec, region: str = REGION) -> PlannedDebugger:
-    return plan_debugger(spec, plan_checkpoints(spec, None, "g-1"), region)
+    distribution, region = {"strategy": "smddp"}, "us-west-2"
+    asked = {**JOB, "distribution": distribution, "debugger": True}
+    assert plan_debugger(JobSpec.model_validate(asked), by_service, region).conflict is not None
+    kept = JobSpec.model_validate({**asked, "checkpoint": {"s3_uri": "s3://bucket/runs"}})
+    assert plan_debugger(kept, None, region).conflict is None
 
 
 def test_the_longest_base_makes_a_name_that_the_service_takes() -> None:
@@ -128,93 +57,19 @@ def test_parts_of_one_moment_differ(times: int) -> None:
         assert len({training_plan.make_unique_part() for _ in range(times)}) == times
 
 
-PlanOf = Callable[..., TrainingPlan]
-
-TUNING: dict[str, Any] = {
-    "objective": {"metric": "loss", "goal": "minimize", "regex": "loss=([0-9.]+)"},
-    "ranges": {"lr": {"min": 1e-5, "max": 0.01}},
-    "max_jobs": 2,
-}
-
-
-@pytest.fixture
-def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> PlanOf:
-    def plan(*, on_cluster: bool = True, **changes: Any) -> TrainingPlan:
-        loaded = load_job(write_job(**changes))
-        assert loaded.spec is not None, loaded.findings
-        return plan_job(
-            loaded.spec,
-            Cluster.model_validate(manifest) if on_cluster else None,
-            unique="0unique",
-            source=source_of(loaded.spec, loaded.file.parent),
-            session_region="us-west-2",
-            today=date(2026, 11, 22),
-        )
-
-    return plan
-
-
-def tags(plan: TrainingPlan) -> dict[str, str]:
-    assert plan.view is not None
-    return plan.view.tags
-
-
-def refusals(plan: TrainingPlan) -> list[tuple[str, str | None]]:
-    return [(found.code, found.subject) for found in plan.findings if found.blocks]
-
-
-@pytest.mark.parametrize("kind", [{}, {"tuning": TUNING}], ids=["training job", "tuning job"])
-def test_a_job_on_a_cluster_carries_its_name(plan_of: PlanOf, kind: dict[str, Any]) -> None:
-    assert tags(plan_of(tags={"team": "vision"}, **kind)) == {"team": "vision", "slipway:cluster": "dev"}
-    assert tags(plan_of(**kind)) == {"slipway:cluster": "dev"}
-
-
-def test_a_job_without_a_cluster_has_the_users_tags_only(plan_of: PlanOf) -> None:
-    assert tags(plan_of(on_cluster=False, tags={"team": "vision"})) == {"team": "vision"}
-    assert "Tags" not in (plan_of(on_cluster=False).request or {})
-
-
-def test_a_user_may_say_the_same(plan_of: PlanOf) -> None:
-    plan = plan_of(tags={"slipway:cluster": "dev"})
-
-    assert (refusals(plan), tags(plan)) == ([], {"slipway:cluster": "dev"})
-
-
-def test_a_user_may_not_say_otherwise(plan_of: PlanOf) -> None:
-    plan = plan_of(tags={"slipway:cluster": "production"})
-
-    assert refusals(plan) == [("SPEC003", "tags.slipway:cluster")]
-    assert tags(plan) == {"slipway:cluster": "dev"}
-
-
-def test_a_job_without_a_cluster_may_not_say_that_it_has_one(plan_of: PlanOf) -> None:
-    (found,) = (
-        each for each in plan_of(on_cluster=False, tags={"slipway:cluster": "dev"}).findings if each.blocks
-    )
-
-    assert found.message == (
-        "the tag slipway:cluster says 'dev', but the job has no cluster; policies go by this tag"
-    )
-
-
-def test_nothing_is_said_while_the_cluster_was_not_read(plan_of: PlanOf) -> None:
-    assert refusals(plan_of(on_cluster=False, cluster="dev", tags={"slipway:cluster": "dev"})) == []
-
-
-def test_a_launch_is_the_same_with_the_tag_and_without(plan_of: PlanOf) -> None:
+def test_a_launch_is_the_same_with_the_tag_and_without(manifest: dict[str, Any]) -> None:
     """Else a run that an earlier launcher began would begin a second job."""
-    for given in ({}, {"team": "vision"}):
-        plan = plan_of(tags=given)
+    teams = [make_plan({"manifest": {}, "tags": tags}, manifest) for tags in ({}, *TEAMS)]
+    for plan in teams:
         before = TrainingPlan(plan.job, plan.region, without_cluster_tag(plan.request or {}), None, ())
-
         assert "slipway:cluster" not in str(before.request)
         assert fingerprint(plan) == fingerprint(before)
-    assert fingerprint(plan_of(tags={"team": "vision"})) != fingerprint(plan_of(tags={"team": "speech"}))
+    assert len({fingerprint(plan) for plan in teams}) == 3
 
 
-def test_a_job_that_resumes_another_is_on_the_same_cluster(plan_of: PlanOf) -> None:
-    resumed = build_resumed_request(plan_of().request or {}, "digits-0unique", "digits-1unique")
-
+def test_a_job_that_resumes_another_is_on_the_same_cluster(manifest: dict[str, Any]) -> None:
+    request = make_plan({"manifest": {}}, manifest).request or {}
+    resumed = build_resumed_request(request, "digits-0unique", "digits-1unique")
     assert {"Key": "slipway:cluster", "Value": "dev"} in resumed["Tags"]
 
 

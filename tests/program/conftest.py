@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -11,9 +12,25 @@ import pytest
 
 from launcher.program.program import Program, read_program
 from launcher.program.values import Value
+from tests.case_files import read_parts
 
+CASES = Path(__file__).with_name("cases")
+HEADING = re.compile(r"\[(program) (.+)\]")
 ReadProgram = Callable[..., Program]
 ValueOf = Callable[..., Value]
+
+
+def wrong_answers(name: str, answer: Callable[[str], str]) -> list[str]:
+    """Where the answer to a program of a file of cases is not how the one begins that its heading has."""
+    told = [
+        (part, answer("\n".join(part.lines).rstrip("\n") + "\n"))
+        for part in read_parts(CASES / name, HEADING)
+    ]
+    return [
+        f"{name}:{part.number}: {said}, not {part.name}"
+        for part, said in told
+        if not said.startswith(part.name)
+    ]
 
 
 @pytest.fixture

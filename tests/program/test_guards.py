@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from launcher.program.guards import Guard, Guards, Truth
-from tests.program.conftest import ReadProgram
+from tests.program.conftest import ReadProgram, wrong_answers
 
 START = """
 import os, torch
@@ -106,67 +106,11 @@ def test_what_all_ranks_answer_alike_and_what_is_unknown_are_no_guards(
     assert truth(program, f"if {test}:\n    look\n") is expected
 
 
-GUARDS = [
-    "def setup():\n    return 1, dist.get_rank() == 0\n_, main = setup()\nif main:\n    look\n",
-    "def setup():\n    return {'lead': dist.get_rank() == 0}\nenv = setup()\nif env['lead']:\n    look\n",
-    "match rank:\n    case 0:\n        look\n    case _:\n        pass\n",
-    "match (rank, mode):\n    case (0, 'train'):\n        look\n",
-    "match rank == 0:\n    case True if step % 10 == 0:\n        look\n",
-    "main = rank == 0\nif main:\n    look\n",
-    "main = False\nif rank == 0:\n    main = True\nif main:\n    look\n",
-    "if world_size > 1:\n    main = rank == 0\nelse:\n    main = True\nif main:\n    look\n",
-    "def is_main():\n    return rank == 0\nif is_main():\n    look\n",
-    "def is_main():\n    if not dist.is_initialized():\n        return True\n"
-    "    return dist.get_rank() == 0\n"
-    "if is_main():\n    look\n",
-    "def is_main():\n    if rank == 0:\n        return True\n    return False\nif is_main():\n    look\n",
-    "def is_main():\n    if rank != 0:\n        return False\n    else:\n        return True\n"
-    "if is_main():\n    look\n",
-    "is_main = lambda: rank == 0\nif is_main():\n    look\n",
-    "saver = None\nif rank == 0:\n    saver = Saver()\nif saver is not None:\n    look\n",
-    "saver = None\nif rank == 0:\n    saver = Saver()\nif saver:\n    look\n",
-    "saver = Saver() if rank == 0 else None\nif saver is not None:\n    look\n",
-    "if rank == 0:\n    saver = Saver()\nelse:\n    saver = None\nif saver is not None:\n    look\n",
-    "class T:\n    def __init__(self, rank):\n        self.main = rank == 0\n    def f(self):\n"
-    "        if self.main:\n            look\nT(rank).f()\n",
-    "class T:\n    @property\n    def main(self):\n        return dist.get_rank() == 0\n    def f(self):\n"
-    "        if self.main:\n            look\n",
-    "class T:\n    def main(self):\n        return dist.get_rank() == 0\n    def f(self):\n"
-    "        if self.main():\n            look\n",
-    "class T:\n    def __init__(self):\n        self.log = None\n        if dist.get_rank() == 0:\n"
-    "            self.log = Log()\n    def f(self):\n        if self.log is not None:\n            look\n",
-    "def f(main):\n    if main:\n        look\nf(rank == 0)\n",
-    "def f(main=False):\n    if main:\n        look\nf(main=dist.get_rank() == 0)\n",
-    "def on(target):\n    return dist.get_rank() == target\nif on(0):\n    look\n",
-    "from accelerate import Accelerator\na = Accelerator()\nif a.is_main_process:\n    look\n",
-    "from transformers import Trainer\nt = Trainer()\nif t.is_world_process_zero():\n    look\n",
-]
+def test_a_guard_is_followed_to_the_rank_and_what_may_be_the_same_everywhere_is_none(
+    program: ReadProgram,
+) -> None:
+    def told(text: str) -> str:
+        found = truth(program, text)
+        return found.described if isinstance(found, Guard) else "no guard"
 
-
-@pytest.mark.parametrize("text", GUARDS)
-def test_a_guard_is_followed_to_the_rank(program: ReadProgram, text: str) -> None:
-    found = truth(program, text)
-    assert isinstance(found, Guard)
-    assert found.described == "rank 0"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "match rank:\n    case int():\n        pass\n    case 0:\n        if x:\n            look\n",
-        "def setup():\n    return rank == 0, args.x\n_, main = setup()\nif main:\n    look\n",
-        "saver = None\nif args.save:\n    saver = Saver()\nif saver is not None:\n    look\n",
-        "saver = Saver()\nif saver is not None:\n    look\n",
-        "main = check()\nif main:\n    look\n",
-        "def is_main():\n    return True\nif is_main():\n    look\n",
-        "def is_main():\n    if args.all:\n        return True\n    return rank == 0\n"
-        "if is_main():\n    look\n",
-        "def is_main(r=rank):\n    return is_main(r)\nif is_main():\n    look\n",
-        "def f(main):\n    if main:\n        look\nf(rank == 0)\nf(check())\n",
-        "def f(main):\n    if main:\n        look\n",
-        "flag = torch.tensor(int(rank == 0))\ndist.all_reduce(flag)\nif flag.item():\n    look\n",
-        "main = rank == 0\nfor main in mains:\n    if main:\n        look\n",
-    ],
-)
-def test_what_may_be_the_same_on_every_rank_is_no_guard(program: ReadProgram, text: str) -> None:
-    assert not isinstance(truth(program, text), Guard)
+    assert wrong_answers("guards.test", told) == []

@@ -28,12 +28,9 @@ def _unknown(*lines: Record, **more: object) -> str:
     return " ".join(sentences.describe_unknown(report_of(lines, **more)))
 
 
-def test_no_times_in_the_log_is_said() -> None:
+def test_no_times_no_loss_no_steps_and_no_ranks_are_said() -> None:
     assert "the timeline shows order only" in _unknown(Record(None, "", "step=1 loss=2"))
     assert "order only" not in _unknown(Record(START, "", "step=1 loss=2"))
-
-
-def test_no_loss_no_steps_and_no_ranks_are_said() -> None:
     said = _unknown(Record(START, "algo-1", "hello"))
     for words in ("No loss was found", "No step counter was found", "tells which rank printed it"):
         assert words in said
@@ -56,28 +53,23 @@ def test_a_loss_that_is_no_number_is_said_with_its_step() -> None:
     assert sentences.bad_loss_in_words(run) == "The loss was nan at step 7 for the first time (line 1)."
 
 
-def test_a_healthy_log_is_not_called_completed() -> None:
-    assert sentences.what_happened(report_of([Record(START, "", "step=1 loss=1")], name="x.log")) == (
-        "No failure was found in x.log."
-    )
-
-
-def test_a_running_job_is_told_as_such() -> None:
-    job = RunJob("Training", False, seconds=90)
-    run = report_of([Record(START, "", "step=1 loss=1")], name="demo", job=job)
-    assert sentences.what_happened(run) == "demo is Training for 1m30s, and nothing has failed so far."
-
-
 @pytest.mark.parametrize(
-    ("confidence", "words"),
+    ("job", "words"),
     [
-        (Confidence.SURE, "Yes: so it is."),
-        (Confidence.LIKELY, "Likely, not sure: so it is."),
-        (Confidence.UNSURE, "No: so it is."),
+        (None, "No failure was found in demo."),
+        (RunJob("Training", False, seconds=90), "demo is Training for 1m30s, and nothing has failed so far."),
     ],
+    ids=["a healthy log is not called completed", "a running job is told as such"],
 )
-def test_how_sure_it_is_is_a_sentence(confidence: Confidence, words: str) -> None:
-    assert sentences.sureness_in_words(Sureness(confidence, "so it is")) == words
+def test_what_has_not_failed_is_told_as_it_is(job: RunJob | None, words: str) -> None:
+    run = report_of([Record(START, "", "step=1 loss=1")], name="demo", job=job)
+    assert sentences.what_happened(run) == words
+
+
+def test_how_sure_it_is_is_a_sentence() -> None:
+    words = {Confidence.SURE: "Yes", Confidence.LIKELY: "Likely, not sure", Confidence.UNSURE: "No"}
+    told = {each: sentences.sureness_in_words(Sureness(each, "so it is")) for each in words}
+    assert told == {each: f"{word}: so it is." for each, word in words.items()}
 
 
 def test_a_run_on_this_machine_costs_nothing() -> None:

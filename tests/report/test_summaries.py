@@ -63,14 +63,11 @@ def test_a_long_series_keeps_its_extremes_and_its_ends_nearly() -> None:
     assert {50.0, -50.0} <= {point.value for point in points}
     assert [point.order for point in points] == sorted(point.order for point in points)
     assert not series.is_whole and series.seen == 100_000
-
-
-def test_a_short_series_is_kept_whole() -> None:
-    series = LongSeries()
+    short = LongSeries()
     for order in range(10):
-        series.add(LossPoint(1.0, order))
-    assert [point.order for point in series.points()] == list(range(10))
-    assert series.is_whole
+        short.add(LossPoint(1.0, order))
+    assert [point.order for point in short.points()] == list(range(10))
+    assert short.is_whole
 
 
 def test_the_slowest_rank_is_the_one_whose_steps_take_longest() -> None:
@@ -84,20 +81,16 @@ def test_the_slowest_rank_is_the_one_whose_steps_take_longest() -> None:
     assert max(point.slowest for point in pace.points()) == 1.5
 
 
-def test_ranks_that_are_alike_have_no_slowest() -> None:
-    pace = StepPace()
+def test_ranks_that_are_alike_have_no_slowest_and_a_counter_that_begins_anew_is_no_step_back() -> None:
+    alike, anew = StepPace(), StepPace()
     for step in range(10):
         for rank in range(4):
-            pace.add(rank, step, START + step * (1 + rank / 1000))
-    assert slowest_of(pace.ranks()) is None
-
-
-def test_a_step_counter_that_begins_anew_is_no_step_back() -> None:
-    pace = StepPace()
+            alike.add(rank, step, START + step * (1 + rank / 1000))
+    assert slowest_of(alike.ranks()) is None
     for epoch in range(3):
         for step in range(5):
-            pace.add(0, step, START + epoch * 100 + step)
-    (only,) = pace.ranks()
+            anew.add(0, step, START + epoch * 100 + step)
+    (only,) = anew.ranks()
     assert (only.seconds, only.steps) == (1.0, 12)
 
 
@@ -118,9 +111,7 @@ def test_the_context_of_a_line_far_from_the_end_is_kept() -> None:
     around = context.around("RuntimeError: it broke", "algo-1", 0)
     assert [line.order for line in around] == list(range(4_992, 5_006))
     assert [line.order for line in around if line.is_cause] == [5_000]
-
-
-def test_a_storm_of_errors_keeps_the_first_and_the_last() -> None:
+    # A storm of errors keeps the first and the last.
     context = NearbyLines()
     for order in range(50_000):
         context.add(ContextLine(f"error number {order}", "algo-1", 0, order, None))
@@ -162,9 +153,7 @@ def test_printed_times_count_where_the_stream_has_none() -> None:
     )
     assert run.lines.clock == "iso"
     assert run.lines.activity.end - run.lines.activity.start == 29
-
-
-def test_a_time_that_a_line_only_speaks_of_does_not_stretch_the_run() -> None:
+    # One that a line only speaks of does not stretch the run.
     lines = [Record(None, "", f"2026-11-22 10:00:{second:02} working") for second in range(30)]
     lines.insert(5, Record(None, "", "1999-01-01 00:00:00 is the date of the data set"))
     run = report_of(lines)

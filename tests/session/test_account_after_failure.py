@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from launcher.failure_modes.model import Retry
 from launcher.planning.request_view import RequestView
 from launcher.session.account_checks import account_check
 from launcher.session.runs.diagnose_job import diagnose_job
-from tests.emulator.account import REGION, EmulatedAccount, emulated_account, use_test_keys
+from tests.emulator.account import REGION, EmulatedAccount
 from tests.emulator.faults import DENIED as ACCESS_DENIED
 from tests.emulator.faulty_clients import FaultyClients
 from tests.session.runs.test_diagnose_job import RecordedJob
@@ -25,13 +24,6 @@ STALLED = (
     "c10d key-value store by key '0', but store->get('0') got error: Socket Timeout"
 )
 DENIED = "ClientError: An error occurred (AccessDenied) when calling the PutObject operation: Access Denied"
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    use_test_keys(monkeypatch)
-    with emulated_account() as made:
-        yield made
 
 
 def described(account: EmulatedAccount, hosts: int = 2) -> dict[str, Any]:
@@ -52,14 +44,6 @@ def outcomes(diagnosis: Diagnosis) -> dict[str, CheckOutcome]:
     return {each.code: each.outcome for each in diagnosis.checked}
 
 
-def close_egress(account: EmulatedAccount) -> None:
-    """Take away what the job's group sends to itself."""
-    group = account.ids["group"]
-    account.client("ec2").revoke_security_group_egress(
-        GroupId=group, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
-    )
-
-
 def test_what_is_right_is_said_not_to_be_the_cause(account: EmulatedAccount) -> None:
     found = diagnosed(account, STALLED)
     assert found.root_cause.finding.code == "NCCL007"
@@ -71,7 +55,7 @@ def test_what_is_right_is_said_not_to_be_the_cause(account: EmulatedAccount) -> 
 
 
 def test_a_rule_that_is_missing_is_named_with_its_group(account: EmulatedAccount) -> None:
-    close_egress(account)
+    account.close_egress()
     found = diagnosed(account, STALLED)
     (wrong,) = [each for each in found.checked if each.outcome is CheckOutcome.WRONG]
     assert wrong.code == "EFA002"
@@ -82,20 +66,16 @@ def test_a_rule_that_is_missing_is_named_with_its_group(account: EmulatedAccount
 def test_what_is_wrong_in_the_account_is_not_tried_again_on_other_hosts(account: EmulatedAccount) -> None:
     line = "NCCL WARN socketProgress: Connection closed by remote peer 10.0.0.1<51020>"
     assert diagnosed(account, line).retry is Retry.OTHER_HOSTS
-    close_egress(account)
+    account.close_egress()
     assert diagnosed(account, line).retry is Retry.NEVER
 
 
-def test_once_a_rank_has_made_a_step_the_hosts_had_met(account: EmulatedAccount) -> None:
-    close_egress(account)
+def test_one_host_and_hosts_whose_ranks_have_made_a_step_need_no_rule(account: EmulatedAccount) -> None:
+    account.close_egress()
+    assert diagnosed(account, STALLED, hosts=1).checked == ()
     found = diagnosed(account, "[rank3]: step 120 loss 0.5", STALLED)
     assert found.ranks[0].step is not None
     assert found.checked == ()
-
-
-def test_one_host_needs_no_rule_to_itself(account: EmulatedAccount) -> None:
-    close_egress(account)
-    assert diagnosed(account, STALLED, hosts=1).checked == ()
 
 
 def test_a_cause_that_no_account_can_show_asks_it_nothing(account: EmulatedAccount) -> None:
@@ -139,9 +119,5 @@ def test_a_run_on_this_machine_asks_no_account(account: EmulatedAccount) -> None
 
 def test_the_json_has_what_was_checked() -> None:
     check = AccountCheck("EFA001", CheckOutcome.WRONG, "sg-1 has no rule", "Add it.")
-    assert check.to_json() == {
-        "code": "EFA001",
-        "outcome": "wrong",
-        "message": "sg-1 has no rule",
-        "remedy": "Add it.",
-    }
+    told = {"code": "EFA001", "outcome": "wrong", "message": "sg-1 has no rule", "remedy": "Add it."}
+    assert check.to_json() == told

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from launcher.account.facts import FileSystem
+from launcher.account.questions.ask import Wanted
 from launcher.account.questions.ask_network import fetch_security_groups
 from launcher.aws.clients import Clients
 from launcher.cluster.traffic import Passage, efa_passage
@@ -30,7 +30,9 @@ from launcher.session.account_checks import (
     wanted_facts,
 )
 from launcher.session.prepare_plan import JobSource, prepare, read_job
-from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount
+from tests.emulator.faults import DENIED
+from tests.emulator.faulty_clients import FaultyClients
 from tests.rules.live.states import FILE_SYSTEM
 
 WriteJob = Callable[..., Path]
@@ -95,17 +97,13 @@ def test_the_wait_is_bounded_to_the_second() -> None:
     assert clock.pauses == [15.0, 15.0, 10.0]
 
 
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
-    use_test_keys(monkeypatch)
-    monkeypatch.setattr(account_checks, "FILE_SYSTEM_POLL_SECONDS", 0.0)
-    with emulated_account() as made:
-        yield made
+Planned = Callable[..., tuple[TrainingPlan, LoadedJob]]
 
 
 @pytest.fixture
-def planned(account: EmulatedAccount, write_job: WriteJob) -> Callable[..., tuple[TrainingPlan, LoadedJob]]:
+def planned(account: EmulatedAccount, write_job: WriteJob, monkeypatch: pytest.MonkeyPatch) -> Planned:
     """A job of the account's cluster with its plan; keyword arguments replace its fields."""
+    monkeypatch.setattr(account_checks, "FILE_SYSTEM_POLL_SECONDS", 0.0)
 
     def plan(**fields: Any) -> tuple[TrainingPlan, LoadedJob]:
         given = {"cluster": "./dev.json", "framework": None, "image": account.image, **fields}
@@ -121,14 +119,6 @@ def codes(plan: TrainingPlan) -> set[str]:
     return {each.code for each in plan.findings}
 
 
-def close_egress(account: EmulatedAccount) -> None:
-    """Take away what the job's group sends to itself."""
-    group = account.ids["group"]
-    account.client("ec2").revoke_security_group_egress(
-        GroupId=group, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
-    )
-
-
 def test_a_sound_account_adds_no_finding(planned) -> None:
     plan, loaded = planned()
     assert check_live(plan, loaded, Clients()) == plan
@@ -141,14 +131,14 @@ def test_progress_is_told_to_the_last_answer(planned) -> None:
 
 
 def test_what_is_wrong_in_the_account_refuses_the_plan(planned, account: EmulatedAccount) -> None:
-    close_egress(account)
+    account.close_egress()
     checked = check_live(*planned(), Clients())
     assert checked.refused
     assert codes(checked) == {"EFA002"}
 
 
 def test_accepted_codes_do_not_refuse(planned, account: EmulatedAccount) -> None:
-    close_egress(account)
+    account.close_egress()
     by_file = check_live(*planned(ignore=["EFA002"]), Clients())
     by_option = check_live(*planned(), Clients(), ignore=["EFA002"])
     assert [(each.code, each.ignored) for each in by_file.findings] == [("EFA002", True)]
@@ -156,21 +146,13 @@ def test_accepted_codes_do_not_refuse(planned, account: EmulatedAccount) -> None
     assert not by_file.refused
 
 
-def test_what_the_file_leaves_to_the_cluster_stands_where_that_is_named(
-    planned, account: EmulatedAccount
-) -> None:
-    close_egress(account)
-    plan, loaded = planned()
-    (finding,) = check_live(plan, loaded, Clients()).findings
-    assert finding.location == loaded.location("cluster")
-
-
-def test_what_the_file_names_itself_stands_there(planned, account: EmulatedAccount) -> None:
-    close_egress(account)
+def test_a_finding_stands_where_the_file_names_it_or_else_its_cluster(planned, account) -> None:
+    account.close_egress()
     network = {"subnets": [account.ids["subnet"]], "security_group_ids": [account.ids["group"]]}
-    plan, loaded = planned(network=network)
-    (finding,) = check_live(plan, loaded, Clients()).findings
-    assert finding.location == loaded.location("network", "security_group_ids")
+    for fields, place in (({}, ("cluster",)), ({"network": network}, ("network", "security_group_ids"))):
+        plan, loaded = planned(**fields)
+        (finding,) = check_live(plan, loaded, Clients()).findings
+        assert finding.location == loaded.location(*place)
     assert finding.location != loaded.location("cluster")
 
 
@@ -218,9 +200,7 @@ def _no_clients(service: str, *_: Any) -> Any:
 
 def test_a_repair_adds_just_the_rules_and_only_once(planned, account: EmulatedAccount) -> None:
     _narrow_egress(account)
-    subject = gather_subject(*planned(), Clients())
-    assert subject is not None
-    missing = rules_to_add(subject)
+    missing = rules_to_add(gather_subject(*planned(), Clients()))
     group = account.ids["group"]
 
     first = add_rules(missing[group], "us-west-2", Clients())
@@ -235,38 +215,22 @@ def test_a_repair_adds_just_the_rules_and_only_once(planned, account: EmulatedAc
 
 
 def test_accepted_findings_are_not_repaired(planned, account: EmulatedAccount) -> None:
-    close_egress(account)
-    subject = gather_subject(*planned(), Clients())
-    assert subject is not None
-    assert rules_to_add(subject, ["EFA002"]) == {}
+    account.close_egress()
+    assert rules_to_add(gather_subject(*planned(), Clients()), ["EFA002"]) == {}
 
 
 def test_a_denied_repair_names_the_permission(planned, account: EmulatedAccount) -> None:
-    close_egress(account)
-    subject = gather_subject(*planned(), Clients())
-    assert subject is not None
+    account.close_egress()
+    missing = rules_to_add(gather_subject(*planned(), Clients()))[account.ids["group"]]
     with pytest.raises(AwsRefusal, match="ec2:AuthorizeSecurityGroupEgress"):
-        add_rules(rules_to_add(subject)[account.ids["group"]], "us-west-2", _denying_clients())
-
-
-def _denying_clients() -> Any:
-    # A client of its own: those of the emulated account serve all tests of the process.
-    ec2 = boto3.client("ec2", region_name="us-west-2")
-
-    def refuse(**_: Any) -> Any:
-        raise ec2.exceptions.ClientError(
-            {"Error": {"Code": "UnauthorizedOperation", "Message": "not you"}}, "Authorize"
-        )
-
-    ec2.meta.events.register("before-call.ec2.AuthorizeSecurityGroupEgress", refuse)
-    return lambda service, region, settings: ec2
+        add_rules(missing, "us-west-2", FaultyClients(ec2__AuthorizeSecurityGroupEgress=DENIED))
 
 
 def _narrow_egress(account: EmulatedAccount) -> None:
     """Egress over HTTPS alone: moto would drop a rule for a group beside all traffic to any address."""
     ec2, group = account.client("ec2"), account.ids["group"]
     anywhere = [{"CidrIp": "0.0.0.0/0"}]
-    close_egress(account)
+    account.close_egress()
     ec2.revoke_security_group_egress(
         GroupId=group, IpPermissions=[{"IpProtocol": "-1", "IpRanges": anywhere}]
     )
@@ -290,6 +254,10 @@ def channel(name: str, uri: str) -> dict[str, Any]:
     return {"ChannelName": name, "DataSource": {"S3DataSource": {"S3Uri": uri}}}
 
 
+def wanted_of(**changes: Any) -> Wanted:
+    return wanted_facts(RequestView(request(**changes)), "us-west-2")
+
+
 def test_job_with_nothing_but_a_role_and_hosts() -> None:
     wanted = wanted_facts(RequestView(request()), "cn-north-1")
 
@@ -303,7 +271,7 @@ def test_job_with_nothing_but_a_role_and_hosts() -> None:
 def test_code_is_read_but_not_yet_there_to_be_looked_at() -> None:
     channels = [channel("train", "s3://data/a"), channel("code", "s3://code/digits-1")]
 
-    wanted = wanted_facts(RequestView(request(InputDataConfig=channels)), "us-west-2")
+    wanted = wanted_of(InputDataConfig=channels)
 
     assert wanted.reads == ("s3://data/a", "s3://code/digits-1")
     assert wanted.looked_into == ("s3://data/a",)
@@ -312,9 +280,7 @@ def test_code_is_read_but_not_yet_there_to_be_looked_at() -> None:
 
 @pytest.mark.parametrize("value", ['"s3://code/a.tar.gz"', "s3://code/a.tar.gz"])
 def test_code_of_the_toolkits_is_a_hyperparameter(value: str) -> None:
-    wanted = wanted_facts(
-        RequestView(request(HyperParameters={"sagemaker_submit_directory": value})), "us-west-2"
-    )
+    wanted = wanted_of(HyperParameters={"sagemaker_submit_directory": value})
 
     assert wanted.reads == ("s3://code/a.tar.gz",)
 
@@ -327,7 +293,7 @@ def test_code_of_the_toolkits_is_a_hyperparameter(value: str) -> None:
     ],
 )
 def test_checkpoints_are_read_and_written(changes: dict[str, Any]) -> None:
-    wanted = wanted_facts(RequestView(request(**changes)), "us-west-2")
+    wanted = wanted_of(**changes)
 
     assert wanted.reads == wanted.looked_into == ("s3://checkpoints/digits-1",)
     assert wanted.writes == ("s3://checkpoints/digits-1", "s3://output/")
@@ -343,8 +309,7 @@ def test_capacity_and_keys_are_read() -> None:
     }
     output = {"S3OutputPath": "s3://output/", "KmsKeyId": "key-2"}
 
-    changed = request(ResourceConfig=resources, OutputDataConfig=output, EnableManagedSpotTraining=True)
-    wanted = wanted_facts(RequestView(changed), "us-west-2")
+    wanted = wanted_of(ResourceConfig=resources, OutputDataConfig=output, EnableManagedSpotTraining=True)
 
     assert (wanted.spot, wanted.warm_pool, wanted.training_plan) == (True, True, True)
     assert (wanted.volume_keys, wanted.output_keys) == (("key-1",), ("key-2",))

@@ -52,50 +52,41 @@ def known_queue(account: TrainingScript, manifest: dict[str, Any]) -> None:
     cache_manifest(Cluster.model_validate({**manifest, "queue_arn": QUEUE}))
 
 
-BROKEN_QUEUES = ["ClientException", "AccessDeniedException", "ServerException"]
+DENIED_LOOK = {"DescribeTrainingJob": "AccessDeniedException"}
+STOPPED_ALL_THE_SAME = [
+    *(({"ListServiceJobs": code}, JobState.IN_PROGRESS)
+      for code in ("ClientException", "AccessDeniedException", "ServerException")),
+    (DENIED_LOOK, None),
+]  # fmt: skip
+"""What is refused, of a queue or of the job, and the state that is known of the job."""
 
 
-@pytest.mark.parametrize("code", BROKEN_QUEUES)
-def test_a_queue_that_is_gone_or_denied_does_not_keep_a_job_from_being_stopped(
-    account: TrainingScript, known_queue: None, tmp_path: Path, code: str
+@pytest.mark.parametrize(("refusing", "state"), STOPPED_ALL_THE_SAME)
+def test_a_job_is_stopped_whatever_may_not_be_looked_at(
+    account: TrainingScript, known_queue: None, tmp_path: Path, refusing: dict[str, str], state: object
 ) -> None:
-    answer = stop_job(NAME, ClientsThatAre({"ListServiceJobs": code}), REGION, tmp_path)
-    assert (answer.asked, answer.state) == (True, JobState.IN_PROGRESS)
-    assert stopped(account)
-
-
-def test_a_job_that_may_not_be_looked_at_is_stopped_all_the_same(
-    account: TrainingScript, tmp_path: Path
-) -> None:
-    clients = ClientsThatAre({"DescribeTrainingJob": "AccessDeniedException"})
-    answer = stop_job(NAME, clients, REGION, tmp_path)
-    assert (answer.asked, answer.state) == (True, None)
+    answer = stop_job(NAME, ClientsThatAre(refusing), REGION, tmp_path)
+    assert (answer.asked, answer.state) == (True, state)
     assert stopped(account)
 
 
 def test_a_queue_that_does_not_answer_is_what_is_told_of_a_job_that_only_it_may_have(
     account: TrainingScript, known_queue: None, tmp_path: Path
 ) -> None:
-    with pytest.raises(AwsRefusal, match="The queue of the cluster dev could not be asked"):
+    message = "The queue of the cluster dev could not be asked"
+    with pytest.raises(AwsRefusal, match=message):
         stop_job("waiting-1", ClientsThatAre({"ListServiceJobs": "ServerException"}), REGION, tmp_path)
-
-
-def test_what_refuses_to_stop_a_job_is_what_is_told(account: TrainingScript, tmp_path: Path) -> None:
-    clients = ClientsThatAre(
-        {"DescribeTrainingJob": "AccessDeniedException", "StopTrainingJob": "AccessDeniedException"}
-    )
-    with pytest.raises(AwsRefusal, match="refused to stop the training job"):
-        stop_job(NAME, clients, REGION, tmp_path)
-
-
-def test_a_job_that_nobody_is_seen_to_have_is_told_with_the_queue_that_could_not_be_asked(
-    account: TrainingScript, known_queue: None, tmp_path: Path
-) -> None:
     clients = ClientsThatAre({"ListServiceJobs": "AccessDeniedException"})
-    with pytest.raises(AwsRefusal, match="The queue of the cluster dev could not be asked") as refused:
+    with pytest.raises(AwsRefusal, match=message) as refused:
         find_job("nothing-of-the-kind", clients, REGION, tmp_path)
     assert "there is no training job nothing-of-the-kind" in refused.value.message
     assert refused.value.exit_code == 3
+
+
+def test_what_refuses_to_stop_a_job_is_what_is_told(account: TrainingScript, tmp_path: Path) -> None:
+    clients = ClientsThatAre({**DENIED_LOOK, "StopTrainingJob": "AccessDeniedException"})
+    with pytest.raises(AwsRefusal, match="refused to stop the training job"):
+        stop_job(NAME, clients, REGION, tmp_path)
 
 
 def test_a_name_that_no_place_has_is_unknown(queued: EmulatedQueue, tmp_path: Path) -> None:
@@ -129,7 +120,7 @@ def queued(account: TrainingScript, known_queue: None) -> Iterator[EmulatedQueue
     yield queue
 
 
-@pytest.mark.parametrize("refusing", [{}, {"DescribeTrainingJob": "AccessDeniedException"}])
+@pytest.mark.parametrize("refusing", [{}, DENIED_LOOK])
 def test_a_queued_job_is_stopped_whatever_sagemaker_says(
     queued: EmulatedQueue, tmp_path: Path, refusing: dict[str, str]
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ from launcher.session.launch_job import (
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from launcher.session.runs.diagnose_job import Outcome, outcome_of
 from launcher.session.submit_job import Start, Started
-from tests.emulator.account import EmulatedAccount, emulated_account, use_test_keys
+from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
 REGION = "us-west-2"
@@ -88,17 +88,12 @@ class Shown:
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedAccount]:
+def account(account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch) -> EmulatedAccount:
     """An emulated account with the cluster `dev`."""
-    use_test_keys(monkeypatch)
     monkeypatch.setattr(Backend, "polling", Polling(seconds=0, seconds_per_host=0))
-    with emulated_account() as account:
-        account.client("ssm").put_parameter(
-            Name="/slipway/clusters/dev",
-            Value=Cluster.model_validate(account.manifest()).model_dump_json(),
-            Type="String",
-        )
-        yield account
+    manifest = Cluster.model_validate(account.manifest()).model_dump_json()
+    account.client("ssm").put_parameter(Name="/slipway/clusters/dev", Value=manifest, Type="String")
+    return account
 
 
 @pytest.fixture
@@ -219,7 +214,6 @@ def test_a_queue_is_asked_of_the_cluster(write_job: WriteJob, script: TrainingSc
 
 
 P4D, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
-WriteJob_attempts = Callable[..., Path]
 
 
 @dataclass
@@ -282,11 +276,11 @@ def planned(loaded: LoadedJob) -> TrainingPlan:
 
 
 @pytest.fixture
-def loaded(write_job: WriteJob_attempts) -> LoadedJob:
+def loaded(write_job: WriteJob) -> LoadedJob:
     return job_of(write_job)
 
 
-def job_of(write_job: WriteJob_attempts, **changes: object) -> LoadedJob:
+def job_of(write_job: WriteJob, **changes: object) -> LoadedJob:
     given = {
         "limits": {"max_retries": 3},
         "checkpoint": {"s3_uri": "s3://team/checkpoints"},
@@ -309,6 +303,18 @@ def test_a_job_that_completes_is_submitted_once(loaded: LoadedJob) -> None:
     assert cluster.decisions == []
 
 
+def test_after_a_permanent_failure_of_a_queue_that_repeats_itself_or_left_by_the_user_there_is_no_other(
+    loaded: LoadedJob,
+) -> None:
+    permanent = ScriptedCluster([(Retry.NEVER, 7.0)])
+    outcome = permanent.run(loaded)
+    assert outcome is not None and outcome.status.state is JobState.FAILED
+    queue, left = ScriptedCluster([(Retry.SAME, 1.0)], retries_itself=True), ScriptedCluster([])
+    queue.run(loaded)
+    assert left.run(loaded, follow=lambda name: None) is None
+    assert [len(each.submitted) for each in (permanent, queue, left)] == [1, 1, 1]
+
+
 def test_a_further_attempt_is_linked_to_the_first_and_resumes_from_the_last(loaded: LoadedJob) -> None:
     cluster = ScriptedCluster([(Retry.OTHER_HOSTS, 100.0), (Retry.OTHER_HOSTS, 200.0)])
     outcome = cluster.run(loaded)
@@ -318,13 +324,9 @@ def test_a_further_attempt_is_linked_to_the_first_and_resumes_from_the_last(load
     assert tags(third) == {"team": "vision", FIRST_TAG: first.name, NUMBER_TAG: "3"}
     assert second.job["checkpoint"]["resume_from"] == first.name
     assert third.job["checkpoint"]["resume_from"] == second.name
-
-
-def test_every_attempt_has_a_name_and_a_prefix_of_its_own(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([(Retry.SAME, 1.0), (Retry.SAME, 2.0)])
-    cluster.run(loaded)
+    # Each has a name and a prefix of its own.
     prefixes = {(plan.request or {})["CheckpointConfig"]["S3Uri"] for plan in cluster.submitted}
-    assert len({plan.name for plan in cluster.submitted}) == len(prefixes) == 3
+    assert len({first.name, second.name, third.name}) == len(prefixes) == 3
 
 
 def test_an_attempt_starts_anew_where_the_last_left_no_checkpoint(loaded: LoadedJob) -> None:
@@ -333,14 +335,7 @@ def test_an_attempt_starts_anew_where_the_last_left_no_checkpoint(loaded: Loaded
     assert cluster.submitted[1].job["checkpoint"].get("resume_from") is None
 
 
-def test_a_permanent_failure_is_the_end(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([(Retry.NEVER, 7.0)])
-    outcome = cluster.run(loaded)
-    assert outcome is not None and outcome.status.state is JobState.FAILED
-    assert len(cluster.submitted) == 1
-
-
-def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob_attempts) -> None:
+def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob) -> None:
     resources = {"instance_type": P4D, "instance_types": [P5], "instance_count": 2}
     cluster = ScriptedCluster([(Retry.LATER, None), (Retry.LATER, None)])
     cluster.run(job_of(write_job, resources=resources))
@@ -349,7 +344,7 @@ def test_the_next_instance_type_is_planned_as_its_own(write_job: WriteJob_attemp
     assert cluster.waits == [0.0, 300.0]
 
 
-def test_types_from_which_the_service_chooses_are_in_every_attempt(write_job: WriteJob_attempts) -> None:
+def test_types_from_which_the_service_chooses_are_in_every_attempt(write_job: WriteJob) -> None:
     resources = {
         "instance_type": P5,
         "instance_types": ["ml.p5e.48xlarge"],
@@ -375,7 +370,7 @@ def test_types_from_which_the_service_chooses_are_in_every_attempt(write_job: Wr
     ids=["after a fault of the hosts", "after another", "declined in the file", "asked for"],
 )
 def test_aws_tests_the_hosts_of_an_attempt_after_hosts_that_failed(
-    write_job: WriteJob_attempts, retry: Retry, given: dict[str, bool], checked: list[bool]
+    write_job: WriteJob, retry: Retry, given: dict[str, bool], checked: list[bool]
 ) -> None:
     cluster = ScriptedCluster([(retry, 1.0)])
     cluster.run(job_of(write_job, resources={"instance_type": P4D, "instance_count": 2, **given}))
@@ -389,7 +384,7 @@ def test_aws_tests_the_hosts_of_an_attempt_after_hosts_that_failed(
     ids=["hosts at fault in a warm pool", "hosts that are well", "no warm pool"],
 )
 def test_hosts_at_fault_are_not_kept_for_the_next_attempt(
-    write_job: WriteJob_attempts, retry: Retry, keep_alive: str | None, released: bool
+    write_job: WriteJob, retry: Retry, keep_alive: str | None, released: bool
 ) -> None:
     resources = {"instance_type": P4D, "instance_count": 2}
     if keep_alive:
@@ -397,12 +392,6 @@ def test_hosts_at_fault_are_not_kept_for_the_next_attempt(
     cluster = ScriptedCluster([(retry, 1.0)])
     cluster.run(job_of(write_job, resources=resources))
     assert cluster.released == ([cluster.names[0]] if released else [])
-
-
-def test_a_queue_that_tries_again_itself_gets_one_submission(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([(Retry.SAME, 1.0)], retries_itself=True)
-    cluster.run(loaded)
-    assert len(cluster.submitted) == 1
 
 
 def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: LoadedJob) -> None:
@@ -414,50 +403,74 @@ def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: Loa
     assert "cannot be launched" in cluster.decisions[-1].why
 
 
-def test_a_job_that_the_user_left_is_not_tried_again(loaded: LoadedJob) -> None:
-    cluster = ScriptedCluster([])
-    assert cluster.run(loaded, follow=lambda name: None) is None
-    assert len(cluster.submitted) == 1
-
-
-P4D_retry, P5_retry, G5 = "ml.p4d.24xlarge", "ml.p5.48xlarge", "ml.g5.48xlarge"
-
-
-def attempt(retry: Retry = Retry.SAME, step: float | None = None, instance_type: str = P4D_retry) -> Attempt:
+def attempt(retry: Retry = Retry.SAME, step: float | None = None, instance_type: str = P4D) -> Attempt:
     return Attempt("job", instance_type, retry, step)
 
 
-def next_of(
-    *attempts: Attempt, max_retries: int = 3, types: tuple[str, ...] = (P4D_retry,)
-) -> TryAgain | GiveUp:
+def steps(*reached: float) -> list[Attempt]:
+    return [attempt(step=step) for step in reached]
+
+
+def next_of(*attempts: Attempt, max_retries: int = 3, types: Sequence[str] = (P4D,)) -> TryAgain | GiveUp:
     return after_failure(attempts, max_retries=max_retries, instance_types=types)
 
 
-def test_a_permanent_cause_is_not_tried_again() -> None:
-    assert next_of(attempt(Retry.NEVER)) == GiveUp("the cause does not pass by itself")
+GETS_NO_FURTHER = "2 attempts in a row got no further"
+LATER, ON_P5 = attempt(Retry.LATER), attempt(Retry.LATER, instance_type=P5)
+BOTH_TYPES: dict[str, Any] = {"types": (P4D, P5)}
+OFTEN, ONCE = {"max_retries": 30}, {"max_retries": 1}
+DECISIONS: dict[str, tuple[list[Attempt], dict[str, Any], GiveUp | type[TryAgain] | TryAgain | float]] = {
+    "a permanent cause": ([attempt(Retry.NEVER)], {}, GiveUp("the cause does not pass by itself")),
+    "no budget": ([attempt()], {"max_retries": 0}, GiveUp("limits.max_retries is 0")),
+    "an attempt without a step, in the budget": ([attempt()], ONCE, TryAgain),
+    "as many as the budget": ([LATER] * 2, ONCE, GiveUp("limits.max_retries (1) is used up")),
+    "each got further": ([attempt(step=step) for step in range(100, 1100, 100)], ONCE, TryAgain),
+    "one without progress": (steps(500, 500), OFTEN, TryAgain),
+    "two without progress": (steps(500, 500, 480), OFTEN, GiveUp(GETS_NO_FURTHER)),
+    "progress starts the count anew": (steps(500, 500, 600, 600), OFTEN, TryAgain),
+    "waits for capacity between": ([*steps(500), LATER, LATER, *steps(500)], OFTEN, TryAgain),
+    "the next type comes at once": (
+        [LATER], BOTH_TYPES, TryAgain(P5, 0.0, f"there is no capacity for {P4D}"),
+    ),
+    "after the last type the first is waited for": (
+        [LATER, ON_P5], BOTH_TYPES,
+        TryAgain(P4D, FIRST_WAIT_SECONDS, f"there is no capacity for {P4D} and {P5}"),
+    ),
+    **{
+        f"the wait doubles up to an hour: {rounds} rounds": ([LATER] * rounds, OFTEN, seconds)
+        for rounds, seconds in ((1, 300.0), (2, 600.0), (3, 1200.0), (4, 2400.0), (5, 3600.0), (9, 3600.0))
+    },
+    "an attempt with hosts starts the wait anew": (
+        [*[LATER] * 4, *steps(10), LATER], OFTEN, FIRST_WAIT_SECONDS,
+    ),
+    "tried again at once on the same type": ([attempt(Retry.SAME)], {}, 0.0),
+    "and on other hosts": ([attempt(Retry.OTHER_HOSTS)], {}, 0.0),
+}  # fmt: skip
+"""What came before, with what budget, and what follows: a decision, its kind, or the first type's wait."""
 
 
-def test_without_a_budget_nothing_is_tried_again() -> None:
-    assert isinstance(next_of(attempt(), max_retries=0), GiveUp)
-
-
-@pytest.mark.parametrize("retry", [Retry.SAME, Retry.OTHER_HOSTS])
-def test_a_passing_cause_is_tried_again_at_once_on_the_same_type(retry: Retry) -> None:
-    again = next_of(attempt(retry))
-    assert isinstance(again, TryAgain)
-    assert (again.instance_type, again.wait_seconds) == (P4D_retry, 0.0)
+@pytest.mark.parametrize(("came", "given", "expected"), DECISIONS.values(), ids=DECISIONS)
+def test_what_follows_a_failure(came: list[Attempt], given: dict[str, Any], expected: Any) -> None:
+    decided = next_of(*came, **given)
+    if isinstance(expected, type):
+        assert isinstance(decided, expected)
+    elif isinstance(expected, float):
+        assert isinstance(decided, TryAgain)
+        assert (decided.instance_type, decided.wait_seconds) == (P4D, expected)
+    else:
+        assert decided == expected
 
 
 @pytest.mark.parametrize(
     ("failed", "checked"),
     [
-        (Attempt("job", P4D_retry, Retry.OTHER_HOSTS, None, "HW001"), True),
-        (Attempt("job", P4D_retry, Retry.OTHER_HOSTS), True),
-        (Attempt("job", P4D_retry, Retry.SAME, None, "EFA007"), True),
-        (Attempt("job", P4D_retry, Retry.SAME, None, "NCCL007"), True),
-        (Attempt("job", P4D_retry, Retry.SAME, None, "NCCL008"), False),
-        (Attempt("job", P4D_retry, Retry.LATER, None, "CAP001"), False),
-        (Attempt("job", P4D_retry, Retry.SAME), False),
+        (Attempt("job", P4D, Retry.OTHER_HOSTS, None, "HW001"), True),
+        (Attempt("job", P4D, Retry.OTHER_HOSTS), True),
+        (Attempt("job", P4D, Retry.SAME, None, "EFA007"), True),
+        (Attempt("job", P4D, Retry.SAME, None, "NCCL007"), True),
+        (Attempt("job", P4D, Retry.SAME, None, "NCCL008"), False),
+        (Attempt("job", P4D, Retry.LATER, None, "CAP001"), False),
+        (Attempt("job", P4D, Retry.SAME), False),
     ],
 )
 def test_after_a_fault_of_the_hosts_the_next_ones_are_tested_first(failed: Attempt, checked: bool) -> None:
@@ -475,68 +488,16 @@ def test_hosts_are_tested_in_all_attempts_after_one_that_they_failed() -> None:
 
 def test_hosts_are_not_tested_where_that_was_declined() -> None:
     again = after_failure(
-        [attempt(Retry.OTHER_HOSTS)], max_retries=1, instance_types=[P4D_retry], may_check_hosts=False
+        [attempt(Retry.OTHER_HOSTS)], max_retries=1, instance_types=[P4D], may_check_hosts=False
     )
-    assert again == TryAgain(P4D_retry, 0.0, "on other hosts")
-
-
-def test_attempts_without_steps_use_up_the_budget() -> None:
-    assert isinstance(next_of(attempt(step=None), max_retries=1), TryAgain)
-    failed = (attempt(Retry.LATER), attempt(Retry.LATER))
-    assert next_of(*failed, max_retries=1) == GiveUp("limits.max_retries (1) is used up")
-
-
-def test_an_attempt_that_got_further_does_not_use_up_the_budget() -> None:
-    steps = [attempt(step=step) for step in range(100, 1100, 100)]
-    assert isinstance(next_of(*steps, max_retries=1), TryAgain)
-
-
-def test_two_attempts_in_a_row_without_progress_end_it() -> None:
-    came = [attempt(step=500), attempt(step=500)]
-    assert isinstance(next_of(*came, max_retries=30), TryAgain)
-    assert next_of(*came, attempt(step=480), max_retries=30) == GiveUp("2 attempts in a row got no further")
-
-
-def test_progress_after_an_attempt_without_starts_the_count_anew() -> None:
-    steps = [attempt(step=step) for step in (500, 500, 600, 600)]
-    assert isinstance(next_of(*steps, max_retries=30), TryAgain)
-
-
-def test_waiting_for_capacity_is_no_lack_of_progress() -> None:
-    waited = [attempt(step=500), attempt(Retry.LATER), attempt(Retry.LATER), attempt(step=500)]
-    assert isinstance(next_of(*waited, max_retries=30), TryAgain)
-
-
-def test_without_capacity_the_next_instance_type_comes_at_once() -> None:
-    again = next_of(attempt(Retry.LATER), types=(P4D_retry, P5_retry))
-    assert again == TryAgain(P5_retry, 0.0, f"there is no capacity for {P4D_retry}")
-
-
-def test_after_the_last_instance_type_the_first_is_waited_for() -> None:
-    tried = (attempt(Retry.LATER), attempt(Retry.LATER, instance_type=P5_retry))
-    again = next_of(*tried, types=(P4D_retry, P5_retry))
-    assert again == TryAgain(
-        P4D_retry, FIRST_WAIT_SECONDS, f"there is no capacity for {P4D_retry} and {P5_retry}"
-    )
-
-
-@pytest.mark.parametrize(("rounds", "wait"), [(1, 300), (2, 600), (3, 1200), (4, 2400), (5, 3600), (9, 3600)])
-def test_the_wait_doubles_up_to_an_hour(rounds: int, wait: float) -> None:
-    again = next_of(*[attempt(Retry.LATER)] * rounds, max_retries=30)
-    assert isinstance(again, TryAgain) and again.wait_seconds == wait
-
-
-def test_an_attempt_with_hosts_starts_the_wait_anew() -> None:
-    tried = [attempt(Retry.LATER)] * 4 + [attempt(step=10), attempt(Retry.LATER)]
-    again = next_of(*tried, max_retries=30)
-    assert isinstance(again, TryAgain) and again.wait_seconds == FIRST_WAIT_SECONDS
+    assert again == TryAgain(P4D, 0.0, "on other hosts")
 
 
 attempts = st.lists(
     st.builds(
         Attempt,
         name=st.just("job"),
-        instance_type=st.sampled_from([P4D_retry, P5_retry]),
+        instance_type=st.sampled_from([P4D, P5]),
         retry=st.sampled_from(list(Retry)),
         step=st.none() | st.integers(0, 5).map(float),
     ),
@@ -549,9 +510,9 @@ attempts = st.lists(
 def test_retries_are_bounded_and_keep_to_the_types_that_are_allowed(
     attempts: list[Attempt], max_retries: int
 ) -> None:
-    again = after_failure(attempts, max_retries=max_retries, instance_types=[P4D_retry, P5_retry])
+    again = after_failure(attempts, max_retries=max_retries, instance_types=[P4D, P5])
     if isinstance(again, TryAgain):
-        assert again.instance_type in (P4D_retry, P5_retry)
+        assert again.instance_type in (P4D, P5)
         assert 0 <= again.wait_seconds <= LONGEST_WAIT_SECONDS
         assert attempts[-1].retry is not Retry.NEVER
         # Steps 0 to 5 allow six advances; beyond these only the budget is left.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from launcher.failure_modes.model import Finding, Refusal, Severity
 from launcher.program import program as reading
@@ -16,6 +18,7 @@ from launcher.rules.script import check
 from launcher.session.lint_scripts import FEW_FILES, Lint, Selection, lint, project_root
 from tests.program import trial_rules
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 ENTRY = 'import torch.distributed as dist\nif __name__ == "__main__":\n    dist.barrier()\n'
 
 
@@ -40,19 +43,12 @@ def linted(*paths: str, **options: tuple[str, ...]) -> list[str]:
     return told(lint([Path(path) for path in paths], Selection(**options)))
 
 
-def test_a_script_is_judged_with_what_it_imports() -> None:
-    write({"train.py": "import helper\nhelper.f()\n", "helper.py": "def f():\n    barrier()\n"})
-    assert linted("train.py") == ["helper.py:2:5 DDP004"]
-
-
-def test_what_the_script_does_not_reach_is_not_judged() -> None:
-    write({"train.py": "import helper\n", "helper.py": "a = 1\n", "other.py": "barrier()\n"})
-    assert linted("train.py") == []
-
-
-def test_a_helper_of_two_scripts_is_told_once() -> None:
-    write({"a.py": "import helper\n", "b.py": "import helper\n", "helper.py": "barrier()\n"})
-    assert linted("b.py", "a.py") == ["helper.py:1:1 DDP004"]
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_told_of_a_project(case: dict[str, Any]) -> None:
+    write({name: text.replace("ENTRY", ENTRY.rstrip("\n")) for name, text in case["files"].items()})
+    for run in case["runs"]:
+        options = {name: tuple(run[name]) for name in ("select", "ignore") if name in run}
+        assert linted(*run["paths"], **options) == run["told"]
 
 
 def test_of_a_folder_the_scripts_that_start_distributed_training_are_judged() -> None:
@@ -68,27 +64,12 @@ def test_of_a_folder_the_scripts_that_start_distributed_training_are_judged() ->
     assert (result.programs, result.files) == (1, 1)
 
 
-def test_what_lies_in_the_project_beside_the_scripts_folder_is_imported() -> None:
-    write({"pyproject.toml": "", "tools/train.py": "import model.steps\n", "model/steps.py": "barrier()\n"})
-    assert linted("tools/train.py") == ["model/steps.py:1:1 DDP004"]
-
-
 def test_a_script_without_a_project_has_its_own_folder(tmp_path: Path) -> None:
     write({"alone/train.py": "a = 1\n"})
     assert project_root(Path("alone/train.py")) == Path("alone")
     write({"setup.py": ""})
     assert project_root(Path("alone/train.py")) == Path()
     assert project_root(tmp_path / "alone" / "train.py") == tmp_path
-
-
-def test_findings_come_by_file_and_line() -> None:
-    write({"b.py": "barrier()\n\nbarrier()\n", "a.py": "barrier()\n"})
-    assert linted("b.py", "a.py") == ["a.py:1:1 DDP004", "b.py:1:1 DDP004", "b.py:3:1 DDP004"]
-
-
-def test_a_comment_accepts_a_finding() -> None:
-    write({"train.py": "barrier()  # slipway: ignore[DDP004] alone here\nbarrier()\n"})
-    assert linted("train.py") == ["train.py:1:1 DDP004 ignored", "train.py:2:1 DDP004"]
 
 
 def test_a_comment_that_accepts_nothing_is_told() -> None:
@@ -99,17 +80,6 @@ def test_a_comment_that_accepts_nothing_is_told() -> None:
     assert second.message.startswith("CODE003 is not found in this file")
 
 
-def test_a_comment_in_a_helper_may_be_for_another_script() -> None:
-    write({"train.py": "import helper\n", "helper.py": "a = 1  # slipway: ignore[DDP004]\n"})
-    assert linted("train.py") == []
-
-
-def test_a_comment_about_a_code_that_no_rule_looks_for_here_is_not_told() -> None:
-    # DATA007 needs a job.
-    write({"train.py": "a = 1  # slipway: ignore[DATA007]\n"})
-    assert linted("train.py") == []
-
-
 def test_an_unknown_code_in_a_comment_is_told_with_the_nearest() -> None:
     write({"train.py": "barrier()  # slipway: ignore[DDP0O4]\n"})
     first, unknown = lint([Path("train.py")]).findings
@@ -118,54 +88,15 @@ def test_an_unknown_code_in_a_comment_is_told_with_the_nearest() -> None:
     assert unknown.remedy == "Did you mean DDP004?"
 
 
-def test_the_options_select_and_accept_codes_and_families() -> None:
-    write({"train.py": 'barrier()\ne["A"] = 1\n'})
-    assert linted("train.py", select=("CODE",)) == ["train.py:2:10 CODE003"]
-    assert linted("train.py", ignore=("DDP",)) == ["train.py:1:1 DDP004 ignored", "train.py:2:10 CODE003"]
-
-
-def test_the_configuration_selects_accepts_and_excludes() -> None:
-    write(
-        {
-            "pyproject.toml": (
-                '[tool.slipway.lint]\nselect = ["DDP004"]\nexclude = ["old"]\n'
-                'per-file-ignores = {"tools/*" = ["DDP"]}\n'
-            ),
-            "train.py": ENTRY + 'e["A"] = 1\n',
-            "tools/train.py": ENTRY,
-            "old/train.py": ENTRY,
-        }
-    )
-    assert linted(".") == ["tools/train.py:3:5 DDP004 ignored", "train.py:3:5 DDP004"]
-
-
-def test_select_of_the_command_line_wins_over_that_of_the_configuration() -> None:
-    write({"pyproject.toml": '[tool.slipway.lint]\nselect = ["CODE"]\n', "train.py": "barrier()\n"})
-    assert linted("train.py") == []
-    assert linted("train.py", select=("DDP004",)) == ["train.py:1:1 DDP004"]
-
-
-def test_what_is_wrong_with_the_configuration_is_told_once() -> None:
-    write({"pyproject.toml": '[tool.slipway.lint]\nignore = ["X"]\n', "a.py": "", "b.py": ""})
-    assert linted("a.py", "b.py") == ["pyproject.toml:2:11 SPEC002"]
-
-
 def test_a_file_that_is_no_python_is_told_and_the_others_are_judged() -> None:
     write({"a.py": b"print 'a'\n", "b.py": b"a = '\x00'\n", "c.py": "barrier()\n"})
     result = lint([Path("a.py"), Path("b.py"), Path("c.py")])
     assert told(result) == ["a.py:1:1 CODE001", "b.py:1:1 CODE001", "c.py:1:1 DDP004"]
     assert result.findings[0].severity is Severity.ERROR
-
-
-def test_a_helper_that_is_no_python_is_a_warning() -> None:
+    # A helper that is none is a warning.
     write({"train.py": "try:\n    import old\nexcept SyntaxError:\n    pass\n", "old.py": "print 'a'\n"})
     (finding,) = lint([Path("train.py")]).findings
     assert (str(finding.location), finding.severity) == ("old.py:1:1", Severity.WARNING)
-
-
-def test_a_path_that_is_not_there_is_refused() -> None:
-    with pytest.raises(Refusal, match=r"nowhere\.py is not there"):
-        lint([Path("nowhere.py")])
 
 
 def test_many_scripts_are_judged_by_several_processes_with_the_same_result() -> None:
@@ -192,12 +123,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_files_are_one_finding_each(data: bytes) -> None:
-    write({"train.py": data})
-    assert [each.split()[-1] for each in linted("train.py")] == ["CODE001"]
-
-
 FINE = {
     "a mark": b"\xef\xbb\xbfbarrier()\n",
     "latin-1": b"# coding: latin-1\nbarrier('\xe9')\n",
@@ -210,10 +135,15 @@ FINE = {
 }
 
 
-@pytest.mark.parametrize("data", FINE.values(), ids=FINE)
-def test_unusual_files_are_judged(data: bytes) -> None:
-    write({"train.py": data})
-    assert [each.split()[-1] for each in linted("train.py")] == ["DDP004"]
+@pytest.mark.parametrize(("files", "code"), [(HOSTILE, "CODE001"), (FINE, "DDP004")])
+def test_unusual_files_are_judged_and_hostile_ones_are_one_finding_each(
+    files: dict[str, bytes], code: str
+) -> None:
+    found = {}
+    for what, data in files.items():
+        write({"train.py": data})
+        found[what] = [each.split()[-1] for each in linted("train.py")]
+    assert found == {what: [code] for what in files}
 
 
 def test_blocks_nested_to_pythons_own_limit_are_judged() -> None:
@@ -221,12 +151,6 @@ def test_blocks_nested_to_pythons_own_limit_are_judged() -> None:
     text = "".join(" " * level + "if a:\n" for level in range(depth)) + " " * depth + "barrier()\n"
     write({"train.py": text})
     assert linted("train.py") == [f"train.py:{depth + 1}:{depth + 1} DDP004"]
-
-
-def test_a_folder_that_is_called_like_a_script_is_a_folder() -> None:
-    write({"x.py/train.py": ENTRY})
-    assert linted("x.py") == ["x.py/train.py:3:5 DDP004"]
-    assert linted(".") == ["x.py/train.py:3:5 DDP004"]
 
 
 def test_links_in_a_circle_end() -> None:
@@ -244,7 +168,9 @@ def test_a_file_without_permission_is_a_finding() -> None:
     assert linted("train.py") == ["train.py:1:1 CODE001"]
 
 
-def test_a_pipe_is_not_waited_for() -> None:
+def test_a_pipe_is_not_waited_for_and_a_path_that_is_not_there_is_refused() -> None:
+    with pytest.raises(Refusal, match=r"nowhere\.py is not there"):
+        lint([Path("nowhere.py")])
     os.mkfifo("train.py")
     assert linted("train.py") == ["train.py:1:1 CODE001"]
     assert linted(".") == []

@@ -43,6 +43,8 @@ def found(file: Path, *ignore: str) -> list[str]:
 
 def test_the_script_of_a_job_is_judged_at_its_line(write_job: WriteJob) -> None:
     assert found(job_with(write_job, "\nbarrier()\n")) == ["src/train.py:2:1 DDP004"]
+    module = job_with(write_job, "barrier()\n", code={"source_dir": "src", "module": "train"})
+    assert found(module) == ["src/train.py:1:1 DDP004"]
 
 
 def test_what_the_script_imports_from_the_source_is_judged(write_job: WriteJob) -> None:
@@ -50,11 +52,6 @@ def test_what_the_script_imports_from_the_source_is_judged(write_job: WriteJob) 
     (file.parent / "src" / "model").mkdir()
     (file.parent / "src" / "model" / "steps.py").write_text("barrier()\n", "utf-8")
     assert found(file) == ["src/model/steps.py:1:1 DDP004"]
-
-
-def test_a_module_is_judged(write_job: WriteJob) -> None:
-    file = job_with(write_job, "barrier()\n", code={"source_dir": "src", "module": "train"})
-    assert found(file) == ["src/train.py:1:1 DDP004"]
 
 
 @pytest.mark.parametrize("accepted", ["job", "option", "comment"])
@@ -113,6 +110,10 @@ def test_a_rule_on_script_and_job_gets_both_and_is_silent_without_a_job(
 def test_lint_with_a_job_takes_the_jobs_ignore(write_job: WriteJob, run_launch: RunLaunch) -> None:
     file = job_with(write_job, "barrier()\n", ignore=["DDP004"])
     assert run_launch("lint", "--job", file)[:2] == (0, "")
+    # Nor is it fixed.
+    job = job_with(write_job, 'e["A"] = 4\n', ignore=["CODE003"])
+    _, out, err = run_launch("lint", "--job", job, "--diff")
+    assert (out, err.splitlines()[-1]) == ("", "would fix 0 findings in 0 files")
 
 
 @pytest.mark.parametrize(
@@ -140,9 +141,3 @@ def test_fixes_are_made_with_a_job(write_job: WriteJob, run_launch: RunLaunch) -
     code, out, err = run_launch("lint", "--job", job, "--fix")
     assert (code, out, err.splitlines()[-1]) == (0, "", "fixed 1 finding in 1 file")
     assert script.read_text("utf-8") == 'e["A"] = "4"\n'
-
-
-def test_what_the_job_accepts_is_not_fixed(write_job: WriteJob, run_launch: RunLaunch) -> None:
-    job = job_with(write_job, 'e["A"] = 4\n', ignore=["CODE003"])
-    _, out, err = run_launch("lint", "--job", job, "--diff")
-    assert (out, err.splitlines()[-1]) == ("", "would fix 0 findings in 0 files")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -40,24 +41,23 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_in_a_repository_they_are_at_its_root(project: Path, tmp_path: Path) -> None:
-    root = tmp_path / "project"
-    (root / ".git").mkdir()
-    # What lies above the repository is of something else.
-    (tmp_path / ".slipway").mkdir()
-    assert local_home(project) == root / ".slipway" / "local"
+HOMES = {
+    "at the root of a repository, whatever lies above": (["project/.git/", ".slipway/"], "project"),
+    "at the root of a worktree": (["project/.git"], "project"),
+    "the nearest that is there": (
+        ["project/.git/", "project/.slipway/", "project/training/.slipway/"], "project/training",
+    ),
+    "a file of that name is not taken": (["project/training/.slipway"], "project/training/configs"),
+}  # fmt: skip
 
 
-def test_in_a_worktree_they_are_at_its_root(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "project" / ".git").write_text("gitdir: /elsewhere\n")
-    assert local_home(project) == tmp_path / "project" / ".slipway" / "local"
-
-
-def test_the_nearest_that_is_there_counts(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "project" / ".git").mkdir()
-    (tmp_path / "project" / ".slipway").mkdir()
-    (project.parent / ".slipway").mkdir()
-    assert local_home(project) == project.parent / ".slipway" / "local"
+@pytest.mark.parametrize(("there", "home"), HOMES.values(), ids=HOMES)
+def test_local_runs_have_one_place_in_a_project(
+    project: Path, tmp_path: Path, there: list[str], home: str
+) -> None:
+    for name in there:
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).touch()
+    assert local_home(project) == tmp_path / home / ".slipway" / "local"
 
 
 def test_without_a_repository_a_new_one_is_made_where_the_command_is_called(project: Path) -> None:
@@ -66,11 +66,6 @@ def test_without_a_repository_a_new_one_is_made_where_the_command_is_called(proj
     below = project / "deeper"
     below.mkdir()
     assert local_home(below) == project / ".slipway" / "local"
-
-
-def test_a_file_of_that_name_is_not_taken_for_the_folder(project: Path) -> None:
-    (project.parent / ".slipway").touch()
-    assert local_home(project) == project / ".slipway" / "local"
 
 
 def test_what_anybody_may_have_put_above_does_not_count(project: Path) -> None:
@@ -109,6 +104,10 @@ def test_what_is_there_is_left_as_it_is(project: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / ".slipway").touch()
+    with pytest.raises(BackendError, match="cannot be made: File exists"):
+        make_local_home(project)
+
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -117,16 +116,13 @@ def test_a_folder_that_cannot_be_made_is_refused(project: Path, monkeypatch: pyt
         make_local_home(project)
 
 
-def test_a_file_in_place_of_the_folder_is_refused(project: Path) -> None:
-    (project / ".slipway").touch()
-    with pytest.raises(BackendError, match="cannot be made: File exists"):
-        make_local_home(project)
-
-
 PYTHON = Interpreter(Path("/venv/bin/python"), (3, 12, 1), "2.8.0+cu128", "12.8")
 MACHINE = Machine(PYTHON, gpus=tuple("01234567"), cores=8)
 CPUS = replace(MACHINE, gpus=())
 WITHOUT_TORCH = replace(MACHINE, python=replace(PYTHON, torch=None, cuda=None))
+
+GPU_HOST = {"instance_type": "ml.g5.12xlarge", "instance_count": 1}
+CPU_HOST = {"instance_type": "ml.m5.xlarge", "instance_count": 1}
 
 Look = Callable[..., Preflight]
 
@@ -141,8 +137,7 @@ def look(write_job: Callable[..., Path], tmp_path: Path) -> Look:
         processes: int | None = None,
         **changes: Any,
     ) -> Preflight:
-        job = {"resources": {"instance_type": "ml.g5.12xlarge", "instance_count": 2}, **changes}
-        file = write_job(**job)
+        file = write_job(**{"resources": {**GPU_HOST, "instance_count": 2}, **changes})
         (tmp_path / "src" / "train.py").write_text(script)
         (tmp_path / "src" / "requirements.txt").write_text(requirements)
         loaded = load_job(file)
@@ -153,14 +148,10 @@ def look(write_job: Callable[..., Path], tmp_path: Path) -> Look:
     return look
 
 
-def test_nothing_is_said_of_a_machine_that_has_all(look: Look) -> None:
-    assert look(MACHINE) == Preflight()
-
-
 def test_what_only_aws_does_is_said_to_be_missing_here(look: Look) -> None:
-    resources = {"instance_type": "ml.g5.12xlarge", "instance_count": 2, "infra_check": True}
-    (note,) = look(MACHINE, resources=resources).notes
+    (note,) = look(MACHINE, resources={**GPU_HOST, "instance_count": 2, "infra_check": True}).notes
     assert note == "what only AWS does has no effect here: resources.infra_check: no hosts are tested"
+    assert look(MACHINE) == Preflight()
 
 
 def test_a_python_without_torch_is_refused_where_torch_is_needed(look: Look) -> None:
@@ -168,39 +159,23 @@ def test_a_python_without_torch_is_refused_where_torch_is_needed(look: Look) -> 
         look(WITHOUT_TORCH)
     assert "--python PATH" in refused.value.remedy
     assert "/venv/bin/python -m pip install torch" in refused.value.remedy
-    none: dict[str, Any] = {
-        "distribution": {"strategy": "none"},
-        "resources": {"instance_type": "ml.m5.xlarge", "instance_count": 1},
-    }
+    none: dict[str, Any] = {"distribution": {"strategy": "none"}, "resources": CPU_HOST}
     with pytest.raises(BackendError, match="the code imports it"):
         look(WITHOUT_TORCH, script="from torch import nn", **none)
     assert look(WITHOUT_TORCH, script="print('without torch')", **none) == Preflight()
 
 
-@pytest.mark.parametrize(
-    ("wanted", "brings"),
-    [
-        ("torch==2.8.0", True),
-        ("pytorch_lightning", True),
-        ("git+https://a.example/x.git", True),
-        ("einops", False),
-    ],
-)
-def test_a_python_without_torch_will_do_where_the_requirements_bring_it(
-    look: Look, wanted: str, brings: bool
-) -> None:
-    if brings:
-        assert look(WITHOUT_TORCH, requirements=wanted) == Preflight()
-    else:
-        with pytest.raises(BackendError, match="has no torch"):
-            look(WITHOUT_TORCH, requirements=wanted)
+def test_a_python_without_torch_will_do_where_the_requirements_bring_it(look: Look) -> None:
+    for wanted in ("torch==2.8.0", "pytorch_lightning", "git+https://a.example/x.git"):
+        assert look(WITHOUT_TORCH, requirements=wanted) == Preflight(), wanted
+    with pytest.raises(BackendError, match="has no torch"):
+        look(WITHOUT_TORCH, requirements="einops")
 
 
-@pytest.mark.parametrize(("torch", "said"), [("2.8.1", False), ("2.13.0+cpu", True), ("2.7.0", True)])
-def test_another_minor_version_of_torch_is_said(look: Look, torch: str, said: bool) -> None:
-    machine = replace(MACHINE, python=replace(PYTHON, torch=torch))
-    notes = look(machine).notes
-    assert [f"torch {torch}, and the job's image has 2.8" in note for note in notes] == [True] * said
+def test_another_minor_version_of_torch_is_said(look: Look) -> None:
+    for torch, said in (("2.8.1", False), ("2.13.0+cpu", True), ("2.7.0", True)):
+        notes = look(replace(MACHINE, python=replace(PYTHON, torch=torch))).notes
+        assert [f"torch {torch}, and the job's image has 2.8" in note for note in notes] == [True] * said
 
 
 @pytest.mark.parametrize(
@@ -217,14 +192,8 @@ def test_missing_gpus_are_said_where_the_instance_type_has_some(
     [note] = look(machine).notes
     assert said in note
     assert "fails here, and would not on ml.g5.12xlarge" in note
-
-
-def test_a_job_for_cpus_misses_no_gpu(look: Look) -> None:
-    job: dict[str, Any] = {
-        "resources": {"instance_type": "ml.m5.xlarge", "instance_count": 2},
-        "distribution": {"strategy": "torchrun", "processes_per_host": 2},
-    }
-    assert look(CPUS, **job).notes == ()
+    on_cpus = {"resources": CPU_HOST, "distribution": {"strategy": "torchrun", "processes_per_host": 2}}
+    assert look(CPUS, **on_cpus).notes == ()
 
 
 def test_more_than_two_processes_a_core_are_a_crowd(look: Look) -> None:
@@ -237,29 +206,21 @@ def test_more_than_two_processes_a_core_are_a_crowd(look: Look) -> None:
 
 
 def test_only_what_would_help_against_a_crowd_is_advised(look: Look) -> None:
-    one_host = look(
-        replace(CPUS, cores=1), resources={"instance_type": "ml.g5.12xlarge", "instance_count": 1}
-    ).crowd
+    machine = replace(CPUS, cores=1)
+    one_host = look(machine, resources=GPU_HOST).crowd
     assert one_host is not None
     assert "--processes 1" in one_host.remedy
     assert "instance_count" not in one_host.remedy
-    alone = look(
-        replace(CPUS, cores=1),
-        resources={"instance_type": "ml.m5.xlarge", "instance_count": 3},
-        distribution={"strategy": "torchrun", "processes_per_host": 1},
-    ).crowd
+    torchrun = {"strategy": "torchrun", "processes_per_host": 1}
+    alone = look(machine, resources={**CPU_HOST, "instance_count": 3}, distribution=torchrun).crowd
     assert alone is not None
     assert "--processes 1" not in alone.remedy
 
 
 def test_processes_that_the_strategy_does_not_start_are_refused(look: Look) -> None:
+    none = {"strategy": "none", "processes_per_host": 3}
     with pytest.raises(Refusal, match="the strategy none starts 1 per host"):
-        look(
-            MACHINE,
-            processes=3,
-            distribution={"strategy": "none", "processes_per_host": 3},
-            resources={"instance_type": "ml.m5.xlarge", "instance_count": 1},
-        )
+        look(MACHINE, processes=3, distribution=none, resources=CPU_HOST)
 
 
 def test_a_channel_without_a_folder_is_refused_before_anything_is_asked(look: Look) -> None:
@@ -317,30 +278,21 @@ def test_the_newest_runs_stay_whatever_their_names(home: Path) -> None:
     assert old.size == found.size == 1000 + status
 
 
-def test_a_run_whose_launcher_lives_is_never_deleted(home: Path) -> None:
+def test_a_run_whose_launcher_lives_is_never_deleted_and_one_whose_was_killed_has_ended(home: Path) -> None:
     write_run(home, "old", 9.0, JobState.IN_PROGRESS, launcher=ProcessId.of_this_process(), ended=None)
-    write_run(home, "new")
-    found = plan_cleaning(home, 0, NOW)
-    assert ([each.name for each in found.goes], found.running) == (["new"], ("old",))
-
-
-def test_a_run_whose_launcher_was_killed_has_ended(home: Path) -> None:
     write_run(home, "left", 9.0, JobState.IN_PROGRESS, ended=None)
-    [old] = plan_cleaning(home, 0, NOW).goes
-    assert old.state == "Stopped"
+    found = plan_cleaning(home, 0, NOW)
+    assert ([(each.name, each.state) for each in found.goes], found.running) == (
+        [("left", "Stopped")],
+        ("old",),
+    )
 
 
 def test_a_run_of_which_a_process_lives_is_never_deleted(home: Path) -> None:
     folder = write_run(home, "ended")
     root = folder / "hosts" / "algo-1" / "ml"
-    waiting = subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True); input()"],
-        env={**os.environ, "SLIPWAY_ROOT": str(root)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert waiting.stdin is not None
-    assert waiting.stdout is not None
+    program, inside = "print(flush=True); input()", {**os.environ, "SLIPWAY_ROOT": str(root)}
+    waiting = subprocess.Popen([sys.executable, "-c", program], env=inside, stdin=PIPE, stdout=PIPE)
     try:
         waiting.stdout.readline()
         found = plan_cleaning(home, 0, NOW)
@@ -370,9 +322,7 @@ def test_deletion_takes_all_of_it_and_nothing_behind_links(home: Path, tmp_path:
     delete(old)
     assert list(home.iterdir()) == []
     assert (data / "kept").exists()
-
-
-def test_a_run_that_is_a_link_is_left_alone(home: Path, tmp_path: Path) -> None:
+    # A run that is a link itself is left alone.
     write_run(tmp_path / "elsewhere", "run")
     (home / "run").symlink_to(tmp_path / "elsewhere" / "run", target_is_directory=True)
     assert plan_cleaning(home, 0, NOW).goes == ()
@@ -409,7 +359,8 @@ def test_what_an_interrupted_deletion_left_goes_with_the_next(
     assert list(home.iterdir()) == []
 
 
-def test_folders_that_are_no_runs_stay(home: Path) -> None:
+def test_folders_that_are_no_runs_stay(home: Path, tmp_path: Path) -> None:
+    assert plan_cleaning(tmp_path / "elsewhere" / ".slipway" / "local", 0, NOW).goes == ()
     (home / "notes").mkdir()
     (home / "status.json").touch()
     (home.parent / "other").mkdir()
@@ -428,14 +379,11 @@ def test_environments_go_that_no_kept_run_uses_and_nobody_changed_of_late(home: 
     assert names(home, 0) == ["run"]
 
 
-def test_nothing_stays_of_an_environment_that_goes(home: Path) -> None:
-    folder = write_environment(home, "unused", 8 * DAY)
-    [old] = plan_cleaning(home, 1, NOW).goes
-    delete(old)
-    assert list(folder.parent.iterdir()) == []
-
-
-def test_an_environment_in_the_making_stays(home: Path) -> None:
+def test_nothing_stays_of_an_environment_that_goes_and_one_in_the_making_stays(home: Path) -> None:
+    old = write_environment(home, "unused", 8 * DAY)
+    [unused] = plan_cleaning(home, 1, NOW).goes
+    delete(unused)
+    assert list(old.parent.iterdir()) == []
     folder = write_environment(home, "new", 0.0)
     with folder.with_suffix(".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -459,7 +407,3 @@ def test_very_deep_folders_are_counted_and_said_to_be_too_deep(home: Path) -> No
         assert "nested too deeply; delete it with: rm -r" in str(error)
     finally:
         subprocess.run(["rm", "-r", "--", *home.iterdir()], check=False)
-
-
-def test_without_runs_there_is_nothing(tmp_path: Path) -> None:
-    assert plan_cleaning(tmp_path / ".slipway" / "local", 0, NOW).goes == ()

@@ -32,11 +32,17 @@ def test_a_cluster_by_path_is_read_relative_to_the_job_file(write_job: WriteJob,
     file = write_job(cluster="./dev.json")
     (file.parent / "dev.json").write_text(json.dumps(manifest))
     assert prepared(file).request["RoleArn"] == manifest["role_arn"]
+    # The command line's replaces the file's.
+    assert prepared(write_job(cluster="other"), cluster="./dev.json").placeholders == ()
 
 
 def test_a_cluster_by_name_comes_from_what_was_last_read(write_job: WriteJob, manifest: dict) -> None:
+    file = write_job(cluster="dev")
+    unknown = prepared(file)
+    assert unknown.request is not None and unknown.placeholders
+    assert any(f.subject == "cluster" and f.severity == "info" for f in unknown.findings)
     cache_manifest(Cluster.model_validate(manifest))
-    assert prepared(write_job(cluster="dev")).placeholders == ()
+    assert prepared(file).placeholders == ()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", "\0", '{"name": "dev", "added_later": 1}'])
@@ -71,13 +77,6 @@ def test_without_a_home_nothing_is_known_of_a_cluster(
     assert cached_manifests() == []
 
 
-def test_a_cluster_that_was_never_read_is_said_and_stands_open(write_job: WriteJob) -> None:
-    plan = prepared(write_job(cluster="dev"))
-    assert plan.request is not None
-    assert any(f.subject == "cluster" and f.severity == "info" for f in plan.findings)
-    assert plan.placeholders
-
-
 @pytest.mark.parametrize("content", [None, "{}", "[", "{a: 1"])
 def test_a_manifest_that_cannot_be_used_is_refused_by_name(write_job: WriteJob, content: str | None) -> None:
     file = write_job(cluster="./dev.json")
@@ -87,11 +86,6 @@ def test_a_manifest_that_cannot_be_used_is_refused_by_name(write_job: WriteJob, 
         prepared(file)
 
 
-def test_a_missing_job_file_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match=r"nowhere\.yaml"):
-        read_job(JobSource(tmp_path / "nowhere.yaml"))
-
-
 @pytest.mark.parametrize("place", ["pipe", "/dev/zero", "folder"])
 def test_what_is_not_a_regular_file_is_refused_as_job_file_and_as_manifest(
     write_job: WriteJob, tmp_path: Path, place: str
@@ -99,6 +93,8 @@ def test_what_is_not_a_regular_file_is_refused_as_job_file_and_as_manifest(
     """Neither waits for what a pipe may bring, nor fills the memory from a device."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
+    with pytest.raises(Refusal, match=r"nowhere\.yaml"):
+        read_job(JobSource(tmp_path / "nowhere.yaml"))
     with pytest.raises(Refusal, match=f"{place} cannot be read: it is a"):
         read_job(JobSource(tmp_path / place))
     with pytest.raises(Refusal, match=f"{place} cannot be read: it is a"):
@@ -116,12 +112,6 @@ def test_names_that_no_file_can_have_are_findings(write_job: WriteJob, field: st
 def test_an_override_that_makes_no_sense_is_refused(write_job: WriteJob, text: str) -> None:
     with pytest.raises(Refusal, match="--set"):
         read_job(JobSource(write_job(), overrides=[text]))
-
-
-def test_the_command_lines_cluster_replaces_the_files(write_job: WriteJob, manifest: dict) -> None:
-    file = write_job(cluster="other")
-    (file.parent / "dev.json").write_text(json.dumps(manifest))
-    assert prepared(file, cluster="./dev.json").placeholders == ()
 
 
 def test_an_accepted_finding_stays_and_does_not_refuse(write_job: WriteJob) -> None:
@@ -176,19 +166,13 @@ def code_uri(plan: TrainingPlan) -> str:
 
 
 def test_the_code_channel_is_keyed_by_what_is_packed(write_job: WriteJob, tmp_path: Path) -> None:
-    file = write_job()
+    file, source = write_job(), tmp_path / "src"
+    (source / ".gitignore").write_text("*.log")
     first = code_uri(prepared(file))
+    (source / "run.log").write_text("x")
     assert code_uri(prepared(file)) == first
-    (tmp_path / "src" / "more.py").write_text("x = 1")
+    (source / "more.py").write_text("x = 1")
     assert code_uri(prepared(file)) != first
-
-
-def test_ignored_files_do_not_change_the_key(write_job: WriteJob, tmp_path: Path) -> None:
-    file = write_job()
-    (tmp_path / "src" / ".gitignore").write_text("*.log")
-    first = code_uri(prepared(file))
-    (tmp_path / "src" / "run.log").write_text("x")
-    assert code_uri(prepared(file)) == first
 
 
 @pytest.mark.parametrize("kind", ["missing", "link"])
@@ -207,28 +191,21 @@ def test_code_that_cannot_be_packed_is_a_finding_and_a_placeholder(
     assert code_uri(plan).endswith("/" + "0" * 64)
 
 
-def test_an_entry_point_that_is_ignored_is_an_error(write_job: WriteJob, tmp_path: Path) -> None:
+def test_an_entry_point_lies_in_the_source_however_it_is_written(write_job: WriteJob, tmp_path: Path) -> None:
     file = write_job()
-    (tmp_path / "src" / ".gitignore").write_text("*.py")
-    (tmp_path / "src" / "README").touch()
-    assert "train.py is left out by .gitignore" in code_finding(prepared(file)).message
-
-
-def test_an_entry_point_outside_of_the_source_is_an_error(write_job: WriteJob, tmp_path: Path) -> None:
+    (tmp_path / "src" / "lib").mkdir()
+    for entry_point in ("./train.py", "lib/../train.py"):
+        write_job(code={"source_dir": "src", "entry_point": entry_point})
+        assert "CODE002" not in codes(prepared(file))
     (tmp_path / "train.py").touch()
-    file = write_job(code={"source_dir": "src", "entry_point": "../train.py"})
+    write_job(code={"source_dir": "src", "entry_point": "../train.py"})
     found = code_finding(prepared(file))
     assert (found.severity, found.subject) == ("error", "code.entry_point")
     assert "outside of" in found.message
-
-
-@pytest.mark.parametrize("entry_point", ["./train.py", "lib/../train.py"])
-def test_an_entry_point_may_be_written_in_any_way(
-    write_job: WriteJob, entry_point: str, tmp_path: Path
-) -> None:
-    file = write_job(code={"source_dir": "src", "entry_point": entry_point})
-    (tmp_path / "src" / "lib").mkdir()
-    assert "CODE002" not in codes(prepared(file))
+    (tmp_path / "src" / ".gitignore").write_text("*.py")
+    (tmp_path / "src" / "README").touch()
+    write_job()
+    assert "train.py is left out by .gitignore" in code_finding(prepared(file)).message
 
 
 def test_large_code_is_a_warning_with_what_holds_most(
@@ -256,15 +233,8 @@ def test_a_broken_job_file_hides_nothing_of_what_is_wrong_with_the_source(
     assert plan.findings[1].location is not None and plan.findings[1].location.line > 1
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        {"entry_point": "trian.py", "source": "src"},
-        {"source_dir": "src"},
-        "src",
-        {"source_dir": "${SOURCE_DIR_OF_NOBODY}", "entry_point": "trian.py"},
-    ],
-)
-def test_code_that_is_not_readable_itself_is_not_looked_for(write_job: WriteJob, code: object) -> None:
-    plan = prepared(write_job(code=code))
-    assert plan.findings and not [each for each in plan.findings if each.code == "CODE002"]
+def test_code_that_is_not_readable_itself_is_not_looked_for(write_job: WriteJob) -> None:
+    unset = {"source_dir": "${SOURCE_DIR_OF_NOBODY}", "entry_point": "trian.py"}
+    for code in ({"entry_point": "trian.py", "source": "src"}, {"source_dir": "src"}, "src", unset):
+        found = codes(prepared(write_job(code=code)))
+        assert found and "CODE002" not in found, code

@@ -13,10 +13,13 @@ from tempfile import TemporaryDirectory
 from textwrap import indent
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.session.lint_scripts import Lint, Repair, lint, repair
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 START = """\
 import argparse, glob, os, torch
@@ -27,40 +30,7 @@ dist.init_process_group("nccl")
 rank, world_size = dist.get_rank(), dist.get_world_size()
 """
 
-FIXABLE = {
-    "CODE003": ['os.environ["OMP_NUM_THREADS"] = 4', "os.environ.update({'A': 1,\n    'B': 2})"],
-    "CODE002": [
-        "parser = argparse.ArgumentParser()\nparser.add_argument('--amp', type=bool, default=False)",
-        "p = argparse.ArgumentParser()\np.add_argument(\n    '--amp',  # mixed\n    type=bool,\n"
-        "    default=True,\n)",
-    ],
-    "DATA002": [
-        "files = glob.glob('*.tar')[rank::world_size]",
-        "names = os.listdir(\n    '.'\n)[rank::world_size]",
-    ],
-    "DATA003": [
-        "loader = DataLoader(dataset, shuffle=True, sampler=DistributedSampler(dataset))",
-        "loader = DataLoader(\n    dataset,\n    sampler=DistributedSampler(dataset),\n    shuffle=True,\n)",
-    ],
-    "DATA004": [
-        "sampler = DistributedSampler(dataset)\ntrain = DataLoader(dataset, sampler=sampler)\n"
-        "for epoch in range(9):\n    for batch in train:\n        DDP(net)(batch).backward()",
-    ],
-    "CKPT008": [
-        'torch.save(net.state_dict(), "model.pt")',
-        "torch.save(\n    net.state_dict(),  # all of it\n    'model.pt',\n)",
-    ],
-    "DDP004": [
-        "if rank == 0:\n    print('saved')\n    dist.barrier()",
-        "if rank == 0:\n    dist.all_reduce(\n        torch.ones(1),\n    )",
-    ],
-    "DDP006": ["def run():\n    pass\nif __name__ == '__main__':\n    run()"],
-    "DDP007": [
-        "scaler = torch.cuda.amp.GradScaler()\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
-        "scaler.scale(loss).backward()\ntorch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
-        "scaler.step(optimizer)\nscaler.update()",
-    ],
-}
+FIXABLE = CASES["fixable"]
 
 ONE_OF_EACH = [(code, text) for code, texts in FIXABLE.items() for text in texts]
 

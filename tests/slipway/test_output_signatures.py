@@ -65,7 +65,7 @@ def test_a_near_miss_is_called_what_the_diagnosis_calls_it() -> None:
 @pytest.mark.parametrize("context", CONTEXTS, ids=lambda context: context.mode.code)
 def test_a_line_shortly_before_a_symptom_tells_what_it_meant(context) -> None:
     symptom = next(
-        row for row in SIGNATURES if row.mode in context.of and row.role.value in ("symptom", "cascade")
+        row for row in SIGNATURES if row.mode in context.symptoms and row.role.value in ("symptom", "cascade")
     )
     output = f"{context.example}\nstep 3\n{symptom.example}"
     root = diagnosed(output)

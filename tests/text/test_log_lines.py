@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
 from launcher.backends.interface import LogLine
@@ -15,49 +17,9 @@ from launcher.text.log_lines import origin_of, printed_time
 from launcher.text.values import without_controls
 from slipway.failure import judge_output
 
-PROCESSES = 8
+SHAPES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))["shapes"]
 
-SHAPES = [
-    pytest.param("[rank3]: x", 3, "[rank3]:", id="torch since 2.2"),
-    pytest.param("[rank3]:[E1016 03:31:38.9 P.cpp:607] [Rank 4] x", 3, "[rank3]:", id="and a group's"),
-    pytest.param("[rank 3] x", 3, "[rank 3]", id="with a space, without a colon"),
-    pytest.param("  [rank3]: x", 3, "[rank3]:", id="after spaces"),
-    pytest.param("2026-11-21 10:00:00 [rank3]: x", 3, "[rank3]:", id="after a time"),
-    pytest.param("11/21/2026 01:21:11 PM [rank3]: x", 3, "[rank3]:", id="after an American time"),
-    pytest.param("Nov 21 23:59:59 [rank3]: x", 3, "[rank3]:", id="after syslog's time"),
-    pytest.param("23:59:59 [rank3]: x", 3, "[rank3]:", id="after a clock's time"),
-    pytest.param("1795137072.345 [rank3]: x", 3, "[rank3]:", id="after seconds since the epoch"),
-    pytest.param("gpu017 [rank3]: x", 3, "[rank3]:", id="after a host's name"),
-    pytest.param("gpu017: [rank3]: x", 3, "[rank3]:", id="after a host's name and a colon"),
-    pytest.param("\x1b[31m[rank3]: x\x1b[0m", 3, "[rank3]:", id="in colour"),
-    pytest.param("abc-algo-2-xyz | [rank3]: x", 3, "[rank3]:", id="after a container's name"),
-    pytest.param("[1,3]<stdout>: x", 3, "[1,3]<stdout>:", id="mpirun"),
-    pytest.param("[3]<stderr>:x", 3, "[3]<stderr>:", id="horovodrun"),
-    pytest.param("[1,3]<stddiag>:x", 3, "[1,3]<stddiag>:", id="mpirun's diagnostics"),
-    pytest.param("[1,mpirank:3,algo-2]<stderr>:x", 3, "[1,mpirank:3,algo-2]<stderr>:", id="mpirun's host"),
-    pytest.param(
-        "[1,mpirank:3,ip-10-0-0-1]<stdout>:x", 3, "[1,mpirank:3,ip-10-0-0-1]<stdout>:", id="mpirun on EC2"
-    ),
-    pytest.param("[1,mpirank:1,algo-1]<stdout>:[rank3]: x", 3, "[rank3]:", id="the inner one counts"),
-    pytest.param("[Rank 3] Watchdog caught x", 3, "[Rank 3]", id="torch before 2.2"),
-    pytest.param("[E ProcessGroupNCCL.cpp:915] [Rank 3] x", 3, "[Rank 3]", id="after glog's header"),
-    pytest.param("[E1016 03:31:38.9 P.cpp:6] [PG 0 Rank 3] x", 3, "[PG 0 Rank 3]", id="in a group"),
-    pytest.param("[rank=3] x", 3, "[rank=3]", id="an equals sign"),
-    pytest.param("rank=3: x", 3, "rank=3:", id="an equals sign without brackets"),
-    pytest.param("[Rank 03] x", 3, "[Rank 03]", id="a leading zero"),
-    pytest.param("[pod/train-worker-0/pytorch] [rank3]: x", 3, "[rank3]:", id="kubectl"),
-    pytest.param("(RayTrainWorker pid=951, ip=10.0.0.2) [rank3]: x", 3, "[rank3]:", id="Ray"),
-    pytest.param("2026-11-21T10:00:00.123456+00:00 t/algo-2-1763724000 [rank3]: x", 3, "[rank3]:", id="tail"),
-    pytest.param("Nov 21 23:59:59 gpu017 train.sh[12]: [rank3]: x", 3, "[rank3]:", id="journald"),
-    pytest.param("2026-11-21T10:00:00.12Z stderr F [rank3]: x", 3, "[rank3]:", id="a file of Kubernetes"),
-    pytest.param("trainer-1  | [rank3]: x", 3, "[rank3]:", id="docker compose"),
-    pytest.param("rank=3 world_size=8", None, None, id="what the line is about"),
-    pytest.param("x of [rank3]: in the middle", None, None, id="in the middle"),
-    pytest.param("[3]: x", None, None, id="a number alone"),
-    pytest.param("algo-2:126:199 [5] NCCL INFO x", None, None, id="NCCL's device"),
-    pytest.param("step 3 loss 2.5", None, None, id="no prefix"),
-]
-"""A line, the global rank that printed it, and where it says so."""
+PROCESSES = 8
 
 
 def coloured(text: str) -> str:
@@ -67,7 +29,7 @@ def coloured(text: str) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(("text", "rank", "mark"), SHAPES)
+@pytest.mark.parametrize(("text", "rank", "mark"), SHAPES.values(), ids=SHAPES)
 def test_the_diagnosis_the_filter_and_the_colours_see_the_same_rank(
     text: str, rank: int | None, mark: str | None
 ) -> None:
@@ -88,9 +50,7 @@ def test_a_local_rank_becomes_global_where_the_hosts_are_known() -> None:
     assert rank_of(line, PROCESSES) == 11
     assert rank_of(line, None) is None
     assert "[default3]:\x1b[0m" in coloured(line.text)
-
-
-def test_a_role_of_torchrun_stands_before_a_local_rank() -> None:
+    # So may a role of torchrun stand before it.
     origin = origin_of("[trainer3]: x")
     assert (origin.rank, origin.local_rank, origin.start) == (None, 3, len("[trainer3]: "))
     assert origin_of("[step3]: x").local_rank is None
@@ -143,9 +103,7 @@ def test_times_compare_only_on_one_clock() -> None:
     assert printed_time("2026-08-20 11:30:44,123 x")[0] == "iso"
     assert printed_time("no time") is None
     assert printed_time("[E1399 03:31:38 x") is None
-
-
-def test_times_of_two_zones_are_on_one_clock() -> None:
+    # Those of two zones are on one.
     zulu = printed_time("2026-08-20T02:00:00.345678901Z x")
     assert zulu is not None
     assert printed_time("2026-08-20T11:00:00.345678901+09:00 x") == zulu

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,15 +33,14 @@ from launcher.text.values import (
 )
 from slipway.watchdog import judge_stall
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 DAY = 86400
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0s"), (90, "1m30s"), (1800, "30m"), (5400, "1h30m"), (DAY, "24h"), (28 * DAY, "672h")],
-)
-def test_a_span_reads_like_in_the_job_file(seconds: int, words: str) -> None:
-    assert exact_duration(seconds) == words
+def test_a_span_reads_like_in_the_job_file() -> None:
+    words = {0: "0s", 90: "1m30s", 1800: "30m", 5400: "1h30m", DAY: "24h", 28 * DAY: "672h"}
+    assert {seconds: exact_duration(seconds) for seconds in words} == words
 
 
 @given(st.integers(min_value=0, max_value=10**7))
@@ -47,62 +49,15 @@ def test_the_job_file_reads_an_exact_duration_back(seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.4, "0s"),
-        (59.9, "59s"),
-        (60, "1m00s"),
-        (187, "3m07s"),
-        (3600, "1h00m"),
-        (7530, "2h05m"),
-        (DAY, "24h00m"),
-    ],
+    ("name", "in_words"),
+    [("passed", elapsed_time), ("sentences", duration_in_words), ("sizes", size_in_words)],
 )
-def test_what_has_passed_is_shown_to_two_units(seconds: float, words: str) -> None:
-    assert elapsed_time(seconds) == words
+def test_a_number_is_shown_in_words(name: str, in_words: Callable[[float], str]) -> None:
+    assert [(number, in_words(number)) for number, _ in CASES[name]] == [tuple(each) for each in CASES[name]]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "less than a minute"),
-        (59, "less than a minute"),
-        (61, "1 minute"),
-        (119, "1 minute"),
-        (120, "2 minutes"),
-        (7199, "119 minutes"),
-        (7200, "2 hours"),
-        (3 * DAY, "72 hours"),
-    ],
-)
-def test_a_sentence_has_the_duration_rounded_down(seconds: float, words: str) -> None:
-    assert duration_in_words(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [
-        (0, "0 B"),
-        (512, "512 B"),
-        (999, "999 B"),
-        (999_400, "999 kB"),
-        (999_600, "1 MB"),
-        (3_400_000, "3.4 MB"),
-        (12e9, "12 GB"),
-        (1e15, "1 PB"),
-        (1.5e18, "1,500 PB"),
-    ],
-)
-def test_a_size_is_shown_in_the_unit_that_fits_it(size: float, words: str) -> None:
-    assert size_in_words(size) == words
-
-
-def test_what_is_compared_with_a_disk_is_in_the_units_of_disks() -> None:
-    assert gigabytes(10_000 * 1000**3) == "10,000 GB"
-    assert gigabytes(501 * 1000**3) == "501 GB"
-
-
-def test_memory_is_in_the_units_of_memory() -> None:
+def test_disks_and_memory_have_the_units_that_they_are_sold_in() -> None:
+    assert [gigabytes(count * 1000**3) for count in (10_000, 501)] == ["10,000 GB", "501 GB"]
     assert gibibytes(40 * 2**30) == "40.0 GiB"
 
 
@@ -125,32 +80,12 @@ def test_the_container_and_the_launcher_say_it_alike(ranks: set[int]) -> None:
     assert judge_stall.ranks_text(sorted(ranks, reverse=True)) == ranks_text(sorted(ranks, reverse=True))
 
 
-@pytest.mark.parametrize(
-    ("uri", "parts"),
-    [
-        ("s3://data/train/1", ("data", "train/1")),
-        ("s3://data/", ("data", "")),
-        ("s3://data", ("data", "")),
-    ],
-)
-def test_a_uri_is_a_bucket_and_a_key(uri: str, parts: tuple[str, str]) -> None:
-    assert split_uri(uri) == parts
+def test_a_uri_is_a_bucket_and_a_key() -> None:
+    parts = {"s3://data/train/1": ("data", "train/1"), "s3://data/": ("data", ""), "s3://data": ("data", "")}
+    assert {uri: split_uri(uri) for uri in parts} == parts
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]52;c;ZXZpbA==\x07", ""),
-        ("\x9d52;c;ZXZpbA==\x9c", "\\u009d52;c;ZXZpbA==\\u009c"),
-        ("\x9b2J", "\\u009b2J"),
-        ("access = \u202enimda", "access = \\u202enimda"),
-        ("\u2066a\u2069", "\\u2066a\\u2069"),
-        ("10%\r20%\x08\x00", "10%20%"),
-        ("a\tb\n", "a\tb\n"),
-        ("Grüße, 日本語 · ×", "Grüße, 日本語 · ×"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), CASES["controls"])
 def test_colours_go_and_what_would_act_unseen_is_written_out(text: str, shown: str) -> None:
     assert without_controls(text) == shown
 
@@ -174,9 +109,6 @@ TYPES = ["ml.p4d.24xlarge", "ml.p4de.24xlarge", "ml.p5.48xlarge"]
 def test_the_likest_come_first_and_no_more_than_asked_for() -> None:
     assert nearest("ml.p4d.24xlrge", TYPES) == ["ml.p4d.24xlarge"]
     assert nearest("ml.p4d.24xlrge", TYPES, most=2) == ["ml.p4d.24xlarge", "ml.p4de.24xlarge"]
-
-
-def test_what_is_like_nothing_has_no_nearest() -> None:
     assert nearest("banana", TYPES) == []
 
 
@@ -202,15 +134,10 @@ CREDENTIALS = {
 }
 
 
-def test_every_form_has_an_example_here() -> None:
-    assert [what for what, _ in CREDENTIAL_FORMS] == list(CREDENTIALS)
-
-
-@pytest.mark.parametrize("what", CREDENTIALS)
-def test_a_credential_is_known_by_its_form_and_hidden(what: str) -> None:
+@pytest.mark.parametrize(("what", "form"), CREDENTIAL_FORMS, ids=[what for what, _ in CREDENTIAL_FORMS])
+def test_a_credential_is_known_by_its_form_and_hidden(what: str, form: re.Pattern[str]) -> None:
     text = f"value {CREDENTIALS[what]}"
     assert credential_in(text) == what
-    (form,) = (form for name, form in CREDENTIAL_FORMS if name == what)
     found = form.search(text)
     assert found is not None
     assert found["value"] not in redacted(text)
@@ -220,7 +147,5 @@ def test_a_credential_is_known_by_its_form_and_hidden(what: str) -> None:
 def test_what_only_begins_like_a_credential_is_none() -> None:
     for text in ("hf_hub_download", "sk-learn", "ghp_", "AKIA", "https://host:8080/x", "eyJ.a.b"):
         assert credential_in(text) is None
-
-
-def test_what_stands_around_a_secret_stays() -> None:
+    # What stands around a secret stays.
     assert without_secrets("a b=c d", re.compile("b=(?P<value>c)")) == f"a b={HIDDEN} d"

@@ -19,7 +19,7 @@ import psutil
 from tools.attack import figures, hostile, kills, real_time
 from tools.attack.figures import Figure
 from tools.attack.fuzzing.areas import AREAS
-from tools.attack.fuzzing.campaign import CASE_SECONDS, failures_by_cause, fuzz
+from tools.attack.fuzzing.campaign import CASE_SECONDS, fuzz
 from tools.attack.matrix.campaign import attacked_cells
 
 CASES_OF_A_FUZZED_AREA = 20_000
@@ -63,13 +63,14 @@ def fuzzing(share: float) -> Iterator[Figure]:
     """Documents, local state, requests and log lines."""
     for area in AREAS:
         found = fuzz(area, int(share * CASES_OF_A_FUZZED_AREA))
-        hung = sum("hung" in text for text in found.failed.values())
+        hung = sum(count for text, count in found.failed.items() if "hung" in text or "SIGPROF" in text)
         seen = (
             f"{hung} hung for {CASE_SECONDS} s; slowest {found.slowest_seconds:.1f} s of CPU; "
             f"memory grew by {found.grown_bytes >> 20} MB at most"
         )
-        causes = [f"{text} ({number}; seed {seed})" for text, number, seed in failures_by_cause(found)]
-        yield _figure(f"fuzzed {area.name}: {area.what}", found.tried, len(found.failed), seen, causes)
+        causes = [f"{text} ({n}; {found.examples[text]})" for text, n in found.failed.most_common()]
+        failed = found.failed.total()
+        yield _figure(f"fuzzed {area.name}: {area.what}", found.tried, failed, seen, causes)
 
 
 def hostile_files(share: float) -> Iterator[Figure]:

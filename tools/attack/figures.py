@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tools.attack import ROOT
+from tools import ROOT
+from tools.generate.generated import table_of
 
 FILE = ROOT / "tools" / "attack" / "figures.json"
 PAGE = ROOT / "docs" / "reliability.md"
@@ -51,7 +52,5 @@ def with_table(page: str, figures: Iterable[Figure]) -> str:
 
 def table(figures: Iterable[Figure]) -> str:
     """The figures as a table in Markdown."""
-    rows = [
-        f"| {each.area} | {each.tried:,} | {each.failed:,} | {each.seen} | {each.date} |" for each in figures
-    ]
-    return "\n".join(["| area | tried | failed | seen | date |", "| --- | ---: | ---: | --- | --- |", *rows])
+    rows = [(each.area, f"{each.tried:,}", f"{each.failed:,}", each.seen, each.date) for each in figures]
+    return table_of(("area", "tried", "failed", "seen", "date"), rows, (1, 2)).rstrip()

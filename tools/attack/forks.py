@@ -5,15 +5,15 @@ To be used from a process of one thread.
 
 from __future__ import annotations
 
-import json
-import os
 import resource
-import selectors
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -29,15 +29,6 @@ class Ended(Generic[T]):
     seconds: float
 
 
-@dataclass(slots=True)
-class _Fork(Generic[T]):
-    task: T
-    process: int
-    pipe: int
-    began: float
-    read: bytes = b""
-
-
 def in_forks(
     tasks: Iterable[T],
     work: Callable[[T], Any],
@@ -46,71 +37,58 @@ def in_forks(
     seconds: float = 60.0,
     memory_bytes: int | None = None,
 ) -> Iterator[Ended[T]]:
-    """Work on each task in a process of its own; the answers, which must be JSON, as they come.
+    """Work on each task in a process of its own; the answers as they come.
 
     A process is killed after `seconds` of wall clock; more memory than `memory_bytes` is refused to it.
     """
-    left, running = iter(tasks), dict[int, _Fork[T]]()
-    selector = selectors.DefaultSelector()
+    fork, left, running = get_context("fork"), iter(tasks), dict[Connection, tuple[T, ForkProcess, float]]()
     try:
         while True:
-            while len(running) < at_once:
-                task = next(left, None)
-                if task is None:
-                    break
-                fork = _start(task, work, memory_bytes)
-                running[fork.pipe] = fork
-                selector.register(fork.pipe, selectors.EVENT_READ)
+            for task in islice(left, at_once - len(running)):
+                ours, theirs = fork.Pipe(duplex=False)
+                process = fork.Process(target=_answer, args=(theirs, work, task, memory_bytes), daemon=True)
+                process.start()
+                theirs.close()
+                running[ours] = task, process, time.monotonic()
             if not running:
                 return
-            for key, _ in selector.select(timeout=0.2):
-                fork = running[key.fd]
-                chunk = os.read(key.fd, 1 << 16)
-                fork.read += chunk
-                if not chunk:
-                    selector.unregister(key.fd)
-                    del running[key.fd]
-                    yield _end(fork, None)
-            for fork in [each for each in running.values() if time.monotonic() - each.began > seconds]:
-                selector.unregister(fork.pipe)
-                del running[fork.pipe]
-                os.kill(fork.process, signal.SIGKILL)
-                yield _end(fork, f"not ended after {seconds:g} s")
+            ready = wait(list(running), timeout=0.2)
+            for pipe, (task, process, began) in list(running.items()):
+                took = time.monotonic() - began
+                if pipe in ready or took > seconds:
+                    answer = _read(pipe) if pipe in ready else None
+                    trouble = _trouble(process) if pipe in ready else f"not ended after {seconds:g} s"
+                    _end(pipe, process)
+                    del running[pipe]
+                    yield Ended(task, None if trouble else answer, trouble, took)
     finally:
-        for fork in running.values():
-            os.kill(fork.process, signal.SIGKILL)
-            _end(fork, "stopped")
-        selector.close()
+        for pipe, (_, process, _) in running.items():
+            _end(pipe, process)
 
 
-def _start(task: T, work: Callable[[T], Any], memory_bytes: int | None) -> _Fork[T]:
-    ours, theirs = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    process = os.fork()
-    if process:
-        os.close(theirs)
-        return _Fork(task, process, ours, time.monotonic())
-    status = 1
+def _answer(pipe: Connection, work: Callable[[T], Any], task: T, memory_bytes: int | None) -> None:
+    if memory_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    pipe.send(work(task))
+    pipe.close()
+
+
+def _read(pipe: Connection) -> Any:
     try:
-        os.close(ours)
-        if memory_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        answer = json.dumps(work(task)).encode()
-        with os.fdopen(theirs, "wb") as pipe:
-            pipe.write(answer)
-        status = 0
-    finally:
-        # No clean-up of what belongs to the parent.
-        sys.stderr.flush()
-        os._exit(status)
+        return pipe.recv()
+    except (EOFError, OSError):
+        return None
 
 
-def _end(fork: _Fork[T], trouble: str | None) -> Ended[T]:
-    os.close(fork.pipe)
-    _, status = os.waitpid(fork.process, 0)
-    took = time.monotonic() - fork.began
-    code = os.waitstatus_to_exitcode(status)
-    if trouble is None and code != 0:
-        trouble = f"died of {signal.Signals(-code).name}" if code < 0 else f"the work on it ended with {code}"
-    return Ended(fork.task, None if trouble else json.loads(fork.read), trouble, took)
+def _trouble(process: ForkProcess) -> str | None:
+    process.join()
+    code = process.exitcode or 0
+    if code < 0:
+        return f"died of {signal.Signals(-code).name}"
+    return f"the work on it ended with {code}" if code else None
+
+
+def _end(pipe: Connection, process: ForkProcess) -> None:
+    process.kill()
+    process.join()
+    pipe.close()

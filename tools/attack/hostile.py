@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from tools.attack import ROOT
+from tools import ROOT
 
 SECONDS = 60.0
 MEMORY_BYTES = 3 * 1024**3
@@ -127,58 +127,47 @@ def _wrong(code: int | None, said: str) -> str | None:
     return None if code in (0, 1, 2) else f"ended with {code}"
 
 
-CHECK = ("check", "job.yaml")
+CHECK, DIAGNOSE = ("check", "job.yaml"), ("diagnose", "--log", "x.log")
+DIFF = ("plan", "job.yaml", "--diff", "r.json")
 
 
-def _file(
-    name: str, content: Callable[[], bytes], words: tuple[str, ...] = CHECK
-) -> Callable[[Path], tuple[str, ...]]:
+Preparation = Callable[[Path], tuple[str, ...]]
+
+
+def _at(
+    name: str, lay: Callable[[Path], object], words: tuple[str, ...] = CHECK, **job: object
+) -> Preparation:
+    """Something at a place in the folder, in the stead of a file there; `job` are fields of the job file."""
+
     def prepare(folder: Path) -> tuple[str, ...]:
-        (folder / name).write_bytes(content())
+        if (folder / name).is_file():
+            (folder / name).unlink()
+        lay(folder / name)
+        if job:
+            (folder / "job.yaml").write_text(yaml.safe_dump({**JOB, **job}))
         return words
 
     return prepare
 
 
-def _job_of(**changes: object) -> Callable[[], bytes]:
-    return lambda: yaml.safe_dump({**JOB, **changes}).encode()
+def _holds(content: Callable[[], bytes]) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content())
 
 
-def _manifest(content: Callable[[], bytes]) -> Callable[[Path], tuple[str, ...]]:
-    def prepare(folder: Path) -> tuple[str, ...]:
-        (folder / "m.json").write_bytes(content())
-        (folder / "job.yaml").write_bytes(_job_of(cluster="./m.json")())
-        return CHECK
-
-    return prepare
+def _link_to(target: str) -> Callable[[Path], object]:
+    return lambda path: path.symlink_to(target)
 
 
-def _in_source(lay: Callable[[Path], object]) -> Callable[[Path], tuple[str, ...]]:
-    def prepare(folder: Path) -> tuple[str, ...]:
-        lay(folder / "src")
-        return CHECK
-
-    return prepare
+def _job(content: Callable[[], bytes]) -> Preparation:
+    return _at("job.yaml", _holds(content))
 
 
-def _cluster(lay: Callable[[Path], object]) -> Callable[[Path], tuple[str, ...]]:
-    def prepare(folder: Path) -> tuple[str, ...]:
-        lay(folder / "m.json")
-        (folder / "job.yaml").write_bytes(_job_of(cluster="./m.json")())
-        return CHECK
-
-    return prepare
+def _fields(**job: object) -> Preparation:
+    return _at("src", lambda source: None, **job)
 
 
-def _instead(lay: Callable[[Path], object]) -> Callable[[Path], tuple[str, ...]]:
-    """Something else in the place of the entry point."""
-
-    def prepare(folder: Path) -> tuple[str, ...]:
-        (folder / "src" / "train.py").unlink()
-        lay(folder / "src" / "train.py")
-        return CHECK
-
-    return prepare
+def _manifest(lay: Callable[[Path], object]) -> Preparation:
+    return _at("m.json", lay, cluster="./m.json")
 
 
 def _socket(path: Path) -> None:
@@ -218,10 +207,10 @@ def _loop(source: Path) -> None:
 
 def _unreadable(source: Path) -> None:
     (source / "locked").mkdir()
-    (source / "locked" / "x.py").write_text("")
-    (source / "locked").chmod(0)
-    (source / "own.py").write_text("")
+    for path in (source / "locked" / "x.py", source / "own.py"):
+        path.write_text("")
     (source / "own.py").chmod(0)
+    (source / "locked").chmod(0)
 
 
 def _alias_bomb() -> bytes:
@@ -242,99 +231,78 @@ def _ignored_fifo(source: Path) -> None:
 
 
 CASES: tuple[Case, ...] = (
-    Case("40,000 open brackets", _file("job.yaml", lambda: b"name: " + b"[" * 40_000)),
-    Case("40,000 open braces", _file("job.yaml", lambda: b"{a: " * 40_000)),
-    Case("900,000 open brackets", _file("job.yaml", lambda: b"[" * 900_000)),
-    Case(
-        "1,300 nested blocks", _file("job.yaml", lambda: b"".join(b" " * n + b"a:\n" for n in range(1_300)))
-    ),
-    Case("nested sequences in one line", _file("job.yaml", lambda: b"- " * 400_000)),
-    Case("100,000 question marks", _file("job.yaml", lambda: b"? " * 100_000)),
-    Case("an alias bomb", _file("job.yaml", _alias_bomb)),
-    Case("a merge bomb", _file("job.yaml", _merge_bomb)),
-    Case("an alias to itself", _file("job.yaml", lambda: b"name: &a [*a]\n")),
-    Case("100 MB of text", _file("job.yaml", lambda: b"name: " + b"x" * 100_000_000), heavy=True),
-    Case("100,000 keys", _file("job.yaml", lambda: b"".join(b"k%d: 1\n" % n for n in range(100_000)))),
-    Case("a key of 500,000 letters", _file("job.yaml", lambda: b"k" * 500_000 + b": 1\n")),
-    Case("a number of 500,000 digits", _file("job.yaml", lambda: b"name: " + b"9" * 500_000)),
-    Case("NUL in a job file", _file("job.yaml", lambda: b"name: a\x00b\n")),
-    Case("an empty job file", _file("job.yaml", lambda: b"")),
-    Case("a job file of random bytes", _file("job.yaml", lambda: bytes(range(256)) * 100)),
-    Case("a cluster named by 10,000 letters", _file("job.yaml", _job_of(cluster="x" * 10_000))),
-    Case("a cluster's path with NUL", _file("job.yaml", _job_of(cluster="./a\x00b.json"))),
-    Case(
-        "source_dir that is /proc/self",
-        _file("job.yaml", _job_of(code={"source_dir": "/proc/self", "entry_point": "maps"})),
-    ),
-    Case(
-        "an entry point that is a device",
-        _file("job.yaml", _job_of(code={"source_dir": "/dev", "entry_point": "zero"})),
-    ),
-    Case("a manifest of 40,000 brackets", _manifest(lambda: b"[" * 40_000)),
-    Case("a manifest that is an alias bomb", _manifest(_alias_bomb)),
-    Case("a manifest that is empty", _manifest(lambda: b"")),
-    Case("a manifest that is a pipe", _cluster(os.mkfifo)),
-    Case("a manifest that is /dev/zero", _cluster(lambda path: path.symlink_to("/dev/zero"))),
-    Case("a manifest that is a folder", _cluster(Path.mkdir)),
-    Case("a manifest that links to itself", _cluster(lambda path: path.symlink_to(path.name))),
+    Case("40,000 open brackets", _job(lambda: b"name: " + b"[" * 40_000)),
+    Case("40,000 open braces", _job(lambda: b"{a: " * 40_000)),
+    Case("900,000 open brackets", _job(lambda: b"[" * 900_000)),
+    Case("1,300 nested blocks", _job(lambda: b"".join(b" " * n + b"a:\n" for n in range(1_300)))),
+    Case("nested sequences in one line", _job(lambda: b"- " * 400_000)),
+    Case("100,000 question marks", _job(lambda: b"? " * 100_000)),
+    Case("an alias bomb", _job(_alias_bomb)),
+    Case("a merge bomb", _job(_merge_bomb)),
+    Case("an alias to itself", _job(lambda: b"name: &a [*a]\n")),
+    Case("100 MB of text", _job(lambda: b"name: " + b"x" * 100_000_000), heavy=True),
+    Case("100,000 keys", _job(lambda: b"".join(b"k%d: 1\n" % n for n in range(100_000)))),
+    Case("a key of 500,000 letters", _job(lambda: b"k" * 500_000 + b": 1\n")),
+    Case("a number of 500,000 digits", _job(lambda: b"name: " + b"9" * 500_000)),
+    Case("NUL in a job file", _job(lambda: b"name: a\x00b\n")),
+    Case("an empty job file", _job(lambda: b"")),
+    Case("a job file of random bytes", _job(lambda: bytes(range(256)) * 100)),
+    Case("a cluster named by 10,000 letters", _fields(cluster="x" * 10_000)),
+    Case("a cluster's path with NUL", _fields(cluster="./a\x00b.json")),
+    Case("source_dir that is /proc/self", _fields(code={"source_dir": "/proc/self", "entry_point": "maps"})),
+    Case("an entry point that is a device", _fields(code={"source_dir": "/dev", "entry_point": "zero"})),
+    Case("a manifest of 40,000 brackets", _manifest(_holds(lambda: b"[" * 40_000))),
+    Case("a manifest that is an alias bomb", _manifest(_holds(_alias_bomb))),
+    Case("a manifest that is empty", _manifest(_holds(lambda: b""))),
+    Case("a manifest that is a pipe", _manifest(os.mkfifo)),
+    Case("a manifest that is /dev/zero", _manifest(_link_to("/dev/zero"))),
+    Case("a manifest that is a folder", _manifest(Path.mkdir)),
+    Case("a manifest that links to itself", _manifest(lambda path: path.symlink_to(path.name))),
     Case("a job file that is /dev/zero", lambda folder: ("check", "/dev/zero")),
     Case("a job file that is a folder", lambda folder: ("check", "src")),
-    Case("a job file that is a pipe", lambda folder: (os.mkfifo(folder / "p.yaml"), ("check", "p.yaml"))[1]),
-    Case("a pipe in the source", _in_source(lambda source: os.mkfifo(source / "data.py"))),
-    Case("a pipe in the source that is ignored", _in_source(_ignored_fifo)),
-    Case("a link to /dev/zero", _in_source(lambda source: (source / "z.py").symlink_to("/dev/zero"))),
+    Case("a job file that is a pipe", _at("p.yaml", os.mkfifo, ("check", "p.yaml"))),
+    Case("a pipe in the source", _at("src/data.py", os.mkfifo)),
+    Case("a pipe in the source that is ignored", _at("src", _ignored_fifo)),
+    Case("a link to /dev/zero", _at("src/z.py", _link_to("/dev/zero"))),
     Case(
-        "a link to a pipe", _in_source(lambda s: (os.mkfifo(s.parent / "p"), (s / "z.py").symlink_to("../p")))
+        "a link to a pipe", _at("src", lambda s: (os.mkfifo(s.parent / "p"), (s / "z.py").symlink_to("../p")))
     ),
-    Case("a socket", _in_source(lambda source: _socket(source / "s.py"))),
-    Case("an ignore file that is a pipe", _in_source(lambda source: os.mkfifo(source / ".gitignore"))),
+    Case("a socket", _at("src/s.py", _socket)),
+    Case("an ignore file that is a pipe", _at("src/.gitignore", os.mkfifo)),
     Case(
         "an ignore file of 20 MB",
-        _in_source(lambda s: (s / ".gitignore").write_bytes(b"*a*b*c\n" * 3_000_000)),
+        _at("src/.gitignore", _holds(lambda: b"*a*b*c\n" * 3_000_000)),
         heavy=True,
     ),
-    Case(
-        "requirements.txt that is a pipe", _in_source(lambda source: os.mkfifo(source / "requirements.txt"))
-    ),
-    Case("an entry point that is a pipe", _instead(os.mkfifo)),
-    Case("an entry point that is a folder", _instead(Path.mkdir)),
-    Case("an entry point that links to /dev/zero", _instead(lambda path: path.symlink_to("/dev/zero"))),
-    Case("a loop of links", _in_source(_loop)),
-    Case("a dangling link", _in_source(lambda source: (source / "x.py").symlink_to("nowhere"))),
-    Case("1,100 nested folders", _in_source(_deep_folder)),
-    Case("a name with a line feed", _in_source(lambda source: (source / "a\nb.py").write_text("x = 1\n"))),
+    Case("requirements.txt that is a pipe", _at("src/requirements.txt", os.mkfifo)),
+    Case("an entry point that is a pipe", _at("src/train.py", os.mkfifo)),
+    Case("an entry point that is a folder", _at("src/train.py", Path.mkdir)),
+    Case("an entry point that links to /dev/zero", _at("src/train.py", _link_to("/dev/zero"))),
+    Case("a loop of links", _at("src", _loop)),
+    Case("a dangling link", _at("src/x.py", _link_to("nowhere"))),
+    Case("1,100 nested folders", _at("src", _deep_folder)),
+    Case("a name with a line feed", _at("src/a\nb.py", _holds(lambda: b"x = 1\n"))),
     Case(
         "a name that is not UTF-8",
-        _in_source(lambda s: Path(os.fsdecode(bytes(s) + b"/\xff\xfe.py")).write_text("x")),
+        _at("src", lambda s: Path(os.fsdecode(bytes(s) + b"/\xff\xfe.py")).write_text("x")),
     ),
     Case(
         "a program of 5 MB in one expression",
-        _in_source(lambda s: (s / "x.py").write_text("x = 1" + "+1" * 2_500_000)),
+        _at("src/x.py", lambda path: path.write_text("x = 1" + "+1" * 2_500_000)),
     ),
-    Case(
-        "a program of 100,000 brackets",
-        _in_source(lambda source: (source / "x.py").write_text("(" * 100_000)),
-    ),
-    Case("a program with NUL", _in_source(lambda source: (source / "x.py").write_bytes(b"x = '\x00'\n"))),
-    Case("a sparse program of 8 GB", _in_source(lambda source: _sparse(source / "x.py", 8 * 1024**3))),
-    Case("what may not be read", _in_source(_unreadable)),
-    Case(f"{MANY_FILES:,} files", _in_source(_many_files), heavy=True),
+    Case("a program of 100,000 brackets", _at("src/x.py", lambda path: path.write_text("(" * 100_000))),
+    Case("a program with NUL", _at("src/x.py", _holds(lambda: b"x = '\x00'\n"))),
+    Case("a sparse program of 8 GB", _at("src/x.py", lambda path: _sparse(path, 8 * 1024**3))),
+    Case("what may not be read", _at("src", _unreadable)),
+    Case(f"{MANY_FILES:,} files", _at("src", _many_files), heavy=True),
     Case("--set with 100,000 brackets", lambda folder: (*CHECK, "--set", f"name={'[' * 100_000}")),
+    Case("--diff with a pipe", _at("r.json", os.mkfifo, DIFF)),
+    Case("--diff with 40,000 brackets", _at("r.json", _holds(lambda: b"[" * 40_000), DIFF)),
+    Case("a log that is a pipe", _at("x.log", os.mkfifo, ("diagnose", "--log", "."))),
     Case(
-        "--diff with a pipe", lambda f: (os.mkfifo(f / "r.json"), ("plan", "job.yaml", "--diff", "r.json"))[1]
+        "a log of one line of 50 MB", _at("x.log", _holds(lambda: b"step=1 loss 0.5 " * 3_200_000), DIAGNOSE)
     ),
-    Case(
-        "--diff with 40,000 brackets",
-        _file("r.json", lambda: b"[" * 40_000, ("plan", "job.yaml", "--diff", "r.json")),
-    ),
-    Case("a log that is a pipe", lambda f: (os.mkfifo(f / "x.log"), ("diagnose", "--log", "."))[1]),
-    Case(
-        "a log of one line of 50 MB",
-        _file("x.log", lambda: b"step=1 loss 0.5 " * 3_200_000, ("diagnose", "--log", "x.log")),
-    ),
-    Case(
-        "a log of random bytes", _file("x.log", lambda: os.urandom(2_000_000), ("diagnose", "--log", "x.log"))
-    ),
+    Case("a log of random bytes", _at("x.log", _holds(lambda: os.urandom(2_000_000)), DIAGNOSE)),
 )
 
 

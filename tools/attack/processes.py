@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.emulator.account import REGION
 from tests.emulator.faulty_server import FaultyServer, faulty_server
-from tools.attack import ROOT
+from tools import ROOT
 from tools.attack.matrix.account import Attacked, attacked_account
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,26 +52,20 @@ def _under(fault: Fault, folder: Path) -> Iterator[Measured]:
         server.rule("all", *[fault] * _CALLS)
         began = time.monotonic()
         running = {words: start(server, words, folder, folder) for words in COMMANDS}
-        took: dict[tuple[str, ...], float] = {}
-        try:
-            while len(took) < len(running) and time.monotonic() - began < 2 * LOOKS:
-                for words, process in running.items():
-                    if words not in took and process.poll() is not None:
-                        took[words] = time.monotonic() - began
-                time.sleep(0.05)
-        finally:
-            for process in running.values():
+
+        def ended(words: tuple[str, ...]) -> Measured:
+            process = running[words]
+            try:
+                said, _ = process.communicate(timeout=2 * LOOKS)
+            except subprocess.TimeoutExpired:
                 process.kill()
-        for words, process in running.items():
-            said, _ = process.communicate()
-            seconds = took.get(words, 2 * LOOKS)
-            yield Measured(
-                " ".join(words),
-                fault.name,
-                seconds,
-                process.returncode,
-                _wrong(process.returncode, seconds, said),
-            )
+                said, _ = process.communicate()
+            seconds = time.monotonic() - began
+            wrong = _wrong(process.returncode, seconds, said)
+            return Measured(" ".join(words), fault.name, seconds, process.returncode, wrong)
+
+        with ThreadPoolExecutor(len(running)) as pool:
+            yield from pool.map(ended, running)
 
 
 def _wrong(code: int, seconds: float, said: str) -> str | None:

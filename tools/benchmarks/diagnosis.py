@@ -1,6 +1,6 @@
 """How many megabytes of logs `launch diagnose` reads in a second of the processor's time, in how much memory.
 
-    python tools/benchmarks/diagnosis.py [--megabytes 500] [--nvrx PYTHON]
+    python -m tools.benchmarks diagnosis [--megabytes 500] [--nvrx PYTHON]
 
 Logs of 64 hosts that are healthy but for one failure at their end, and storms: 200,000 NCCL errors of 512
 ranks; 20,000 tracebacks of one rank, of 512 ranks mixed line by line in one file, and of 512 ranks in 64
@@ -15,25 +15,22 @@ in many files, less is left to leave out.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
-import resource
-import subprocess
+import shutil
 import sys
-import tempfile
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.match.prefilter import distinct
 from launcher.diagnosis.signs.reader import SOUGHT_LITERALS
 from launcher.session.log_files import logs_in
+from tools.benchmarks.measuring import Figure, run_process
 
 HOSTS, RANKS, TRACEBACKS, ERRORS = 64, 512, 20_000, 200_000
 HEALTHY, STORM, MEMORY, GROWTH = 300.0, 50.0, 100.0, 1.1
@@ -165,26 +162,15 @@ def diagnosed(folder: Path) -> Measured:
 def in_a_process(folder: Path) -> Measured:
     """The same in a process of its own, so that its memory is that of this folder; the least of three, as
     other guests of the machine take caches and clock."""
-    command = [sys.executable, __file__, "--of", str(folder)]
-    runs = [subprocess.run(command, check=True, capture_output=True).stdout for _ in range(_RUNS)]
+    command = [sys.executable, "-m", "tools.benchmarks.diagnosis", folder]
+    runs = [run_process(command).printed for _ in range(_RUNS)]
     return min((Measured(**json.loads(run)) for run in runs), key=lambda each: each.seconds)
 
 
 def searched(folder: Path, literals: Path) -> float:
     """Processor time of grep over the same files, in seconds, the least of three."""
-    return min(_searched_once(folder, literals) for _ in range(_RUNS))
-
-
-def _searched_once(folder: Path, literals: Path) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        ["grep", "-c", "-i", "-F", "-f", str(literals), "-r", str(folder)],
-        check=False,
-        capture_output=True,  # Into /dev/null it would stop at the first line that it finds.
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    command = ["grep", "-c", "-i", "-F", "-f", literals, "-r", folder]
+    return min(run_process(command, environment={"LC_ALL": "C"}).processor for _ in range(_RUNS))
 
 
 def read_by_nvrx(python: Path, folder: Path, copy: Path) -> float:
@@ -192,8 +178,7 @@ def read_by_nvrx(python: Path, folder: Path, copy: Path) -> float:
     agent: `python` is one that finds it, by PYTHONPATH in the sources."""
     with min(folder.iterdir()).open("rb") as file:
         copy.write_bytes(file.read(_MOST_OF_NVRX))
-    run = subprocess.run([python, "-c", _NVRX, str(copy)], check=True, capture_output=True)
-    return copy.stat().st_size / 1e6 / float(run.stdout)
+    return copy.stat().st_size / 1e6 / float(run_process([python, "-c", _NVRX, copy]).printed)
 
 
 _MOST_OF_NVRX = 2_000_000
@@ -206,57 +191,55 @@ print(time.process_time() - start)
 """
 
 
-def main() -> int:
-    """Measure each kind of log, print a line for each, exit with 1 where one is over a bound."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+def add_options(parser: ArgumentParser) -> None:
+    """What is measured."""
     parser.add_argument("--megabytes", type=int, default=500, help="how much of the healthy logs")
     parser.add_argument("--nvrx", type=Path, help="a Python that imports nvidia_resiliency_ext.attribution")
-    parser.add_argument("--of", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.of is not None:
-        print(json.dumps(vars(diagnosed(arguments.of))))
-        return 0
-    size = arguments.megabytes
+
+
+def figures(folder: Path, megabytes: int, nvrx: Path | None) -> Iterator[Figure]:
+    """Two for each kind of log, and by how much more memory is needed for more logs."""
     kinds: list[tuple[str, Callable[[Path], None], float, tuple[str, int | None]]] = [
-        (f"{size // 5} MB of healthy hosts", lambda to: healthy(to, size // 5), HEALTHY, ("MEM001", CULPRIT)),
-        (f"{size} MB of healthy hosts", lambda to: healthy(to, size), HEALTHY, ("MEM001", CULPRIT)),
-        ("NCCL errors of 512 ranks", lambda to: nccl_errors(to, 2), STORM, ("NCCL006", None)),
-        ("the same of five texts", lambda to: nccl_errors(to, 5), STORM, ("NCCL004", None)),
-        ("tracebacks of a rank", lambda to: tracebacks(to, 1, 1), STORM, ("CODE001", 0)),
-        ("tracebacks of 512 ranks, mixed", lambda to: tracebacks(to, 1, RANKS), STORM, ("CODE001", None)),
+        *(
+            (f"{size} MB of healthy hosts", partial(healthy, megabytes=size), HEALTHY, ("MEM001", CULPRIT))
+            for size in (megabytes // 5, megabytes)
+        ),
+        ("NCCL errors of 512 ranks", partial(nccl_errors, texts=2), STORM, ("NCCL006", None)),
+        ("the same of five texts", partial(nccl_errors, texts=5), STORM, ("NCCL004", None)),
+        ("tracebacks of a rank", partial(tracebacks, files=1, ranks=1), STORM, ("CODE001", 0)),
+        (
+            "tracebacks of 512 ranks, mixed",
+            partial(tracebacks, files=1, ranks=RANKS),
+            STORM,
+            ("CODE001", None),
+        ),
         (
             "tracebacks of 512 ranks, 64 files",
-            lambda to: tracebacks(to, HOSTS, RANKS),
+            partial(tracebacks, files=HOSTS, ranks=RANKS),
             STORM,
             ("CODE001", None),
         ),
     ]
-    missed = False
     memory = []
     for name, make, bound, wanted in kinds:
-        with tempfile.TemporaryDirectory() as temporary:
-            folder, literals = Path(temporary, "logs"), Path(temporary, "literals")
-            folder.mkdir()
-            make(folder)
-            literals.write_bytes(b"\n".join(distinct(SOUGHT_LITERALS)) + b"\n")
-            megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-            own, peer = in_a_process(folder), searched(folder, literals)
-            other = arguments.nvrx and read_by_nvrx(arguments.nvrx, folder, Path(temporary, "beginning"))
-        if (own.code, own.rank) != wanted:
-            raise AssertionError(f"{name}: {own.code} of rank {own.rank} was found, not {wanted}")
-        rate = megabytes / own.seconds
-        memory.append(own.memory)
-        missed |= rate < bound or own.memory > MEMORY
-        beside = f", nvidia-resiliency-ext {other:.1f}" if other else ""
-        print(
-            f"{name}: {megabytes:.0f} MB in {own.seconds:.2f} s, {rate:.0f} MB/s (bound {bound:.0f}), "
-            f"{own.memory:.0f} MB of memory (bound {MEMORY:.0f}); grep {megabytes / peer:.0f}{beside} MB/s",
-            flush=True,
+        logs, literals = folder / name, folder / "literals"
+        logs.mkdir()
+        make(logs)
+        literals.write_bytes(b"\n".join(distinct(SOUGHT_LITERALS)) + b"\n")
+        size = sum(file.stat().st_size for file in logs.iterdir()) / 1e6
+        own = in_a_process(logs)
+        assert (own.code, own.rank) == wanted, (
+            f"{name}: {own.code} of rank {own.rank} was found, not {wanted}"
         )
-    growth = memory[1] / memory[0]
-    print(f"memory of five times the logs: ratio {growth:.2f} (bound {GROWTH})")
-    return 1 if missed or growth > GROWTH else 0
+        memory.append(own.memory)
+        beside = f"{size:.0f} MB in {own.seconds:.2f} s; grep {size / searched(logs, literals):.0f}"
+        if nvrx is not None:
+            beside += f", nvidia-resiliency-ext {read_by_nvrx(nvrx, logs, folder / 'beginning'):.1f}"
+        yield Figure(name, size / own.seconds, bound, " MB/s", f"{beside} MB/s", at_least=True)
+        yield Figure(f"{name}, memory", own.memory, MEMORY, " MB")
+        shutil.rmtree(logs)
+    yield Figure("memory of five times the logs, the ratio", memory[1] / memory[0], GROWTH)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    print(json.dumps(vars(diagnosed(Path(sys.argv[1])))))

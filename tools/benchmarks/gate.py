@@ -7,25 +7,21 @@ machine, have their verdict within 20 s. Neither has an all-reduce of the gate's
 
 from __future__ import annotations
 
-import json
 import os
-import statistics
-import subprocess
-import sys
-import tarfile
-import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from launcher.backends.local.layout import two_free_ports  # noqa: E402
-from slipway.container import Container, Rendezvous, Task  # noqa: E402
-from slipway.gate.pass_gate import Surroundings, pass_gate  # noqa: E402
-from slipway.host_assembly import Assembly  # noqa: E402
-from slipway.processes.supervise import StopRequest  # noqa: E402
+from launcher.backends.local.layout import two_free_ports
+from slipway.container import Container, Rendezvous, Task
+from slipway.gate.pass_gate import Surroundings, pass_gate
+from slipway.host_assembly import Assembly
+from slipway.processes.supervise import StopRequest
+from tools import ROOT
+from tools.attack.real_ranks.local_hosts import await_boots, printed_by, run_torchrun, start_boots
+from tools.benchmarks.measuring import Figure, medians
 
 RUNS = 3
 START_BOUND, HOSTS_BOUND, HOSTS = 2.0, 20.0, 64
@@ -40,74 +36,35 @@ dist.destroy_process_group()
 """
 
 
-def main() -> int:
-    """Measure both; 1 where a bound is missed."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        bare, booted = [], []
-        for run in range(RUNS):
-            bare.append(first_step(Path(folder) / f"bare-{run}", boot=False))
-            booted.append(first_step(Path(folder) / f"boot-{run}", boot=True))
-        more = statistics.median(booted) - statistics.median(bare)
-        print(
-            f"first step: torchrun {statistics.median(bare):.1f} s, boot and gate "
-            f"{statistics.median(booted):.1f} s, {more:.1f} s more (at most {START_BOUND:.0f} s)"
-        )
-        took = among(HOSTS, Path(folder))
-    print(f"{HOSTS} hosts have their verdict after {took:.1f} s (at most {HOSTS_BOUND:.0f} s)")
-    return int(more > START_BOUND or took > HOSTS_BOUND)
+def figures(folder: Path) -> Iterator[Figure]:
+    """Both."""
+    places = (folder / str(number) for number in count())
+    kinds = {"torchrun": with_torchrun, "boot and gate": with_boots}
+    actions = {kind: lambda start=start: first_step(next(places), start) for kind, start in kinds.items()}
+    middle = medians(actions, RUNS, warm=False)
+    beside = ", ".join(f"{kind} {took:.1f} s" for kind, took in middle.items())
+    more = middle["boot and gate"] - middle["torchrun"]
+    yield Figure("the first step, more than with torchrun", more, START_BOUND, " s", beside)
+    yield Figure(f"{HOSTS} hosts have their verdict", among(HOSTS, folder), HOSTS_BOUND, " s")
 
 
-def first_step(folder: Path, *, boot: bool) -> float:
+def first_step(folder: Path, start: Callable[[Path], str]) -> float:
     """Seconds from the start of two hosts to the end of their ranks' first all-reduce."""
     folder.mkdir()
-    (folder / "train.py").write_text(SCRIPT)
-    port, started = two_free_ports(), time.time()
-    hosts = [
-        subprocess.Popen(
-            booted(folder, rank) if boot else torchrun(folder, rank, port),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, **(surroundings(folder, rank, port) if boot else {})},
-        )
-        for rank in range(2)
-    ]
-    output = "".join(host.communicate(timeout=300)[0] for host in hosts)
-    return float(output.partition("STEP ")[2].split()[0]) - started
+    started = time.time()
+    return float(start(folder).partition("STEP ")[2].split()[0]) - started
 
 
-def torchrun(folder: Path, rank: int, port: int) -> list[str]:
-    """Torchrun alone, as the boot starts it."""
-    words = ["--nnodes", "2", "--nproc_per_node", "1", "--node_rank", str(rank)]
-    place = ["--master_addr", "127.0.0.1", "--master_port", str(port), "--monitor_interval", "0.1"]
-    return [sys.executable, "-m", "torch.distributed.run", *words, *place, str(folder / "train.py")]
+def with_torchrun(folder: Path) -> str:
+    """Torchrun alone."""
+    return run_torchrun(folder, SCRIPT, 1)
 
 
-def booted(folder: Path, rank: int) -> list[str]:
-    """A boot with the gate on, of a host whose files are made here."""
-    root = folder / f"algo-{rank + 1}"
-    config, code = root / "input" / "config", root / "input" / "data" / "code"
-    config.mkdir(parents=True)
-    code.mkdir(parents=True)
-    resources = {"current_host": root.name, "hosts": ["algo-1", "algo-2"], "network_interface_name": "lo"}
-    (config / "resourceconfig.json").write_text(json.dumps(resources))
-    with tarfile.open(code / "source.tar.gz", "w:gz") as archive:
-        archive.add(folder / "train.py", "train.py")
-    start = "import sys; from slipway.boot import main; sys.exit(main(sys.argv[1:]))"
-    words = ["--strategy", "torchrun", "--entry-point", "train.py", "--gate", "on"]
-    return [sys.executable, "-c", start, *words]
-
-
-def surroundings(folder: Path, rank: int, port: int) -> dict[str, str]:
-    """What a launcher gives a boot."""
-    root = folder / f"algo-{rank + 1}"
-    return {
-        "PYTHONPATH": str(ROOT),
-        "SLIPWAY_ROOT": str(root),
-        "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
-        "SLIPWAY_CHECKPOINT_DIR": str(root / "checkpoints"),
-        "TRAINING_JOB_NAME": "benchmark",
-    }
+def with_boots(folder: Path) -> str:
+    """A boot with the gate on, for each host."""
+    boots = start_boots(folder, SCRIPT, ["--gate", "on"], ranks=1)
+    await_boots(boots, 300)
+    return "".join(printed_by(folder, host) for host in boots)
 
 
 def among(count: int, folder: Path) -> float:
@@ -136,7 +93,3 @@ def among(count: int, folder: Path) -> float:
     if passed != [None] * count:
         raise SystemExit(f"the gate refused sound hosts: {passed}")
     return took
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,18 +3,20 @@
 It counts the processor's time of the thread that trains: what the other programs of a busy machine take does
 not count, nor gloo's own threads, which run beside the step, nor waiting, of which these two do none within a
 step (not_finite="skip" and out_of_memory="split" do). Plain blocks of steps and others take turns within one
-run, and the median of the differences counts. Exits with 1 over a bound.
+run, and the median of the differences counts.
 """
 
 from __future__ import annotations
 
-import statistics
-import subprocess
+import json
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
+
+from tools.benchmarks.measuring import Figure, run_process, seconds_of
 
 RANKS = 2
 STEP = 0.010
@@ -43,60 +45,53 @@ def _rank(rank: int, rendezvous: str) -> None:
     def loss_of(batch: torch.Tensor) -> torch.Tensor:
         return model(batch).square().mean()
 
-    def plain() -> None:
-        for batch in DataLoader(Stream(), batch_size=1):
-            optimizer.zero_grad()
-            loss_of(batch).backward()
-            optimizer.step()
+    def step(batch: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        loss_of(batch).backward()
+        optimizer.step()
 
-    def guarded(guard: slipway.guard) -> Callable[[], None]:
+    def over(batches: Iterable[torch.Tensor], step: Callable[[torch.Tensor], object]) -> Callable[[], None]:
         def run() -> None:
-            for batch in DataLoader(Stream(), batch_size=1):
-                guard.step(batch, loss_of)
+            for batch in batches:
+                step(batch)
 
         return run
 
-    batches = slipway.even_batches(DataLoader(Stream(), batch_size=1))
-
-    def even() -> None:
-        for batch in batches:
-            optimizer.zero_grad()
-            loss_of(batch).backward()
-            optimizer.step()
-
-    runs = {
-        "guard": guarded(slipway.guard(model, optimizer)),
-        "even_batches": even,
-        "guard, not_finite=skip": guarded(slipway.guard(model, optimizer, not_finite="skip")),
-        "out_of_memory=split": guarded(slipway.guard(model, optimizer, out_of_memory="split")),
+    loader = DataLoader(Stream(), batch_size=1)
+    plain = over(loader, step)
+    runs = {"even_batches": over(slipway.even_batches(loader), step)}
+    for name, options in (
+        ("guard", {}),
+        ("guard, not_finite=skip", {"not_finite": "skip"}),
+        ("out_of_memory=split", {"out_of_memory": "split"}),
+    ):
+        guard = slipway.guard(model, optimizer, **options)
+        runs[name] = over(loader, lambda batch, guard=guard: guard.step(batch, loss_of))
+    added = {
+        name: median(
+            seconds_of(run, time.thread_time) - seconds_of(plain, time.thread_time) for _ in range(BLOCKS)
+        )
+        for name, run in runs.items()
     }
-    over = False
-    for name, run in runs.items():
-        differences = [_seconds(run) - _seconds(plain) for _ in range(BLOCKS)]
-        added, bound = statistics.median(differences) / BLOCK / STEP, BOUNDS[name]
-        if rank == 0:
-            limit = f"bound {100 * bound:.0f} %" if bound is not None else "no bound"
-            print(f"{name:24} {100 * added:+.2f} % of a step of {1000 * STEP:.0f} ms ({limit})", flush=True)
-        over = over or (bound is not None and added > bound)
     dist.destroy_process_group()
-    sys.exit(over)
+    print(json.dumps(added))
 
 
-def _seconds(run: Callable[[], None]) -> float:
-    begun = time.thread_time()
-    run()
-    return time.thread_time() - begun
+def figures(folder: Path) -> Iterator[Figure]:
+    """What each adds on the rank where it adds most."""
 
+    def ran(rank: int) -> dict[str, float]:
+        command = [sys.executable, "-m", "tools.benchmarks.guarding", str(rank), folder / "rendezvous"]
+        added: dict[str, float] = json.loads(run_process(command).printed)
+        return added
 
-def main() -> int:
-    """Start the ranks; 1 where one of them is over a bound."""
-    with tempfile.TemporaryDirectory() as folder:
-        rendezvous = str(Path(folder) / "rendezvous")
-        ranks = [subprocess.Popen([sys.executable, __file__, str(rank), rendezvous]) for rank in range(RANKS)]
-        return max(rank.wait() for rank in ranks)
+    with ThreadPoolExecutor(RANKS) as pool:
+        ranks = list(pool.map(ran, range(RANKS)))
+    for name, bound in BOUNDS.items():
+        share = 100 * max(added[name] for added in ranks) / BLOCK / STEP
+        what = f"{name}, of a step of {1000 * STEP:.0f} ms"
+        yield Figure(what, share, None if bound is None else 100 * bound, " %")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        _rank(int(sys.argv[1]), sys.argv[2])
-    sys.exit(main())
+    _rank(int(sys.argv[1]), sys.argv[2])

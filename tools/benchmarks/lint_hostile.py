@@ -7,18 +7,15 @@ and then says so.
 
 from __future__ import annotations
 
-import os
-import resource
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from tools import ROOT
 from tools.benchmarks.lint import program
+from tools.benchmarks.measuring import Figure, run_process
 
-ROOT = Path(__file__).resolve().parents[2]
-MOST_SECONDS, MOST_MEMORY = 10.0, 1_000_000_000
+MOST_SECONDS, MOST_MEGABYTES = 10.0, 1000
 START = """\
 import os, torch
 import torch.distributed as dist
@@ -59,34 +56,17 @@ SCRIPTS = {
 }
 
 
-def spent(*paths: str) -> tuple[float, int, int]:
-    """The CPU seconds, bytes of memory and exit code of a lint in a process of its own."""
-    child = os.fork()
-    if child == 0:
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.dup2(nothing, 2)
-        command = [sys.executable, "-P", "-m", "launcher.cli.app", "lint", *paths]
-        os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": str(ROOT)})
-    _, status, usage = os.wait4(child, 0)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, os.waitstatus_to_exitcode(status)
-
-
-def main() -> int:
-    """Print what each takes; 1 where something takes more than it may, or the command fails."""
-    within = True
-    with tempfile.TemporaryDirectory() as folder:
-        for what, text in SCRIPTS.items():
-            script = Path(folder, "train.py")
-            script.write_text(text(), "utf-8")
-            seconds, memory, code = spent(str(script))
-            good = seconds <= MOST_SECONDS and memory <= MOST_MEMORY and code in (0, 1)
-            within = within and good
-            bounds = "within the bounds" if good else "NOT within the bounds"
-            print(f"{what}: {seconds:.1f} s, {memory / 1e6:.0f} MB, exit code {code}, {bounds}", flush=True)
-    return 0 if within else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def figures(folder: Path) -> Iterator[Figure]:
+    """What each takes; it may find something, and not fail."""
+    script = folder / "train.py"
+    command = [sys.executable, "-P", "-m", "launcher.cli.app", "lint", script]
+    for what, text in SCRIPTS.items():
+        script.write_text(text(), "utf-8")
+        run = run_process(
+            command,
+            codes=(0, 1),
+            environment={"PYTHONPATH": str(ROOT)},
+            most_bytes=MOST_MEGABYTES * 1_000_000,
+        )
+        yield Figure(what, run.processor, MOST_SECONDS, " s")
+        yield Figure(f"{what}, memory", run.megabytes, MOST_MEGABYTES, " MB")

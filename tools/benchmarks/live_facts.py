@@ -12,32 +12,27 @@ count. All in one process, and on no network.
 from __future__ import annotations
 
 import os
-import statistics
-import sys
 import time
-import types
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from botocore.awsrequest import AWSResponse
+from moto.core.models import botocore_stubber
+
+from launcher.account.facts import AccountFacts, Unverified
+from launcher.account.questions.gather import gather
+from launcher.aws.clients import BRISK, CallSettings, Clients
+from launcher.planning.request_view import RequestView
+from launcher.session.account_checks import wanted_facts
+from tests.emulator.account import REGION, EmulatedAccount, emulated_account
+from tests.emulator.faults import answered
+from tools.benchmarks.measuring import Figure
+
 DELAY_SECONDS = 1.0
 RUNS = 3
 BOUND = 1.5
-
-# Another distribution brings a package `tests`; ours has none of its own, so it is named here.
-sys.path.insert(0, str(ROOT))
-sys.modules["tests"] = types.ModuleType("tests")
-sys.modules["tests"].__path__ = [str(ROOT / "tests")]
-
-from botocore.awsrequest import AWSResponse  # noqa: E402
-from moto.core.models import botocore_stubber  # noqa: E402
-
-from launcher.account.facts import AccountFacts, Unverified  # noqa: E402
-from launcher.account.questions.gather import gather  # noqa: E402
-from launcher.aws.clients import BRISK, CallSettings, Clients  # noqa: E402
-from launcher.planning.request_view import RequestView  # noqa: E402
-from launcher.session.account_checks import wanted_facts  # noqa: E402
-from tests.emulator.account import REGION, EmulatedAccount, emulated_account  # noqa: E402
 
 
 class Replayed(Clients):
@@ -67,22 +62,7 @@ class Replayed(Clients):
         self.calls += 1
         time.sleep(self.delay)
         status, headers, content = self._answers[key]
-        return AWSResponse(request.url, status, headers, _Body(content))
-
-
-class _Body:
-    """The body of an answer, as botocore reads it."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def stream(self, **_: Any) -> Any:
-        """All of it, once."""
-        yield self._content
-
-    def read(self, *_: Any) -> bytes:
-        """All of it."""
-        return self._content
+        return answered(request, status, content, headers)
 
 
 def seconds(account: EmulatedAccount, clients: Clients, caller: str | None) -> float:
@@ -99,33 +79,25 @@ def seconds(account: EmulatedAccount, clients: Clients, caller: str | None) -> f
     return taken
 
 
-def main() -> int:
-    """Measure, print the ratios, exit with 1 where the first is over the bound."""
+def figures(folder: Path) -> Iterator[Figure]:
+    """The ratios."""
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     with emulated_account() as account:
         clients = Replayed()
         for caller in (account.caller, None):
             seconds(account, clients, caller)  # records the answers, makes the clients
         clients.delay, clients.calls = DELAY_SECONDS, 0
-        known = statistics.median(seconds(account, clients, account.caller) for _ in range(RUNS))
-        calls = clients.calls // RUNS
-        asked = statistics.median(seconds(account, clients, None) for _ in range(RUNS))
+        known = median(seconds(account, clients, account.caller) for _ in range(RUNS))
+        calls = f"{clients.calls // RUNS} calls of {DELAY_SECONDS:g} s each"
+        asked = median(seconds(account, clients, None) for _ in range(RUNS))
         clients.clients = Clients()
         cold = seconds(account, clients, account.caller)
-    print(
-        f"live facts: {calls} calls of {DELAY_SECONDS:g} s each in {known:.2f} s: "
-        f"ratio {known / DELAY_SECONDS:.2f} (bound {BOUND}); "
-        f"with STS asked first {asked / DELAY_SECONDS:.2f}, "
-        f"with the clients to be made {cold / DELAY_SECONDS:.2f}"
-    )
-    return 0 if known / DELAY_SECONDS <= BOUND else 1
+    yield Figure("live facts against the slowest call", known / DELAY_SECONDS, BOUND, "", calls)
+    yield Figure("with STS asked first", asked / DELAY_SECONDS)
+    yield Figure("with the clients to be made", cold / DELAY_SECONDS)
 
 
 def _unverified(facts: AccountFacts) -> list[Unverified]:
     values = [getattr(facts, name) for name in AccountFacts.__slots__]
     flat = [each for value in values for each in (value.values() if isinstance(value, dict) else [value])]
     return [each for each in flat if isinstance(each, Unverified)]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

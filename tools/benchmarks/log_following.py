@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import time
@@ -26,10 +25,14 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
+
+from tools.benchmarks.measuring import MEGABYTE, Figure, Run, run_process
 
 HOSTS = 64
 LINES = 10_000
+JOBS = 1_000
 PAGE = 5_000
 """What the reader asks for with so many hosts."""
 
@@ -40,101 +43,78 @@ SHOWN_BOUND = 1.0
 MOST_MEGABYTES = 300
 LIST_BOUND = 2.0
 
-HERE = Path(__file__).resolve()
+_ITSELF = (sys.executable, "-m", "tools.benchmarks.log_following")
 
 
-def main() -> int:
-    """Measure in turn, print the figures, exit with 1 where one is over its bound."""
-    if len(sys.argv) > 1:
-        print(json.dumps(KINDS[sys.argv[1]]()))
-        return 0
+def figures(folder: Path) -> Iterator[Figure]:
+    """All figures, against a service in a process of its own."""
     with subprocess.Popen(
-        [sys.executable, str(HERE.with_name("peers") / "log_service.py"), str(PAGE)],
+        [sys.executable, "-m", "tools.benchmarks.peers.log_service", str(PAGE)],
         stdout=subprocess.PIPE,
         text=True,
     ) as service:
         try:
             assert service.stdout is not None
-            return measure(f"http://127.0.0.1:{service.stdout.readline().strip()}")
+            yield from measured(f"http://127.0.0.1:{service.stdout.readline().strip()}")
         finally:
             service.terminate()
 
 
-def measure(address: str) -> int:
+def measured(address: str) -> Iterator[Figure]:
     """All figures against the service at this address."""
     environment = {
-        **os.environ,
         "AWS_ENDPOINT_URL": address,
         "AWS_REGION": "us-west-2",
         "AWS_DEFAULT_REGION": "us-west-2",
         "AWS_ACCESS_KEY_ID": "benchmark",
         "AWS_SECRET_ACCESS_KEY": "benchmark",
         "AWS_EC2_METADATA_DISABLED": "true",
-        "PYTHONPATH": str(HERE.parents[2]),
     }
 
     def run(kind: str) -> dict[str, float]:
-        command = [sys.executable, str(HERE), kind]
-        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-        result: dict[str, float] = json.loads(done.stdout)
+        result: dict[str, float] = json.loads(run_process([*_ITSELF, kind], environment=environment).printed)
         with urllib.request.urlopen(f"{address}/calls") as answer:
             result["calls"] = json.load(answer).get("GetLogEvents", 0)
         return result
+
+    def listed(*command: str) -> Run:
+        done = run_process([sys.executable, "-m", *command], environment=environment)
+        assert len(json.loads(done.printed)["jobs"]) == JOBS
+        return done
 
     run("checked")
     run("bare")  # not counted: Python compiles what has changed
     pairs = []
     for number in range(RUNS):
         # Whoever runs second finds a machine that is warmer, or slower.
-        first, second = ("ours", "bare") if number % 2 else ("bare", "ours")
-        runs = {first: run(first), second: run(second)}
-        pairs.append((runs["ours"], runs["bare"]))
+        kinds = ("ours", "bare") if number % 2 else ("bare", "ours")
+        pairs.append({kind: run(kind) for kind in kinds})
 
-    def middle(column: int, figure: str) -> float:
-        return statistics.median(pair[column][figure] for pair in pairs)
+    def middle(kind: str, figure: str) -> float:
+        return median(pair[kind][figure] for pair in pairs)
 
     def ratios(figure: str) -> list[float]:
-        return sorted(ours[figure] / bare[figure] for ours, bare in pairs)
+        return sorted(pair["ours"][figure] / pair["bare"][figure] for pair in pairs)
 
-    pair_ratios = ratios("seconds")
-    ratio, memory = statistics.median(pair_ratios), max(ours["megabytes"] for ours, _ in pairs)
-    print(
-        f"{HOSTS} hosts x {LINES} lines: merged {middle(0, 'seconds'):.2f} s, "
-        f"bare {middle(1, 'seconds'):.2f} s: ratio {ratio:.2f} (bound {BOUND}; "
-        f"pairs {pair_ratios[0]:.2f} to {pair_ratios[-1]:.2f}); "
-        f"of processor time {middle(0, 'processor'):.2f} s, {middle(1, 'processor'):.2f} s: "
-        f"{statistics.median(ratios('processor')):.2f}; "
-        f"GetLogEvents {middle(0, 'calls'):.0f}, {middle(1, 'calls'):.0f}; "
-        f"memory {memory:.0f} MB (bound {MOST_MEGABYTES}), "
-        f"bare {max(bare['megabytes'] for _, bare in pairs):.0f} MB"
+    seconds = ratios("seconds")
+    beside = (
+        f"{middle('ours', 'seconds'):.2f} s and {middle('bare', 'seconds'):.2f} s, pairs {seconds[0]:.2f} to "
+        f"{seconds[-1]:.2f}; of processor time {median(ratios('processor')):.2f}"
     )
+    yield Figure(
+        f"{HOSTS} hosts x {LINES} lines, merged against bare calls", median(seconds), BOUND, "", beside
+    )
+    yield Figure("GetLogEvents", middle("ours", "calls"), middle("bare", "calls"))
+    most = {kind: max(pair[kind]["megabytes"] for pair in pairs) for kind in ("ours", "bare")}
+    yield Figure("memory", most["ours"], MOST_MEGABYTES, " MB", f"bare {most['bare']:.0f} MB")
     # Both keep one processor busy, and other work on the machine adds nothing to that.
-    shown = statistics.median(run("shown")["processor"] for _ in range(3)) / middle(1, "processor")
-    print(f"progress and plain lines of them all: {shown:.2f} of the bare loop (bound {SHOWN_BOUND})")
-    listing = [list_both(environment) for _ in range(RUNS)]
-    command, calls = (statistics.median(column) for column in zip(*listing, strict=True))
-    listed = statistics.median(ours / bare for ours, bare in listing)
-    print(
-        f"launch list of 1000 jobs {command:.2f} s, the bare calls {calls:.2f} s: "
-        f"ratio {listed:.2f} (bound {LIST_BOUND})"
-    )
-    within = ratio <= BOUND and middle(0, "calls") <= middle(1, "calls") and memory <= MOST_MEGABYTES
-    return 0 if within and shown <= SHOWN_BOUND and listed <= LIST_BOUND else 1
-
-
-def list_both(environment: dict[str, str]) -> tuple[float, float]:
-    """Seconds of `launch list` as JSON, and of a process with the bare calls."""
-    seconds = []
-    for command in (
-        [sys.executable, "-m", "launcher.cli.app", "list", "--limit", "0", "--output", "json"],
-        [sys.executable, str(HERE), "list"],
-    ):
-        start = time.perf_counter()
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        seconds.append(time.perf_counter() - start)
-        names = json.loads(done.stdout)["jobs"]
-        assert len(names) == 1000, len(names)
-    return seconds[0], seconds[1]
+    shown = median(run("shown")["processor"] for _ in range(3)) / middle("bare", "processor")
+    yield Figure("progress and plain lines of them all against the bare loop", shown, SHOWN_BOUND)
+    launch = ("launcher.cli.app", "list", "--limit", "0", "--output", "json")
+    listing = [(listed(*launch).seconds, listed(*_ITSELF[2:], "list").seconds) for _ in range(RUNS)]
+    beside = "{:.2f} s and {:.2f} s".format(*(median(column) for column in zip(*listing, strict=True)))
+    ratio = median(ours / bare for ours, bare in listing)
+    yield Figure(f"launch list of {JOBS} jobs against the bare calls", ratio, LIST_BOUND, "", beside)
 
 
 def read_merged() -> dict[str, float]:
@@ -149,7 +129,7 @@ def read_merged() -> dict[str, float]:
 
 def read_checked() -> dict[str, float]:
     """The same, with a look at each line: it is the next one of its host, and later than the one before."""
-    from peers.log_service import text_of
+    from tools.benchmarks.peers.log_service import text_of
 
     following = dict.fromkeys(range(1, HOSTS + 1), 0)
     latest = 0.0
@@ -166,10 +146,9 @@ def read_checked() -> dict[str, float]:
 
 def read_batches() -> Iterator[Any]:
     """The lines of each batch, and before them an empty batch, when all is imported and made."""
-    from peers.log_service import JOB
-
     from launcher.aws.clients import Clients
     from launcher.session.find_jobs import sagemaker_backend
+    from tools.benchmarks.peers.log_service import JOB
 
     backend = sagemaker_backend(Clients(), "us-west-2")
     cursor: Any = {}
@@ -186,7 +165,8 @@ def read_bare() -> dict[str, float]:
     """GetLogEvents for each stream until its token comes back, so many streams at a time."""
     import boto3
     from botocore.config import Config
-    from peers.log_service import JOB
+
+    from tools.benchmarks.peers.log_service import JOB
 
     logs = boto3.client("logs", config=Config(max_pool_connections=THREADS))
 
@@ -215,12 +195,12 @@ def read_bare() -> dict[str, float]:
 
 def show() -> dict[str, float]:
     """All lines through what judges a followed job, to a file: batches of the reader's size."""
-    from peers.log_service import text_of
     from rich.console import Console
 
     from launcher.backends.interface import JobState, JobStatus, LogLine
     from launcher.cli.job_view import JobView
     from launcher.session.runs.follow_job import Monitor
+    from tools.benchmarks.peers.log_service import text_of
 
     hosts = range(1, HOSTS + 1)
     lines = [
@@ -257,15 +237,14 @@ class Stopwatch:
 
     def figures(self) -> dict[str, float]:
         """Seconds on the clock and of the processor, and the most memory so far, in MB."""
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return {
             "seconds": time.perf_counter() - self._start,
             "processor": time.process_time() - self._processor,
-            "megabytes": most / (1024 * 1024 if sys.platform == "darwin" else 1024),
+            "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MEGABYTE,
         }
 
 
 KINDS = {"ours": read_merged, "checked": read_checked, "bare": read_bare, "shown": show, "list": list_bare}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    print(json.dumps(KINDS[sys.argv[1]]()))

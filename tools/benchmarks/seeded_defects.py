@@ -5,7 +5,7 @@ that was not there before; at least 400 mutants of 14 kinds, in 25 programs of 8
 two halves by the hash of their names: reader and rules are improved by half A alone, so that half B says how
 many are found in programs that nobody looked at.
 
-    python tools/benchmarks/seeded_defects.py [--clones FOLDER] [--show KIND] [--missed] [--half A]
+    python -m tools.benchmarks seeded_defects [--clones FOLDER] [--show KIND] [--missed] [--half A]
 
 The packages are brought into build/seeded once, wheels by pip and repositories from GitHub, or from FOLDER,
 where clones lie as owner/name. `--show` prints mutants of a kind, `--missed` those that are not found.
@@ -13,20 +13,19 @@ where clones lie as owner/name. `--show` prints mutants of a kind, `--missed` th
 
 from __future__ import annotations
 
-import argparse
 import gc
-import sys
-from collections.abc import Sequence
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from tools import ROOT
+from tools.benchmarks.measuring import Figure
 from tools.benchmarks.seeding.sources import NotAtHand, Source, sources
 from tools.benchmarks.seeding.trial import Outcome, Trial
 
-FOLDER = Path(__file__).resolve().parents[2] / "build" / "seeded"
-FOUND, FOUND_OF_A_KIND, WITH_OTHERS = 0.9, 0.8, 0.02
+FOLDER = ROOT / "build" / "seeded"
+FOUND, FOUND_OF_A_KIND, WITH_OTHERS = 90, 80, 2
 MUTANTS, KINDS, PROGRAMS, PACKAGES = 400, 14, 25, 8
 
 Row = tuple[Source, str, Outcome]
@@ -58,65 +57,46 @@ def rows(wanted: Sequence[Source], clones: Path | None) -> list[Row]:
     return list(found.values())
 
 
-def table(found: Sequence[Row]) -> bool:
-    """Print the figures of each kind; whether each is within its bound."""
-    within = True
-    print(f"{'kind':45} {'A':>9} {'B':>9} {'found':>6} other codes")
-    for kind in sorted({each.kind for _, _, each in found}):
-        of = [(source.half, each) for source, _, each in found if each.kind == kind]
-        halves = [[each for half, each in of if half == name] for name in "AB"]
-        share = sum(each.found for _, each in of) / len(of)
-        within &= share >= FOUND_OF_A_KIND
-        counts = [f"{sum(each.found for each in half)}/{len(half)}" for half in halves]
-        others = sum(bool(each.others) for _, each in of)
-        print(f"{kind:45} {counts[0]:>9} {counts[1]:>9} {share:6.0%} {others}")
-    for name in ("A", "B", "AB"):
-        of_half = [each for source, _, each in found if source.half in name]
-        if of_half:
-            share, others_share = _shares(of_half)
-            print(
-                f"half {name}: {len(of_half)} mutants, {share:.1%} found, {others_share:.1%} with other codes"
-            )
-    share, others_share = _shares([each for _, _, each in found])
-    return within and share >= FOUND and others_share <= WITH_OTHERS
-
-
-def _shares(outcomes: Sequence[Outcome]) -> tuple[float, float]:
-    count = len(outcomes)
-    return sum(each.found for each in outcomes) / count, sum(bool(each.others) for each in outcomes) / count
-
-
-def enough(found: Sequence[Row]) -> bool:
-    """Print what was measured; whether it is as much as was wanted."""
-    programs = {(source.package, name) for source, name, _ in found}
-    counts = (
-        (len(found), MUTANTS, "mutants"),
-        (len({each.kind for _, _, each in found}), KINDS, "kinds"),
-        (len(programs), PROGRAMS, "programs"),
-        (len({package for package, _ in programs}), PACKAGES, "packages"),
+def _shares(of: Sequence[Outcome]) -> tuple[float, float]:
+    """Of 100, how many are found, and with how many there are other codes."""
+    return tuple(
+        100 * sum(map(bool, each)) / len(of) for each in ([o.found for o in of], [o.others for o in of])
     )
-    print(", ".join(f"{count} {what} (at least {bound})" for count, bound, what in counts))
-    return all(count >= bound for count, bound, _ in counts)
 
 
-def main() -> int:
-    """Measure, print the figures, exit with 1 where one is outside of its bound."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def add_options(parser: ArgumentParser) -> None:
+    """What is measured, and what is printed of it."""
     parser.add_argument("--clones", type=Path)
     parser.add_argument("--show")
     parser.add_argument("--missed", action="store_true")
     parser.add_argument("--half", choices=["A", "B"], default="")
-    options = parser.parse_args()
-    found = rows([each for each in sources() if each.half.startswith(options.half)], options.clones)
+
+
+def figures(folder: Path, clones: Path | None, show: str | None, missed: bool, half: str) -> Iterator[Figure]:
+    """What is found of each kind, of each half and of all, and how much was measured."""
+    found = rows([each for each in sources() if each.half.startswith(half)], clones)
     for source, name, each in found:
-        if options.show == each.kind or (options.missed and (not each.found or each.others)):
+        if show == each.kind or (missed and (not each.found or each.others)):
             print(f"{source.package} {name}: {each.file}:{each.line} {each.kind}, found: {each.found}")
             print(each.text, *each.said, sep="\n", end="\n\n")
-    if not found:
-        print("nothing was measured: no package could be had")
-        return 1
-    return 0 if table(found) & enough(found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    kinds = sorted({each.kind for _, _, each in found})
+    for kind in kinds:
+        of = [(source.half, each) for source, _, each in found if each.kind == kind]
+        halves = [[each.found for half, each in of if half == name] for name in "AB"]
+        share, others = _shares([each for _, each in of])
+        counts = ", ".join(f"{sum(half)}/{len(half)}" for half in halves)
+        beside = f"in A and B {counts}; with other codes {others:.0f} %"
+        yield Figure(kind, share, FOUND_OF_A_KIND, " %", beside, at_least=True)
+    for name, found_bound, others_bound in (("A", None, None), ("B", None, None), ("AB", FOUND, WITH_OTHERS)):
+        of_half = [each for source, _, each in found if source.half in name]
+        if of_half:
+            share, others = _shares(of_half)
+            yield Figure(
+                f"half {name}, found", share, found_bound, " %", f"{len(of_half)} mutants", at_least=True
+            )
+            yield Figure(f"half {name}, with other codes", others, others_bound, " %")
+    programs = {(source.package, name) for source, name, _ in found}
+    yield Figure("mutants", len(found), MUTANTS, at_least=True)
+    yield Figure("kinds", len(kinds), KINDS, at_least=True)
+    yield Figure("programs", len(programs), PROGRAMS, at_least=True)
+    yield Figure("packages", len({package for package, _ in programs}), PACKAGES, at_least=True)

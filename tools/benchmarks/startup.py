@@ -9,68 +9,39 @@ times. Ratios of medians in one run, so that a slow machine does not matter.
 
 from __future__ import annotations
 
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from tools import ROOT
+from tools.benchmarks.measuring import LAUNCH, Figure, medians, run_process
 
 RUNS = 15
 HELP_BOUND = 2.0
 CHECK_BOUND = 1.6
 
-ROOT = Path(__file__).resolve().parents[2]
-LAUNCH = str(Path(sys.executable).with_name("launch"))
 BARE = "import cyclopts, yaml\nfrom pydantic import BaseModel\n"
+DRAWN = "import rich.console, rich.table, rich.text\nclass Model(BaseModel):\n    field: int\n"
 COMMANDS = {
     "launch --help": [LAUNCH, "--help"],
     "import cyclopts": [sys.executable, "-c", "import cyclopts"],
     "launch check": [LAUNCH, "check", str(ROOT / "examples" / "ddp" / "job.yaml")],
-    "bare imports": [sys.executable, "-c", BARE],
-    "its libraries": [
-        sys.executable,
-        "-c",
-        f"{BARE}import rich.console, rich.table, rich.text\nclass Model(BaseModel):\n    field: int\n",
-    ],
+    "the bare imports": [sys.executable, "-c", BARE],
+    "its libraries": [sys.executable, "-c", BARE + DRAWN],
 }
 
 
-def seconds(command: list[str], folder: str) -> float:
-    """Wall time of one run of a command in a folder.
+def figures(folder: Path) -> Iterator[Figure]:
+    """The ratios."""
 
-    Raises:
-        subprocess.CalledProcessError: the command fails.
-    """
-    # Compiled Python is kept, as where nothing is set; else our own modules are compiled in every run.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
-    return time.perf_counter() - start
+    def seconds(command: list[str]) -> float:
+        return run_process(command, folder=folder).seconds
 
-
-def main() -> int:
-    """Measure in turn, print the ratios, exit with 1 where one is over its bound."""
-    with tempfile.TemporaryDirectory(prefix="slipway-benchmark-") as folder:
-        for command in COMMANDS.values():
-            seconds(command, folder)  # not counted: Python compiles what has changed
-        rounds = [{what: seconds(each, folder) for what, each in COMMANDS.items()} for _ in range(RUNS)]
-    median = {what: statistics.median(each[what] for each in rounds) for what in COMMANDS}
-    help_ratio = median["launch --help"] / median["import cyclopts"]
-    check_ratio = median["launch check"] / median["its libraries"]
-    print(
-        f"launch --help {median['launch --help']:.3f} s, import cyclopts {median['import cyclopts']:.3f} s: "
-        f"ratio {help_ratio:.2f} (bound {HELP_BOUND})"
-    )
-    print(
-        f"launch check {median['launch check']:.3f} s, its libraries {median['its libraries']:.3f} s: "
-        f"ratio {check_ratio:.2f} (bound {CHECK_BOUND}); "
-        f"against the bare imports, {median['bare imports']:.3f} s: "
-        f"{median['launch check'] / median['bare imports']:.2f}"
-    )
-    return 0 if help_ratio <= HELP_BOUND and check_ratio <= CHECK_BOUND else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    middle = medians({what: lambda each=each: seconds(each) for what, each in COMMANDS.items()}, RUNS)
+    for one, other, bound in (
+        ("launch --help", "import cyclopts", HELP_BOUND),
+        ("launch check", "its libraries", CHECK_BOUND),
+        ("launch check", "the bare imports", None),
+    ):
+        beside = f"{middle[one]:.3f} s and {middle[other]:.3f} s"
+        yield Figure(f"{one} against {other}", middle[one] / middle[other], bound, "", beside)

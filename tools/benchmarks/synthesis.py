@@ -15,14 +15,14 @@ resources is refused.
 from __future__ import annotations
 
 import os
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tools import ROOT
+from tools.benchmarks.measuring import Figure, medians, run_process
+
 RUNS = 5
 BOUND = 1.0
 
@@ -33,67 +33,35 @@ app = cdk.App()
 cdk.CfnWaitConditionHandle(cdk.Stack(app, "Empty"), "Nothing")
 app.synth()
 """
+ENVIRONMENT = {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "CDK_DISABLE_CLI_TELEMETRY": "true",
+    "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "true",
+}
+"""That of the Makefile: node from the virtual environment, nothing sent anywhere."""
 
 
-def seconds(app: Path, output: Path, validation: str | None = None) -> float:
-    """Wall time of one synthesis of an app; `validation` is the value of CDK_VALIDATION, if any.
+def figures(folder: Path) -> Iterator[Figure]:
+    """The ratio as users run both, then with and without the validation."""
+    (folder / "empty.py").write_text(EMPTY_APP, "utf-8")
+    os.environ.pop("CDK_VALIDATION", None)
 
-    Raises:
-        subprocess.CalledProcessError: the synthesis fails.
-    """
-    command = [
-        *(ROOT / "node_modules" / ".bin" / "cdk", "synth", "--quiet"),
-        *("--app", f"{sys.executable} {app}", "--output", output, "--context", "cluster=dev"),
-    ]
-    start = time.perf_counter()
-    subprocess.run(command, cwd=ROOT, env=_environment(validation), check=True, capture_output=True)
-    return time.perf_counter() - start
+    def seconds(app: Path, environment: dict[str, str]) -> float:
+        command = [
+            *(ROOT / "node_modules" / ".bin" / "cdk", "synth", "--quiet", "--context", "cluster=dev"),
+            *("--app", f"{sys.executable} {app}", "--output", folder / app.stem),
+        ]
+        return run_process(command, folder=ROOT, environment=environment).seconds
 
-
-def main() -> int:
-    """Measure in turn, print the ratio, exit with 1 where it is over the bound."""
-    with tempfile.TemporaryDirectory(prefix="slipway-benchmark-") as name:
-        folder = Path(name)
-        empty = folder / "empty.py"
-        empty.write_text(EMPTY_APP, encoding="utf-8")
-        ours = ROOT / "app.py"
-        seconds(ours, folder / "ours")  # not counted: Python compiles what has changed
-        ratio = _compare("as users run them", ours, empty, folder, None)
-        _compare("both validated", ours, empty, folder, "true")
-        _compare("neither validated", ours, empty, folder, "false")
-    return 0 if ratio <= BOUND else 1
-
-
-def _compare(what: str, ours: Path, empty: Path, folder: Path, validation: str | None) -> float:
-    pairs = [
-        (seconds(ours, folder / "ours", validation), seconds(empty, folder / "peer", validation))
-        for _ in range(RUNS)
-    ]
-    mine, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-    bound = f" (bound {BOUND})" if validation is None else ""
-    print(f"cdk synth, {what}: dev {mine:.2f} s, empty app {theirs:.2f} s: ratio {mine / theirs:.2f}{bound}")
-    return mine / theirs
-
-
-def _environment(validation: str | None) -> dict[str, str]:
-    """That of the Makefile: node from the virtual environment, nothing sent anywhere.
-
-    Compiled Python is kept, as where nothing is set; else what is no installed package is compiled anew
-    in every run.
-    """
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("PYTHONDONTWRITEBYTECODE", "CDK_VALIDATION")
-    }
-    return {
-        **inherited,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "CDK_DISABLE_CLI_TELEMETRY": "true",
-        "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "true",
-        **({"CDK_VALIDATION": validation} if validation else {}),
-    }
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for what, validation in (
+        ("as users run them", ""),
+        ("both validated", "true"),
+        ("neither validated", "false"),
+    ):
+        environment = {**ENVIRONMENT, **({"CDK_VALIDATION": validation} if validation else {})}
+        apps = {"dev": ROOT / "app.py", "empty app": folder / "empty.py"}
+        actions = {name: partial(seconds, app, environment) for name, app in apps.items()}
+        middle = medians(actions, RUNS, warm=not validation)
+        beside = ", ".join(f"{name} {took:.2f} s" for name, took in middle.items())
+        ratio = middle["dev"] / middle["empty app"]
+        yield Figure(f"cdk synth, {what}", ratio, None if validation else BOUND, "", beside)

@@ -6,14 +6,15 @@ measured as PyTorch's hook calls it, in a heartbeat's real file, against steps o
 
 from __future__ import annotations
 
-import statistics
-import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 from slipway.ranks.attendant import Heartbeat
 from slipway.watchdog.judge_stall import judge_stall
 from slipway.watchdog.rank_views import RankView, operations_in
+from tools.benchmarks.measuring import Figure
 
 STEP_SECONDS, STEP_SHARE = 0.010, 0.005
 VERDICT_BOUND = 10.0
@@ -21,20 +22,19 @@ RANKS, COLLECTIVES = 64, 20_000
 _TIMES = 200
 
 
-def beat_share() -> float:
+def beat_share(folder: Path) -> float:
     """The share of a beat in a step that computes for 10 ms."""
-    with tempfile.TemporaryDirectory() as folder:
-        heartbeat = Heartbeat(Path(folder) / "0")
-        beats, steps = [], []
-        for _ in range(_TIMES):
-            begun = time.perf_counter()
-            while time.perf_counter() - begun < STEP_SECONDS:
-                pass
-            computed = time.perf_counter()
-            heartbeat.beat(None, (), {})
-            beats.append(time.perf_counter() - computed)
-            steps.append(time.perf_counter() - begun)
-        return statistics.median(beats) / statistics.median(steps)
+    heartbeat = Heartbeat(folder / "0")
+    beats, steps = [], []
+    for _ in range(_TIMES):
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < STEP_SECONDS:
+            pass
+        computed = time.perf_counter()
+        heartbeat.beat(None, (), {})
+        beats.append(time.perf_counter() - computed)
+        steps.append(time.perf_counter() - begun)
+    return median(beats) / median(steps)
 
 
 def verdict_seconds() -> float:
@@ -69,13 +69,8 @@ def verdict_seconds() -> float:
     return taken
 
 
-def main() -> int:
-    """Print the figures; 1 where one misses its bound."""
-    share, seconds = beat_share(), verdict_seconds()
-    print(f"a beat: {share:.4%} of a step of 10 ms (at most {STEP_SHARE:.1%})")
-    print(f"{RANKS} ranks of {COLLECTIVES:,} collectives read and judged: {seconds:.1f} s (at most 10 s)")
-    return int(share > STEP_SHARE or seconds > VERDICT_BOUND)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def figures(folder: Path) -> Iterator[Figure]:
+    """Both."""
+    yield Figure("a beat, of a step of 10 ms", 100 * beat_share(folder), 100 * STEP_SHARE, " %")
+    what = f"{RANKS} ranks of {COLLECTIVES:,} collectives read and judged"
+    yield Figure(what, verdict_seconds(), VERDICT_BOUND, " s")

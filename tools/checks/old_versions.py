@@ -10,17 +10,18 @@ and exits with 1 where something failed.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from launcher.backends.local.layout import two_free_ports
 from launcher.source.packaging import build_boot, build_source
 from launcher.source.tree import read_source
+from tools import ROOT
+from tools.attack.real_ranks.local_hosts import environment_of, failure_of, lay_out_host
 
 VERSIONS = (
     ("3.8", ("torch==1.11.0", "numpy==1.23.5")),
@@ -30,7 +31,7 @@ VERSIONS = (
 """Interpreters, and for each what to install: wheels of PyTorch that bring their CUDA along."""
 
 SECONDS = 240
-BUILT = Path(__file__).resolve().parents[2] / "build" / "old-versions"
+BUILT = ROOT / "build" / "old-versions"
 
 SCRIPT = """\
 import sys
@@ -76,37 +77,25 @@ def environment_with(python: Path, version: str, packages: tuple[str, ...]) -> P
 
 def run_job(python: Path, root: Path, *arguments: str) -> tuple[int, str, str]:
     """A job of two ranks on this machine: its exit code, what it printed, and its failure file."""
-    code, config, source = root / "input/data/code", root / "input/config", root / "src"
-    for folder in (code, config, source):
-        folder.mkdir(parents=True)
+    code, source = lay_out_host(root / "algo-1", ["algo-1"]), root / "src"
+    source.mkdir()
     (source / "train.py").write_text(SCRIPT)
     build_source(read_source(source, "train.py"), code / "source.tar.gz")
     build_boot(code / "slipway.pyz")
-    resources = {"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "lo"}
-    (config / "resourceconfig.json").write_text(json.dumps(resources))
-    (config / "hyperparameters.json").write_text("{}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     words = ["--strategy", "torchrun", "--processes-per-host", "2", "--entry-point", "train.py", "--"]
     ended = subprocess.run(
         [python, code / "slipway.pyz", *words, *arguments],
         env={
             "PATH": os.environ["PATH"],
             "HOME": str(root),
-            "SLIPWAY_ROOT": str(root),
-            "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
-            "GLOO_SOCKET_IFNAME": "lo",
-            "OMP_NUM_THREADS": "1",
+            **environment_of(root / "algo-1", two_free_ports()),
         },
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    failure = root / "output" / "failure"
-    reason = failure.read_text() if failure.is_file() else ""
-    return ended.returncode, ended.stdout + ended.stderr, reason
+    return ended.returncode, ended.stdout + ended.stderr, failure_of(root, 1)
 
 
 def judged(python: Path) -> str | None:

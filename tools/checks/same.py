@@ -35,7 +35,6 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from tools.generate.generated import ROOT
@@ -100,9 +99,6 @@ def main() -> int:
 
 
 def _freeze(folder: Path) -> int:
-    # Other distributions may have installed a package of this name.
-    sys.modules["tests"] = ModuleType("tests")
-    sys.modules["tests"].__path__ = [str(ROOT / "tests")]
     from tools.checks.same_inputs import copy_inputs
 
     (folder / "answers").mkdir(parents=True)

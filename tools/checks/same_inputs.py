@@ -41,49 +41,7 @@ CORPUS = ("launcher", "slipway", "tools", "tests/emulator", "tests/slipway", "te
 WRONG: tuple[Any, ...] = (None, "", -1, 0, "${NAME}", "wrong value", [1, "two"], {"unknown": True}, True)
 """What stands for a field that is written wrongly, one after another."""
 
-SLIPS = """
-chekc
-lint
-diagnose
-report
-explain EFA0O2
-explain EFA002 --all
-plan
-plan no.yaml
-check a.yaml b.yaml
-check examples/ddp/job.yaml --fix
-check examples/ddp/job.yaml --live
-lint no.py
-lint --select XYZ examples
-lint examples --unsafe-fixes
-lint examples --diff --output json
-plan --otput json examples/ddp/job.yaml
-plan examples/ddp/job.yaml --set a=1
-plan examples/ddp/job.yaml --set resources
-plan examples/ddp/job.yaml --cluster nowhere
-plan examples/ddp/job.yaml --cluster ./nowhere.json
-plan examples/ddp/job.yaml --allow-env 1
-examples/ddp/job.yaml
-examples/ddp/job.yaml --local --dry-run
-examples/ddp/job.yaml --dry-run --processes 2
-examples/ddp/job.yaml --dry-run --share a
-examples/ddp/job.yaml --dry-run --run-id 1
-examples/ddp/job.yaml --dry-run --rank 0
-diagnose --log nothing.log
-diagnose none-0000000000000000a
-report none-0000000000000000a
-status none-0000000000000000a
-logs none-0000000000000000a
-stop none-0000000000000000a
-resume none-0000000000000000a
-list
-clean
-cluster plan nothing
-cluster destroy dev
-pair a.yaml
-ladder no.yaml
-ladder examples/ddp/job.yaml --from nowhere
-"""
+SLIPS = Path(__file__).with_name("slips.txt")
 """Commands that are called wrongly, or want an account; the first has no words at all."""
 
 _AT_A_TIME = 3
@@ -275,7 +233,7 @@ def _about_texts() -> Iterator[Call]:
     coverage = (ROOT / "docs" / "reference" / "failure-modes" / "README.md").read_text("utf-8")
     for code in sorted(set(re.findall(r"\b[A-Z][A-Z0-9]+\d{3}\b", coverage))):
         yield ("explain", code)
-    for line in SLIPS.splitlines():
+    for line in SLIPS.read_text("utf-8").splitlines():
         yield tuple(shlex.split(line))
     page = (ROOT / "docs" / "contributing" / "seeds.md").read_text("utf-8")
     for line in dict.fromkeys(re.findall(r"`launch ([^`]+)` →", page)):

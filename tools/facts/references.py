@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -22,6 +22,7 @@ import yaml
 from launcher.account.facts import Use
 from launcher.cluster.instances import training_instance_types
 from tools.facts.price_lists import aws_gpu_prices
+from tools.generate.generated import in_rows
 
 FOLDER = Path(__file__).with_name("quoted")
 
@@ -148,13 +149,6 @@ def _file(repository: str) -> Path:
     return FOLDER / f"{repository.partition('/')[2]}.json"
 
 
-def _written(quotation: Quotation) -> str:
-    """A line for each row, so that changes can be read."""
-    head = {name: getattr(quotation, name) for name in ("repository", "commit", "date", "path")}
-    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in quotation.rows.items())
-    return f'{json.dumps(head, indent=1)[:-2]},\n "rows": {{\n{rows}\n }}\n}}\n'
-
-
 def git(directory: str, *arguments: str) -> str:
     """What git prints about a clone. Raises CalledProcessError where it refuses."""
     run = subprocess.run(["git", "-C", directory, *arguments], capture_output=True, text=True, check=True)
@@ -172,7 +166,7 @@ def main(arguments: list[str]) -> int:
     names = git(directory, "ls-tree", "-r", "--name-only", "HEAD", path).splitlines()
     rows = read({name: git(directory, "show", f"HEAD:{name}") for name in names})
     quotation = Quotation(repository, commit, date, path, rows)
-    _file(repository).write_text(_written(quotation), "utf-8")
+    _file(repository).write_text(in_rows(asdict(quotation), "rows"), "utf-8")
     print(f"wrote {_file(repository).name}: {len(rows)} rows of {quotation}")
     return 0
 

@@ -7,14 +7,13 @@ upgrade of `boto3`:  python -m tools.generate api_model [--check]
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import botocore.session
 
-from tools.generate.generated import ROOT, dated
+from tools.generate.generated import ROOT, dated, in_rows
 
 TABLE = ROOT / "launcher" / "planning" / "api_model.json"
 OPERATIONS = ("CreateTrainingJob", "CreateHyperParameterTuningJob")
@@ -22,20 +21,18 @@ CONSTRAINTS = ("min", "max", "pattern", "enum")
 
 
 def generated() -> dict[Path, str]:
-    """What the table's file should hold now: a line for each shape, so that changes can be read."""
+    """What the table's file should hold now."""
     source = f"botocore {version('botocore')}"
-    model = dated(TABLE, source, api_model(), shelf_life_days=90, packages=["botocore"])
-    shapes = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in model["shapes"].items())
-    head = json.dumps({key: value for key, value in model.items() if key != "shapes"}, indent=1)[:-2]
-    return {TABLE: f'{head},\n "shapes": {{\n{shapes}\n }}\n}}\n'}
+    model = dated(TABLE, source, api_model(*OPERATIONS), shelf_life_days=90, packages=["botocore"])
+    return {TABLE: in_rows(model, "shapes")}
 
 
-def api_model() -> dict[str, Any]:
+def api_model(*operations: str) -> dict[str, Any]:
     """Per operation the name of its input shape, and every shape that it reaches."""
     service = botocore.session.get_session().get_service_model("sagemaker")
     shapes: dict[str, dict[str, Any]] = {}
     inputs = {}
-    for operation in OPERATIONS:
+    for operation in operations:
         shape = service.operation_model(operation).input_shape
         inputs[operation] = shape.name
         _collect(shape, shapes)

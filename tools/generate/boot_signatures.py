@@ -113,7 +113,7 @@ def _of_signature(row: Signature) -> dict[str, object]:
 def _of_context(row: Context) -> dict[str, object]:
     return {
         "code": row.mode.code,
-        "of": [mode.code for mode in row.of],
+        "symptoms": [mode.code for mode in row.symptoms],
         "literal": row.literal,
         "pattern": old_spelling(row.pattern.pattern),
         **_flags(row.pattern),

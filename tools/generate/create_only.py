@@ -17,7 +17,7 @@ from typing import Any
 
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
 
-from tools.generate.generated import ROOT, dated
+from tools.generate.generated import ROOT, dated, in_rows
 
 TABLE = ROOT / "launcher" / "provisioning" / "create_only.json"
 
@@ -42,15 +42,13 @@ their own: their function's address is fixed."""
 
 
 def generated() -> dict[Path, str]:
-    """What the table's file should hold now: a line for each type, so that changes can be read."""
+    """What the table's file should hold now."""
     specification = _specification()
     cdk = json.loads((CDK / "package.json").read_text("utf-8"))["version"]
     source = f"cfn-lint {version('cfn-lint')}, AWS CDK command line {cdk}"
     types = {type_: sorted(create_only(type_, specification)) for type_ in TYPES}
     table = dated(TABLE, source, {"types": types}, shelf_life_days=180, packages=["cfn-lint"])
-    head = json.dumps({key: value for key, value in table.items() if key != "types"}, indent=1)[:-2]
-    rows = ",\n".join(f"  {json.dumps(type_)}: {json.dumps(names)}" for type_, names in types.items())
-    return {TABLE: f'{head},\n "types": {{\n{rows}\n }}\n}}\n'}
+    return {TABLE: in_rows(table, "types")}
 
 
 def create_only(type_: str, specification: Mapping[str, Any]) -> set[str]:

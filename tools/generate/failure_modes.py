@@ -86,7 +86,7 @@ ROWS: Mapping[str, Shape] = {
         **{**_OF_ANY, "role": LineRole, "says?": str, "remedy?": _prose, "retry?": Retry, "vague?": bool},
         "in_container?": bool,
     },
-    "context": {**_OF_ANY, "of": list},
+    "context": {**_OF_ANY, "symptoms": list},
     "here": {
         **{key: _OF_ANY[key] for key in ("mode", "pattern", "example", "near_miss")},
         "lacks": str,
@@ -124,7 +124,7 @@ def compiled(texts: Mapping[str, str]) -> tuple[Content, Content]:
     table: Content = {"fragments": fragments, **{kind: [] for kind in ROWS}}
     for name, file in families.items():
         for kind, where, row in _rows_of(name, file, fragments):
-            if unknown := {row.get("mode"), *row.get("of", ())} - codes:
+            if unknown := {row.get("mode"), *row.get("symptoms", ())} - codes:
                 raise ValueError(f"{where}: {unknown} is no mode's code")
             table[kind].append({**_row(where, row, ROWS[kind]), "precedence": file.get("precedence", 0)})
         modes = _modes_of(file)

@@ -10,13 +10,12 @@ import datetime
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-
+from tools import ROOT
 
 TEXTS = ROOT / "tools" / "generate" / "pages"
 
@@ -95,6 +94,20 @@ def dated(
     if as_of is None or held != table:
         as_of = datetime.date.today().isoformat()
     return {"as_of": as_of, **table}
+
+
+def in_rows(content: Mapping[str, Any], key: str) -> str:
+    """JSON with a line for each row of what is under the key, the last one, so that changes can be read."""
+    head = json.dumps({name: value for name, value in content.items() if name != key}, indent=1)[:-2]
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in content[key].items())
+    return f'{head},\n "{key}": {{\n{rows}\n }}\n}}\n'
+
+
+def table_of(head: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()) -> str:
+    """A table in Markdown; the columns of these numbers stand to the right."""
+    marks = ["---:" if number in numbers else "---" for number in range(len(head))]
+    first, *lines = (f"| {' | '.join(map(str, row))} |\n" for row in (head, marks, *rows))
+    return first.replace("|  |", "| |") + "".join(lines)
 
 
 def _holds(path: Path, text: str) -> bool:

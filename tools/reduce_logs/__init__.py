@@ -7,14 +7,3 @@
 - `our_names` replaces what is of the one who posted it: paths, hosts, addresses, accounts, code. What
   programs print stays, as that is what the diagnosis reads.
 """
-
-import sys
-import types
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-
-if "tests" not in sys.modules:
-    # Another distribution brings a package `tests`; ours has none of its own, so it is named here.
-    sys.modules["tests"] = types.ModuleType("tests")
-    sys.modules["tests"].__path__ = [str(ROOT / "tests")]

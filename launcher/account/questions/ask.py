@@ -134,7 +134,7 @@ class Answers:
 
     found: Mapping[Question[Any], Any]
 
-    def of(self, question: Question[T | None]) -> T | Unverified | None:
+    def get(self, question: Question[T | None]) -> T | Unverified | None:
         """The answer, Unverified where there is none to be had, None where it is not there yet.
 
         Where None is an answer as well, `in` tells whether it is there.

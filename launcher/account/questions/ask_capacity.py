@@ -58,11 +58,11 @@ class InstanceQuestions:
 
     def image(self, answers: Answers) -> Fact[Image] | None:
         """The image, None where it is not in ECR."""
-        return None if self._image is None else answers.of(self._image)
+        return None if self._image is None else answers.get(self._image)
 
     def offered_in(self, answers: Answers) -> Fact[frozenset[str]] | None:
         """The availability zones that offer the type; None where the job names no type."""
-        return None if self._zones is None else answers.of(self._zones)
+        return None if self._zones is None else answers.get(self._zones)
 
 
 def fetch_image(ecr: Any, reference: ImageReference) -> Image:
@@ -128,14 +128,14 @@ class QuotaQuestions:
                 asked += [self._applied(name, code), self._default(name, code)]
             if code is None or self._misnamed(name, code, answers):
                 asked.append(self._list())
-                listed = answers.of(self._list())
+                listed = answers.get(self._list())
                 if isinstance(listed, dict) and name in listed:
                     asked.append(self._applied(name, listed[name].code))
         return asked
 
     def running_jobs(self, answers: Answers) -> Fact[tuple[RunningJob, ...]] | None:
         """The running jobs other than this one."""
-        found = answers.of(self._running)
+        found = answers.get(self._running)
         if found is None or isinstance(found, Unverified):
             return found
         return tuple(each for each in found if each.name != self._wanted.job_name)
@@ -165,20 +165,20 @@ class QuotaQuestions:
         """What applies to the account; the default where it has no value of its own."""
         code = known_code(name)
         if code is not None and not self._misnamed(name, code, answers):
-            return answers.of(self._applied(name, code)) or answers.of(self._default(name, code))
-        listed = answers.of(self._list())
+            return answers.get(self._applied(name, code)) or answers.get(self._default(name, code))
+        listed = answers.get(self._list())
         if listed is None or isinstance(listed, Unverified):
             return listed
         if name not in listed:
             return None
-        return answers.of(self._applied(name, listed[name].code)) or listed[name]
+        return answers.get(self._applied(name, listed[name].code)) or listed[name]
 
     def _misnamed(self, name: str, code: str, answers: Answers) -> bool:
         """Whether the known code leads to another quota, or to none."""
         questions = (self._applied(name, code), self._default(name, code))
         if not all(question in answers for question in questions):
             return False
-        found = [answers.of(question) for question in questions]
+        found = [answers.get(question) for question in questions]
         if any(isinstance(each, ServiceQuota) for each in found):
             return any(isinstance(each, ServiceQuota) and each.name != name for each in found)
         return all(each is None for each in found)

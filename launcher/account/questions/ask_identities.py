@@ -55,11 +55,11 @@ class IdentityQuestions:
 
     def role(self, answers: Answers) -> Fact[Role | None]:
         """The role, None where there is none."""
-        return answers.of(self._role)
+        return answers.get(self._role)
 
     def permissions(self, answers: Answers) -> Fact[Permissions] | None:
         """What the role lacks; None where there is no role."""
-        if answers.of(self._role) is None:
+        if answers.get(self._role) is None:
             return None
         return _put_together(self._role_arn, self._role_may, answers)
 
@@ -92,12 +92,12 @@ class IdentityQuestions:
     def _caller_arn(self, answers: Answers) -> Fact[str] | None:
         if self._known_caller is not None:
             return self._known_caller
-        identity = answers.of(self._identity)
+        identity = answers.get(self._identity)
         return identity.arn if isinstance(identity, Caller) else identity
 
     def _with_path(self, principal: str, answers: Answers) -> str | None:
         """The ARN of the caller's role as IAM has it; None where it is not known."""
-        role = answers.of(self._caller_role(principal))
+        role = answers.get(self._caller_role(principal))
         return role.arn if isinstance(role, Role) else None
 
     def _caller_role(self, principal: str) -> Question[Role | None]:
@@ -152,7 +152,7 @@ def simulate(iam: Any, principal: str, check: Check) -> tuple[Decision, ...]:
 
 def _put_together(principal: str, simulations: Iterable[Simulation], answers: Answers) -> Fact[Permissions]:
     """One fact from many simulations: what is denied is certain, whatever the others would have said."""
-    found = [answers.of(each) for each in simulations]
+    found = [answers.get(each) for each in simulations]
     decisions = [
         decision
         for answer in found

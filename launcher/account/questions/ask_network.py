@@ -85,19 +85,19 @@ class NetworkQuestions:
 
     def subnets(self, answers: Answers) -> Fact[tuple[Subnet, ...]] | None:
         """The subnets of the job; None outside of a VPC, and while they are waited for."""
-        return answers.of(self._subnets)
+        return answers.get(self._subnets)
 
     def groups(self, answers: Answers) -> Fact[tuple[SecurityGroup, ...]] | None:
         """The security groups of the job."""
-        return answers.of(self._groups)
+        return answers.get(self._groups)
 
     def acls(self, answers: Answers) -> Fact[tuple[NetworkAcl, ...]] | None:
         """The network ACLs of the subnets."""
-        return answers.of(self._acls)
+        return answers.get(self._acls)
 
     def route_tables(self, answers: Answers) -> Fact[tuple[RouteTable, ...]] | None:
         """The tables of the subnets and the main ones of their VPCs."""
-        own, main = answers.of(self._own_tables), answers.of(self._main_tables)
+        own, main = answers.get(self._own_tables), answers.get(self._main_tables)
         vpc_ids = self._vpc_ids(answers)
         if own is None or isinstance(own, Unverified):
             return own
@@ -109,7 +109,7 @@ class NetworkQuestions:
 
     def endpoints(self, answers: Answers) -> Fact[tuple[Endpoint, ...]] | None:
         """The endpoints of the subnets' VPCs."""
-        found, vpc_ids = answers.of(self._endpoints), self._vpc_ids(answers)
+        found, vpc_ids = answers.get(self._endpoints), self._vpc_ids(answers)
         if found is None or isinstance(found, Unverified):
             return found
         if vpc_ids is None or isinstance(vpc_ids, Unverified):
@@ -138,7 +138,7 @@ class NetworkQuestions:
         known = self._known_groups(answers)
         missing = self.missing_groups(wanted, answers)
         if missing:
-            rest = answers.of(self.groups_question(owner, missing))
+            rest = answers.get(self.groups_question(owner, missing))
             if rest is None or isinstance(rest, Unverified):
                 return rest
             known |= {each.id: each for each in rest}
@@ -148,12 +148,12 @@ class NetworkQuestions:
         """The VPCs of the subnets, from whichever answer has them; None while there is none."""
         questions: tuple[Question[Any], ...] = (self._subnets, self._acls, self._groups)
         for question in questions:
-            found = answers.of(question)
+            found = answers.get(question)
             if found is None:
                 return None
             if not isinstance(found, Unverified):
                 return frozenset(each.vpc_id for each in found if each.vpc_id)
-        subnets = answers.of(self._subnets)
+        subnets = answers.get(self._subnets)
         return subnets if isinstance(subnets, Unverified) else None
 
     def _endpoint_group_ids(self, answers: Answers) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class NetworkQuestions:
         return tuple(dict.fromkeys(id_ for each in endpoints for id_ in each.security_group_ids))
 
     def _known_groups(self, answers: Answers) -> dict[str, SecurityGroup]:
-        found = [answers.of(question) for question in (self._some_groups, self._groups)]
+        found = [answers.get(question) for question in (self._some_groups, self._groups)]
         return {
             each.id: each
             for groups in found

@@ -99,7 +99,7 @@ class FileSystemQuestions:
 
     def associations(self, answers: Answers) -> Fact[tuple[DataRepositoryAssociation, ...]] | None:
         """The links between the file system and S3."""
-        return None if self._associations is None else answers.of(self._associations)
+        return None if self._associations is None else answers.get(self._associations)
 
     def groups(self, answers: Answers) -> Fact[tuple[SecurityGroup, ...]] | None:
         """The security groups of the file system's interfaces; None for a job outside of a VPC."""
@@ -132,7 +132,7 @@ class FileSystemQuestions:
 
     def _description(self, answers: Answers) -> Fact[Described | None]:
         """FSx's answer; None where there is no such file system, and while it is waited for."""
-        return None if self._described is None else answers.of(self._described)
+        return None if self._described is None else answers.get(self._described)
 
     def _interfaces(self, described: Described, answers: Answers) -> Fact[tuple[Described, ...]]:
         """The file system's own interfaces; Unverified where EC2 did not tell."""
@@ -140,17 +140,17 @@ class FileSystemQuestions:
         own = tuple(each for each in self._some(answers) if each["NetworkInterfaceId"] in ids)
         if len(own) == len(ids):
             return own
-        return answers.of(self._interfaces_question(described)) or ()
+        return answers.get(self._interfaces_question(described)) or ()
 
     def _some(self, answers: Answers) -> tuple[Described, ...]:
-        found = answers.of(self._some_interfaces)
+        found = answers.get(self._some_interfaces)
         return () if found is None or isinstance(found, Unverified) else found
 
     def _subnet(self, described: Described, answers: Answers) -> Subnet | None:
         question = self._subnet_question(described)
         if question is None:
             return None
-        for found in (self._network.subnets(answers), answers.of(question)):
+        for found in (self._network.subnets(answers), answers.get(question)):
             if found is not None and not isinstance(found, Unverified):
                 for subnet in found:
                     if subnet.id in _subnet_ids(described):
@@ -295,20 +295,20 @@ class StorageQuestions:
 
     def buckets(self, answers: Answers) -> dict[str, Fact[Bucket | None]]:
         """The buckets by their names; None for one that does not exist."""
-        return {name: answers.of(question) for name, question in self._buckets.items()}
+        return {name: answers.get(question) for name, question in self._buckets.items()}
 
     def encryption(self, answers: Answers) -> dict[str, Fact[BucketEncryption]]:
         """The encryption of the buckets which exist, as far as is known."""
-        found = {name: answers.of(question) for name, question in self._encryption.items()}
+        found = {name: answers.get(question) for name, question in self._encryption.items()}
         return {
             name: each
             for name, each in found.items()
-            if each is not None and answers.of(self._buckets[name]) is not None
+            if each is not None and answers.get(self._buckets[name]) is not None
         }
 
     def prefixes(self, answers: Answers) -> dict[str, Fact[Prefix]]:
         """What lies at each of the job's places."""
-        found = {uri: answers.of(question) for uri, question in self._prefixes.items()}
+        found = {uri: answers.get(question) for uri, question in self._prefixes.items()}
         return {uri: each for uri, each in found.items() if each is not None}
 
 

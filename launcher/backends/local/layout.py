@@ -56,7 +56,7 @@ def leads_inside(path: str) -> bool:
 def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
     """Raise BackendError unless each of the request's channels has a folder of this machine."""
     channels = {channel.name: channel for channel in request.inputs}
-    names = sorted(channels.keys() - {_checkpoint_channel(request)})
+    names = sorted(channels.keys() - ({CHECKPOINT_CHANNEL} if _lustre_checkpoints(request) else set()))
     for name, folder in inputs.items():
         if name not in names:
             raise BackendError(
@@ -269,10 +269,6 @@ def _lustre_checkpoints(request: RequestView) -> str | None:
     place = request.checkpoints.directory
     inside = f"{channel_folder(CHECKPOINT_CHANNEL)}/"
     return place if place is not None and posixpath.normpath(place).startswith(inside) else None
-
-
-def _checkpoint_channel(request: RequestView) -> str | None:
-    return CHECKPOINT_CHANNEL if _lustre_checkpoints(request) else None
 
 
 def _channel_source(channel: RequestChannel) -> str:

@@ -84,7 +84,7 @@ def read_lines(host: Host, position: Position, *, to_the_end: bool) -> tuple[lis
         for line in piece.content[:whole].splitlines(keepends=True):
             offset += len(line)
             text = line.decode("utf-8", "replace").rstrip("\r\n")
-            lines.append(LogLine(times.of(offset), host.name, text))
+            lines.append(LogLine(times.time_at(offset), host.name, text))
     if piece.offset > position.log:
         left_out = f"slipway: {piece.offset - position.log:,} bytes of this host's output are left out here"
         lines.insert(0, LogLine(lines[0].time, host.name, left_out))
@@ -170,7 +170,7 @@ class _Times:
         """Close the file."""
         self._notes.close()
 
-    def of(self, offset: int) -> float:
+    def time_at(self, offset: int) -> float:
         """When the log first reached this offset."""
         while self._reached < offset:
             self.position += self._length

@@ -111,7 +111,8 @@ def read_record(folder: Path) -> JobRecord:
     def checked(name: str, good: Callable[[Any], bool], source: Mapping[str, Any] = content) -> Any:
         value = source.get(name)
         if not good(value):
-            raise UnreadableJob(file, f"its {name} is {_value_in_words(value)}")
+            found = "missing" if value is None else f"{value!r:.40}"
+            raise UnreadableJob(file, f"its {name} is {found}")
         return value
 
     def path(name: str) -> Path | None:
@@ -170,10 +171,6 @@ def _is_time(value: object) -> bool:
         # Neither holds for what is no number, and both can be asked of an integer of any length.
         and 0 <= value <= LATEST
     )
-
-
-def _value_in_words(value: object) -> str:
-    return "missing" if value is None else f"{value!r:.40}"
 
 
 FIGURES = (Figure("63", "characters of a job's name", sources.TRAINING_JOB_API),)

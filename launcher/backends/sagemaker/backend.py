@@ -304,6 +304,7 @@ def describe_tuning_job(sagemaker: Any, name: str) -> JobStatus:
     with answers(f"describe the tuning job {name}"):
         job = sagemaker.describe_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
     state = job_state(job["HyperParameterTuningJobStatus"])
+    nothing_yet = None if state.is_final else "no training job has reported the objective yet"
     return JobStatus(
         name=name,
         state=state,
@@ -311,7 +312,7 @@ def describe_tuning_job(sagemaker: Any, name: str) -> JobStatus:
         failure_reason=job.get("FailureReason"),
         output=RequestView(job).output_uri,
         seconds=seconds_of(job),
-        explanation=_best(job.get("BestTrainingJob")) or _nothing_yet(state),
+        explanation=_best(job.get("BestTrainingJob")) or nothing_yet,
     )
 
 
@@ -333,7 +334,3 @@ def _best(job: Mapping[str, Any] | None) -> str | None:
     value = f", {metric['MetricName']} {metric['Value']:g}" if "Value" in metric else ""
     tuned = ", ".join(f"{name}={value}" for name, value in job.get("TunedHyperParameters", {}).items())
     return f"best: {job['TrainingJobName']}{value}" + (f" ({tuned})" if tuned else "")
-
-
-def _nothing_yet(state: JobState) -> str | None:
-    return None if state.is_final else "no training job has reported the objective yet"

@@ -317,12 +317,9 @@ def shell_commands(job: Mapping[str, Any], request: RequestView) -> tuple[str, .
     if request.options.is_isolated or job.get("SecondaryStatus") not in _UPDATED_IN:
         return ()
     name, region = job["TrainingJobName"], job["TrainingJobArn"].split(":")[3]
-    session = f"aws ssm start-session --region {region} --target {_target(name)}"
+    target = f"sagemaker-training-job:{name}_{host_name(1)}"
+    session = f"aws ssm start-session --region {region} --target {target}"
     if request.options.lets_a_shell_in:
         return (session,)
     update = f"aws sagemaker update-training-job --region {region} --training-job-name {name}"
     return (f"{update} --remote-debug-config EnableRemoteDebug=true", session)
-
-
-def _target(job_name: str) -> str:
-    return f"sagemaker-training-job:{job_name}_{host_name(1)}"

@@ -16,14 +16,11 @@ from launcher.cluster.names import host_in
 from launcher.diagnosis.evidence.dumps import (
     LARGEST,
     FileEvidence,
-    RankStack,
     RecordedOperation,
     Recording,
     find_elsewhere,
     is_recording,
-    is_stack_dump,
     read_recording,
-    read_stacks,
 )
 from launcher.diagnosis.evidence.host_records import (
     is_clock_samples,
@@ -39,6 +36,7 @@ from launcher.diagnosis.evidence.rank_reports import (
     read_analysis,
     read_ras_report,
 )
+from launcher.diagnosis.logs.tracebacks import RankStack, is_stack_dump, read_stacks
 from launcher.diagnosis.model import CollectiveCall, RankState, table_of
 from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting

@@ -92,12 +92,12 @@ SHORTLY: Final = 12
 class Context:
     """A line that is ordinary by itself and, shortly before a symptom, tells what the symptom meant.
 
-    `of` are the modes of such symptoms, `mode` what they then are. `literal`, `pattern`, `example` and
+    `symptoms` are the modes of such symptoms, `mode` what they then are. `literal`, `pattern`, `example` and
     `near_miss` as in `Signature`.
     """
 
     mode: FailureMode
-    of: tuple[FailureMode, ...]
+    symptoms: tuple[FailureMode, ...]
     literal: str
     pattern: re.Pattern[str]
     example: str
@@ -123,7 +123,7 @@ _CONTENT: dict[str, Any] = json.loads(Path(__file__).with_name("table.json").rea
 
 _MADE_OF: Mapping[str, Any] = {
     "mode": CATALOGUE.__getitem__,
-    "of": lambda codes: tuple(CATALOGUE[code] for code in codes),
+    "symptoms": lambda codes: tuple(CATALOGUE[code] for code in codes),
     "role": LineRole,
     "retry": Retry,
     "digits": lambda kinds: None if kinds is None else frozenset(kind.encode() for kind in kinds),

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from launcher.diagnosis.evidence.dumps import RankStack, read_stacks
 from launcher.diagnosis.logs.attempts import is_first_line, says_started_again
 from launcher.diagnosis.logs.lines import Line, Writer, parse
-from launcher.diagnosis.logs.tracebacks import HEADER, Traceback, says_what_was_raised
+from launcher.diagnosis.logs.tracebacks import HEADER, RankStack, Traceback, read_stacks, says_what_was_raised
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.readings import LastLine

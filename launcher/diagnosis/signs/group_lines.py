@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from launcher.diagnosis.evidence.rank_reports import differing, not_joined
 from launcher.diagnosis.logs.lines import Line, parse, shown
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.readings import LastLine
-from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row, time_of
+from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, sighting_without_row, time_of
 from launcher.failure_modes import distribution, hardware, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
@@ -443,21 +442,109 @@ def _host_of_entry(fields: Mapping[str, str]) -> str:
     return "" if host.split(".")[0] == "localhost" else host
 
 
-# What torch's analyser of flight recorders says among the lines of a log.
+# What PyTorch's own analyser of flight recorders prints (`torchfrtrace`, `python -m
+# tools.flight_recorder`).
 #
-# A file that holds nothing else is evidence by itself (`evidence/rank_reports.py`, which has the texts).
-# People run the analyser where the job ran, and torchcomms prints its words while ranks still wait. Dumps
-# themselves are not looked for in logs: no public one was found to have any, as pickle or as JSON.
+# Texts: tools/flight_recorder of PyTorch 2.5 to 2.7 and torch/distributed/flight_recorder of 2.8 to 2.13:
+# for each collective that does not match a record of `name: value` lines, with the ranks that did not join
+# it, or a culprit and what differs.
+#
+# A file that holds nothing else is evidence by itself (`evidence/rank_reports.py`). People run the analyser
+# where the job ran, and torchcomms prints its words while ranks still wait. Dumps themselves are not looked
+# for in logs: no public one was found to have any, as pickle or as JSON.
 
 
 ANALYSIS_LITERALS = ("not all ranks joining collective", "culprit rank ")
 """Lower-case parts of the lines in which it says what does not match."""
+
+_LONGEST_ANALYSIS_LINE = 4000
+_MOST_RECORDS = 1000
+ANALYSIS_BEGINS = re.compile(
+    r"^(?:Not all ranks joining collective|Collective)[,:]?(?: sequence number:)? (?P<number>\d{1,18})\b"
+)
+_ANALYSIS_FIELD = re.compile(
+    r"^(?P<name>group info|collective|missing ranks|input sizes|world size|error msg): (?P<value>.{0,3000})$"
+)
+_RANKS = re.compile(r"^\{(?P<ranks>\d{1,7}(?:, \d{1,7}){0,2000})\}$")
+_CULPRIT = re.compile(
+    r"Culprit rank (?P<rank>\d{1,7}); (?:Error type: )?(?P<what>(?:COLLECTIVE_TYPE|SIZE_OR_SYNTAX"
+    r"|COLLECTIVE_DTYPE)_MISMATCH)(?:, (?P<details>[^,]{1,300}))?"
+)
+
+
+@dataclass(slots=True)
+class Unmatched:
+    """A collective that does not match: its number in its group, and the fields of its record."""
+
+    number: int
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+def mismatches(text: str) -> list[Unmatched]:
+    """The collectives of which a text tells, in its order."""
+    found: list[Unmatched] = []
+    for raw in text.splitlines():
+        line = raw[:_LONGEST_ANALYSIS_LINE].rstrip()
+        if (begun := ANALYSIS_BEGINS.match(line)) is not None:
+            if len(found) == _MOST_RECORDS:
+                break
+            found.append(Unmatched(int(begun["number"])))
+        elif found and (told := _ANALYSIS_FIELD.match(line)) is not None:
+            found[-1].fields.setdefault(told["name"], told["value"].strip())
+    return found
+
+
+@finds(Stage.LOG, nccl.COLLECTIVE_TIMED_OUT)
+def signs_of_mismatch(mismatch: Unmatched) -> Iterator[Sighting]:
+    """Which ranks did not join it, or called another one than the others."""
+    if "missing ranks" in mismatch.fields:
+        yield from _signs_of_missing(mismatch)
+    else:
+        yield from _differing(mismatch.fields.get("error msg", ""), _called_in_words(mismatch))
+
+
+def _called_in_words(mismatch: Unmatched) -> str:
+    return f"{mismatch.fields.get('collective', 'collective')} #{mismatch.number}"
+
+
+def _signs_of_missing(mismatch: Unmatched) -> Iterator[Sighting]:
+    missing = _RANKS.match(mismatch.fields.get("missing ranks", ""))
+    if missing is not None:
+        ranks = [int(rank) for rank in missing["ranks"].split(", ")]
+        alone = ranks[0] if len(ranks) == 1 else None
+        verb = "has not joined" if alone is not None else f"{ranks_text(ranks)} have not joined"
+        yield _sign(f"{verb} {_called_in_words(mismatch)}, in which the others wait", alone)
+
+
+def _differing(error: str, called: str = "a collective") -> Iterator[Sighting]:
+    """Who called something else than the others, by the analyser's message."""
+    for culprit in _CULPRIT.finditer(error):
+        details = f": {culprit['details']}" if culprit["details"] else ""
+        kind = culprit["what"].replace("_", " ").lower()
+        yield _sign(f"differs from the others in {called} ({kind}{details})", int(culprit["rank"]))
+
+
+def _sign(what: str, rank: int | None) -> Sighting:
+    return Sighting(
+        mode=nccl.COLLECTIVE_TIMED_OUT,
+        role=LineRole.SYMPTOM,
+        vague=False,
+        what=what,
+        rank=rank,
+        host=None,
+        index=BEFORE_ALL_LINES,
+        clock=None,
+        time=None,
+        text=f"torch's analyser: {what}",
+        captured={"analysed": "by torch"},
+    )
 
 
 def signs_of_analysis(candidate: Candidate, line: Line) -> Iterator[Sighting]:
     """Which ranks did not join the collective that this line begins to tell of, or called another one."""
     below = [each for each in map(parse, candidate.following()) if each.writer == line.writer]
     clock, time = time_of(candidate)
-    for sign in (*not_joined("\n".join([line.text, *(each.text for each in below)])), *differing(line.text)):
+    not_joined = mismatches("\n".join([line.text, *(each.text for each in below)]))[:1]
+    for sign in (*(sign for each in not_joined for sign in _signs_of_missing(each)), *_differing(line.text)):
         # It tells of any rank: who ran the analyser, and where, says nothing.
         yield replace(sign, index=candidate.index, clock=clock, time=time, stream=candidate.stream)

@@ -228,7 +228,7 @@ class LogReader:
     def _note_contexts(self, candidate: Candidate, line: Line) -> None:
         stream = candidate.stream
         for context in contexts_of(line.text):
-            if not any((mode, stream) in self._symptoms for mode in context.of):
+            if not any((mode, stream) in self._symptoms for mode in context.symptoms):
                 self._contexts[CONTEXTS.index(context), stream] = (
                     context,
                     candidate.host,

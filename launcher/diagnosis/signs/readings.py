@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
-from launcher.diagnosis.evidence.dumps import RankStack
 from launcher.diagnosis.logs import attempts
 from launcher.diagnosis.logs.attempts import Course, Moment, counters_and_loss_in, counters_in
 from launcher.diagnosis.logs.lines import TAIL, Line, shown
+from launcher.diagnosis.logs.tracebacks import RankStack
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.model import RankState
 from launcher.diagnosis.signatures import Context, LineRole

@@ -240,7 +240,7 @@ def _apply_context(
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
         of_host = [sign for sign in alike if (sign.host or "") in (host, root.host or "")]
-        if root.mode in context.of and any(0 < sign.index - index <= SHORTLY for sign in of_host):
+        if root.mode in context.symptoms and any(0 < sign.index - index <= SHORTLY for sign in of_host):
             return replace(root, mode=context.mode), text
     return root, None
 

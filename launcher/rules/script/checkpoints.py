@@ -392,7 +392,7 @@ def _prefix(program: Program, model: ast.expr) -> str | None:
 
     A model that is wrapped under a condition counts as wrapped, which it is in a distributed run.
     """
-    return _Prefixes(program).of(model)
+    return _Prefixes(program).prefix_of(model)
 
 
 class _Prefixes:
@@ -406,7 +406,7 @@ class _Prefixes:
         self._known: dict[ast.expr, str | None] = {}
         self._open: set[ast.expr] = set()
 
-    def of(self, model: ast.expr) -> str | None:
+    def prefix_of(self, model: ast.expr) -> str | None:
         """The prefix of a model, None where it is not known."""
         found = origins(self._program, model)
         if len(found) > 1 and any(map(_is_unwrapped, found)):
@@ -433,7 +433,7 @@ class _Prefixes:
 
     def _made(self, origin: ast.expr) -> str | None:
         if isinstance(origin, ast.Attribute) and _is_unwrapped(origin):
-            whole = self.of(origin.value)
+            whole = self.prefix_of(origin.value)
             outer = f"{origin.attr}."
             return whole.removeprefix(outer) if whole is not None and whole.startswith(outer) else None
         if not isinstance(origin, ast.Call):
@@ -441,10 +441,10 @@ class _Prefixes:
         name = self._program.qualified(origin.func) or ""
         if name in _PREFIXES:
             inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
-            below = None if inner is None else self.of(inner)
+            below = None if inner is None else self.prefix_of(inner)
             return None if below is None else _PREFIXES[name] + below
         if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
-            return self.of(origin.func.value)
+            return self.prefix_of(origin.func.value)
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
             return ""
         return "" if isinstance(self._program.value(origin), Made) else None

@@ -178,7 +178,7 @@ class SourceText:
     mark: bytes = b""
 
     @classmethod
-    def of(cls, data: bytes) -> SourceText:
+    def decode(cls, data: bytes) -> SourceText:
         """The text of a Python file. Raises EditError where it is none that can be decoded."""
         try:
             encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
@@ -202,7 +202,7 @@ def apply_edits(data: bytes, edits: Iterable[Edit]) -> bytes:
 
     Raises EditError where two overlap, one lies outside of the file, or the result is not Python.
     """
-    source = SourceText.of(data)
+    source = SourceText.decode(data)
     ordered = sorted(set(edits), key=lambda edit: (edit.start, edit.end))
     for first, second in pairwise(ordered):
         if edits_overlap(first, second):

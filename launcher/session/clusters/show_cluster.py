@@ -99,14 +99,14 @@ def show_cluster(
     manifest = Service("ssm", region).question("the manifest", "ssm:GetParameter", _fetch_manifest, name)
 
     def found(answers: Answers) -> dict[str, DeployedStack]:
-        seen = {part: answers.of(question) for part, question in stacks.items()}
+        seen = {part: answers.get(question) for part, question in stacks.items()}
         return {part: each for part, each in seen.items() if isinstance(each, DeployedStack)}
 
     def questions(answers: Answers) -> list[Question[Any]]:
         first: list[Question[Any]] = [*stacks.values(), manifest]
         if any(question not in answers for question in first):
             return first
-        things = named_things(_known(answers.of(manifest)), found(answers).values())
+        things = named_things(_known(answers.get(manifest)), found(answers).values())
         return [*first, *questions_about(things, region)]
 
     answers = ask_all(clients, questions, bound=_BOUND_SECONDS, on_answer=on_answer)
@@ -114,7 +114,7 @@ def show_cluster(
     deployed = found(answers)
     if not deployed:
         raise _nothing(name, region, unverified)
-    known = _known(answers.of(manifest))
+    known = _known(answers.get(manifest))
     made = frozenset(each.physical_id for stack in deployed.values() for each in stack.resources)
     things = inspect_things(named_things(known, deployed.values()), region, answers, made)
     return ShownCluster(
@@ -167,9 +167,9 @@ def _missing(
     stacks: dict[str, Question[DeployedStack | None]], manifest: Question[Cluster | None], answers: Answers
 ) -> Iterator[str]:
     for part, question in stacks.items():
-        if part in ALWAYS_THERE and answers.of(question) is None:
+        if part in ALWAYS_THERE and answers.get(question) is None:
             yield f"the {part} stack"
-    if answers.of(manifest) is None:
+    if answers.get(manifest) is None:
         yield "the manifest"
 
 
@@ -257,7 +257,7 @@ def inspect_things(
 ) -> tuple[Thing, ...]:
     """How each thing is, by the answers; `made` holds the ids of what the cluster's stacks made."""
     return tuple(
-        _inspect_thing(thing, answers.of(_question(thing, things, region)), made) for thing in things
+        _inspect_thing(thing, answers.get(_question(thing, things, region)), made) for thing in things
     )
 
 

@@ -31,17 +31,13 @@ def raising(error: Exception) -> Callable[[], Any]:
     return ask
 
 
-def test_nobody_waits_for_more_than_ten_seconds_for_an_answer() -> None:
-    assert BOUND_SECONDS <= 10
-
-
 def test_all_questions_are_under_way_at_once() -> None:
     """Each waits for all the others to be asked."""
     together = Barrier(20)
     asked = [question(lambda: together.wait(timeout=60) >= 0) for number in range(20)]
     answers = ask_all(no_clients, lambda _: asked)
 
-    assert all(answers.of(each) for each in asked)
+    assert all(answers.get(each) for each in asked)
 
 
 def test_what_follows_is_asked_with_the_answer_and_only_once() -> None:
@@ -55,7 +51,7 @@ def test_what_follows_is_asked_with_the_answer_and_only_once() -> None:
     def questions(answers: Answers) -> list[Question[Any]]:
         # Put together again each time: what asks the same is the same question.
         first = service.question("the thing", "service:DescribeThing", fetch, "first")
-        answer = answers.of(first)
+        answer = answers.get(first)
         if not isinstance(answer, tuple):
             return [first]
         return [first, service.question("the thing", "service:DescribeThing", fetch, *answer)]
@@ -63,7 +59,10 @@ def test_what_follows_is_asked_with_the_answer_and_only_once() -> None:
     answers = ask_all(no_clients, questions)
 
     assert asked == [("first",), ("first", "more")]
-    assert [answers.of(each) for each in questions(answers)] == [("first", "more"), ("first", "more", "more")]
+    assert [answers.get(each) for each in questions(answers)] == [
+        ("first", "more"),
+        ("first", "more", "more"),
+    ]
 
 
 def test_each_question_goes_to_the_client_of_its_service_and_region() -> None:
@@ -77,39 +76,28 @@ def test_each_question_goes_to_the_client_of_its_service_and_region() -> None:
     answers = ask_all(clients, lambda _: [asked])
 
     assert made == [("ecr", "us-east-1")]
-    assert answers.of(asked) == "ecr in us-east-1"
-
-
-def test_nothing_to_ask_is_answered() -> None:
-    assert ask_all(no_clients, lambda _: []).found == {}
+    assert answers.get(asked) == "ecr in us-east-1"
 
 
 def test_an_answer_of_none_is_told_from_one_that_is_not_there() -> None:
+    assert ask_all(no_clients, lambda _: []).found == {}
     had, waiting = question(lambda: None), question(lambda: None)
     answers = Answers({had: None})
 
-    assert (answers.of(had), answers.of(waiting)) == (None, None)
+    assert (answers.get(had), answers.get(waiting)) == (None, None)
     assert had in answers
     assert waiting not in answers
 
 
-def test_refusal_leaves_its_own_fact_open() -> None:
+def test_a_refusal_and_an_answer_that_cannot_be_understood_leave_their_own_fact_open() -> None:
     refused, had = question(raising(AwsRefusal("not you.", "Ask."))), question(lambda: 1)
+    odd = question(lambda: json.loads('{"Version": '))
+    found = ask_all(no_clients, lambda _: [refused, had, odd]).found
 
-    assert ask_all(no_clients, lambda _: [refused, had]).found == {
-        refused: Unverified("the thing", "service:DescribeThing", "not you."),
-        had: 1,
-    }
-
-
-def test_an_answer_that_cannot_be_understood_leaves_its_own_fact_open() -> None:
-    odd, had = question(lambda: json.loads('{"Version": ')), question(lambda: "there")
-    answers = ask_all(no_clients, lambda _: [odd, had])
-
-    unverified = answers.of(odd)
+    unverified = found.pop(odd)
     assert isinstance(unverified, Unverified)
     assert "AWS's answer about the thing cannot be understood" in unverified.reason
-    assert answers.of(had) == "there"
+    assert found == {refused: Unverified("the thing", "service:DescribeThing", "not you."), had: 1}
 
 
 def test_silence_is_cut_at_its_bound() -> None:
@@ -120,15 +108,13 @@ def test_silence_is_cut_at_its_bound() -> None:
         # The bound begins only when the question is asked, which is after the other's answer.
         return [had, silent] if had in answers else [had]
 
+    assert BOUND_SECONDS <= 10
     answers = ask_all(no_clients, questions, bound=0.5)
     released.set()
 
-    assert answers.of(had) == 1
-    assert answers.of(silent) == Unverified(
-        "the thing",
-        "service:DescribeThing",
-        "AWS did not answer within 0.5 s when asked about the thing.",
-    )
+    assert answers.get(had) == 1
+    reason = "AWS did not answer within 0.5 s when asked about the thing."
+    assert answers.get(silent) == Unverified("the thing", "service:DescribeThing", reason)
 
 
 def test_silence_everywhere_is_one_refusal() -> None:

@@ -44,11 +44,43 @@ def resources(checks: list[Check]) -> list[str]:
     return [resource for check in checks for resource in check.resources]
 
 
-def test_a_job_reads_its_inputs_and_writes_its_output() -> None:
-    found = of_the_role()
+CHINA = f"arn:aws-cn:iam::{ACCOUNT}:role/training"
+CHECKPOINTS = {"CheckpointConfig": {"S3Uri": "s3://checkpoints/digits-1"}}
+FIRST, SAVED = "arn:aws:s3:::data/train/*", "arn:aws:s3:::checkpoints/digits-1/*"
+ON = [
+    ({}, "s3:GetObject", [FIRST]),
+    ({}, "s3:PutObject", ["arn:aws:s3:::output/*"]),
+    (CHECKPOINTS, "s3:GetObject", [FIRST, SAVED]),
+    (CHECKPOINTS, "s3:PutObject", [SAVED, "arn:aws:s3:::output/*"]),
+    ({}, "ecr:BatchGetImage", [f"arn:aws:ecr:{REGION}:763104351884:repository/pytorch"]),
+    ({"InputDataConfig": [MOUNT]}, "fsx:DescribeFileSystems",
+     [f"arn:aws:fsx:{REGION}:{ACCOUNT}:file-system/fs-1"]),
+    ({"RoleArn": CHINA}, "s3:GetObject", ["arn:aws-cn:s3:::data/train/*"]),
+]  # fmt: skip
+"""What a job has, an action, and the resources on which its role is asked for it."""
 
-    assert resources(found["s3:GetObject"]) == ["arn:aws:s3:::data/train/*"]
-    assert resources(found["s3:PutObject"]) == ["arn:aws:s3:::output/*"]
+
+@pytest.mark.parametrize(("changes", "action", "expected"), ON)
+def test_the_role_is_asked_for_what_the_job_needs(
+    changes: dict[str, Any], action: str, expected: list[str]
+) -> None:
+    assert resources(of_the_role(**changes)[action]) == expected
+
+
+OUTSIDE = [
+    ({"AlgorithmSpecification": {"TrainingImage": "docker.io/library/python"}}, "ecr:"),
+    ({"AlgorithmSpecification": {"AlgorithmName": "x"}}, "ecr:"),
+    ({}, "ec2:"),
+    ({}, "fsx:"),
+    *(({"OutputDataConfig": {"S3OutputPath": "s3://output", "KmsKeyId": key}}, "kms:")
+      for key in ("alias/ours", f"arn:aws:kms:{REGION}:{ACCOUNT}:alias/ours")),
+]  # fmt: skip
+"""Images outside of ECR, jobs without a VPC or a file system, and keys that are named by an alias."""
+
+
+@pytest.mark.parametrize(("changes", "service"), OUTSIDE)
+def test_the_role_is_not_asked_for_what_the_job_does_not_need(changes: dict[str, Any], service: str) -> None:
+    assert not [action for action in of_the_role(**changes) if action.startswith(service)]
 
 
 def test_each_bucket_is_listed_with_the_prefix_that_a_policy_may_name() -> None:
@@ -60,41 +92,12 @@ def test_each_bucket_is_listed_with_the_prefix_that_a_policy_may_name() -> None:
     ]
 
 
-def test_checkpoints_are_read_and_written() -> None:
-    found = of_the_role(CheckpointConfig={"S3Uri": "s3://checkpoints/digits-1"})
-
-    for action in ("s3:GetObject", "s3:PutObject"):
-        assert "arn:aws:s3:::checkpoints/digits-1/*" in resources(found[action])
-
-
-def test_the_image_is_pulled_from_the_registry_of_its_account() -> None:
-    assert resources(of_the_role()["ecr:BatchGetImage"]) == [
-        f"arn:aws:ecr:{REGION}:763104351884:repository/pytorch"
-    ]
-
-
-@pytest.mark.parametrize("algorithm", [{"TrainingImage": "docker.io/library/python"}, {"AlgorithmName": "x"}])
-def test_an_image_outside_of_ecr_needs_nothing_of_it(algorithm: dict[str, str]) -> None:
-    assert not [action for action in of_the_role(AlgorithmSpecification=algorithm) if "ecr:" in action]
-
-
 def test_interfaces_are_made_in_the_subnets_and_groups_of_the_job() -> None:
     found = of_the_role(**VPC)
     (permitted,) = found["ec2:CreateNetworkInterfacePermission"]
 
     assert resources(found["ec2:CreateNetworkInterface"])[1:] == [SUBNET, GROUP]
     assert permitted.context["ec2:Subnet"] == (SUBNET,)
-
-
-def test_a_job_outside_of_a_vpc_needs_nothing_of_ec2() -> None:
-    assert not [action for action in of_the_role() if action.startswith("ec2:")]
-
-
-def test_a_file_system_is_described() -> None:
-    assert resources(of_the_role(InputDataConfig=[MOUNT])["fsx:DescribeFileSystems"]) == [
-        f"arn:aws:fsx:{REGION}:{ACCOUNT}:file-system/fs-1"
-    ]
-    assert "fsx:DescribeFileSystems" not in of_the_role()
 
 
 @pytest.mark.parametrize("key", [KEY, "1"])
@@ -107,19 +110,6 @@ def test_keys_may_be_allowed_by_their_own_policies(key: str) -> None:
     for action in ("kms:GenerateDataKey", "kms:CreateGrant"):
         (check,) = found[action]
         assert (check.resources, check.resource_may_allow) == ((KEY,), True)
-
-
-@pytest.mark.parametrize("key", ["alias/ours", f"arn:aws:kms:{REGION}:{ACCOUNT}:alias/ours"])
-def test_a_key_that_is_named_by_an_alias_is_not_asked_about(key: str) -> None:
-    found = of_the_role(OutputDataConfig={"S3OutputPath": "s3://output", "KmsKeyId": key})
-
-    assert not [action for action in found if action.startswith("kms:")]
-
-
-def test_resources_are_of_the_partition_of_the_role() -> None:
-    found = of_the_role(RoleArn=f"arn:aws-cn:iam::{ACCOUNT}:role/training")
-
-    assert resources(found["s3:GetObject"]) == ["arn:aws-cn:s3:::data/train/*"]
 
 
 def test_the_caller_passes_the_role_to_sagemaker_and_creates_this_job() -> None:
@@ -135,30 +125,32 @@ def test_the_caller_passes_the_role_to_sagemaker_and_creates_this_job() -> None:
     }
 
 
-def test_the_tags_of_the_job_are_simulated_as_policies_may_ask_for_them() -> None:
-    tags = [{"Key": "slipway:cluster", "Value": "dev"}, {"Key": "team", "Value": "vision"}]
-    _, creates = caller_checks(wanted_facts(RequestView({**REQUEST, "Tags": tags}), REGION))
-
-    assert creates.context == {
-        "sagemaker:InstanceTypes": ("ml.p4d.24xlarge",),
-        "aws:TagKeys": ("slipway:cluster", "team"),
-        "aws:RequestTag/slipway:cluster": ("dev",),
-        "aws:RequestTag/team": ("vision",),
-    }
-
-
-def test_conditions_that_the_request_does_not_have_are_not_simulated() -> None:
-    _, creates = caller_checks(wanted_facts(RequestView(REQUEST), REGION))
-
-    assert set(creates.context) == {"sagemaker:InstanceTypes"}
+TYPE = {"sagemaker:InstanceTypes": ("ml.p4d.24xlarge",)}
+TAGS = [{"Key": "slipway:cluster", "Value": "dev"}, {"Key": "team", "Value": "vision"}]
+TAGGED = {
+    "aws:TagKeys": ("slipway:cluster", "team"),
+    "aws:RequestTag/slipway:cluster": ("dev",),
+    "aws:RequestTag/team": ("vision",),
+}
+SEVERAL = ("ml.p5.48xlarge", "ml.p5e.48xlarge")
+CHOICE = {"InstancePreferences": [{"InstanceType": each} for each in SEVERAL], "InstanceCount": 2}
 
 
-def test_a_job_of_several_instance_groups_has_no_type_to_simulate() -> None:
-    _, creates = caller_checks(
-        wanted_facts(RequestView({**REQUEST, "ResourceConfig": {"InstanceGroups": []}}), REGION)
-    )
-
-    assert creates.context == {}
+@pytest.mark.parametrize(
+    ("changes", "context"),
+    [
+        ({}, TYPE),
+        ({"Tags": TAGS}, {**TYPE, **TAGGED}),
+        ({"ResourceConfig": {"InstanceGroups": []}}, {}),
+        ({"ResourceConfig": CHOICE}, {"sagemaker:InstanceTypes": SEVERAL}),
+    ],
+    ids=["no condition that the request has not", "tags", "instance groups", "types to choose from"],
+)
+def test_the_conditions_of_the_creation_are_those_of_the_request(
+    changes: dict[str, Any], context: dict[str, Any]
+) -> None:
+    _, creates = caller_checks(wanted_facts(RequestView({**REQUEST, **changes}), REGION))
+    assert creates.context == context
 
 
 def test_a_job_with_secrets_reads_them_and_their_own_policies_may_allow_it() -> None:
@@ -169,14 +161,6 @@ def test_a_job_with_secrets_reads_them_and_their_own_policies_may_allow_it() -> 
     of_name = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:team/hf-AbCdEf"
     assert (check.resources, check.resource_may_allow) == ((of_name, arn), True)
     assert "secretsmanager:GetSecretValue" not in of_the_role()
-
-
-def test_all_types_from_which_the_service_chooses_are_simulated() -> None:
-    types = ("ml.p5.48xlarge", "ml.p5e.48xlarge")
-    hosts = {"InstancePreferences": [{"InstanceType": each} for each in types], "InstanceCount": 2}
-    wanted = wanted_facts(RequestView({**REQUEST, "ResourceConfig": hosts}), REGION)
-    (created,) = [each for each in caller_checks(wanted) if "sagemaker:CreateTrainingJob" in each.actions]
-    assert created.context["sagemaker:InstanceTypes"] == types
 
 
 def test_a_job_that_lets_a_shell_in_speaks_to_systems_manager() -> None:

@@ -117,10 +117,8 @@ def test_buckets_and_prefixes_are_looked_into_but_not_the_code(account: Emulated
 
     assert set(facts.buckets) == {"team-code", "team-data", "team-checkpoints", "team-output"}
     assert all(bucket.region == REGION for bucket in facts.buckets.values())
-    assert facts.prefixes == {
-        "s3://team-data/train": Prefix("s3://team-data/train", 3, 12),
-        "s3://team-checkpoints/digits-20261121": Prefix("s3://team-checkpoints/digits-20261121", 0),
-    }
+    data, checkpoints = LOOKED_INTO
+    assert facts.prefixes == {data: Prefix(data, 3, 12), checkpoints: Prefix(checkpoints, 0)}
 
 
 def test_what_does_not_exist_is_none_and_not_open(account: EmulatedAccount) -> None:
@@ -134,10 +132,8 @@ def test_what_does_not_exist_is_none_and_not_open(account: EmulatedAccount) -> N
     facts = facts_of(account, **request)
 
     assert unverified(facts) == {}
-    assert facts.role is None
-    assert facts.permissions is None
-    assert facts.buckets["nowhere-at-all"] is None
-    assert facts.file_system is None
+    gone = (facts.role, facts.permissions, facts.buckets["nowhere-at-all"], facts.file_system)
+    assert gone == (None,) * 4
     assert not facts.image.exists
 
 
@@ -148,9 +144,8 @@ def test_a_job_outside_of_a_vpc_asks_nothing_about_networks(account: EmulatedAcc
     facts = facts_of(account, clients, VpcConfig=None, InputDataConfig=channels)
 
     assert (facts.subnets, facts.groups, facts.endpoints, facts.file_system) == (None, None, None, None)
-    assert {call for call in clients.calls if call.startswith("ec2.")} == {
-        "ec2.DescribeInstanceTypeOfferings"
-    }
+    asked = {call for call in clients.calls if call.startswith("ec2.")}
+    assert asked == {"ec2.DescribeInstanceTypeOfferings"}
 
 
 def test_hosts_of_other_jobs_count_against_the_quota(account: EmulatedAccount) -> None:
@@ -164,11 +159,8 @@ def test_hosts_of_other_jobs_count_against_the_quota(account: EmulatedAccount) -
     assert (facts.quota.limit, facts.quota.in_use) == (8.0, 9)
     assert [each.name for each in facts.running_jobs] == ["other-0", "other-1", "other-2", "spot"]
     assert facts.running_jobs[0].checkpoints == "s3://team-checkpoints/other-0"
-
-
-def test_default_counts_where_no_quota_is_applied(account: EmulatedAccount) -> None:
+    # The default counts where no quota is applied.
     del account.quotas[QUOTA]
-
     assert facts_of(account).quota.limit == 0.0
 
 
@@ -176,6 +168,7 @@ UNKNOWN = {"InstanceType": "ml.p9.48xlarge", "InstanceCount": 2, "KeepAlivePerio
 
 
 def test_quotas_of_unknown_codes_are_looked_for_by_name_in_one_list(account: EmulatedAccount) -> None:
+    assert facts_of(account, ResourceConfig=UNKNOWN).quota is None, "it is in no list"
     account.quotas["ml.p9.48xlarge for training job usage"] = 5.0
     account.default_quotas["ml.p9.48xlarge for training warm pool usage"] = 1.0
     account.default_quotas |= {f"ml.p9.{size}xlarge for endpoint usage": 3.0 for size in range(10)}
@@ -189,25 +182,12 @@ def test_quotas_of_unknown_codes_are_looked_for_by_name_in_one_list(account: Emu
     assert clients.calls.count("service-quotas.GetServiceQuota") == 2
 
 
-def test_quota_that_is_in_no_list_is_none(account: EmulatedAccount) -> None:
-    assert facts_of(account, ResourceConfig=UNKNOWN).quota is None
-
-
-@pytest.mark.parametrize(
-    ("call", "permission"),
-    [
-        ("service-quotas.ListAWSDefaultServiceQuotas", "servicequotas:ListAWSDefaultServiceQuotas"),
-        ("service-quotas.GetServiceQuota", "servicequotas:GetServiceQuota"),
-    ],
-)
-def test_quota_that_may_not_be_looked_for_is_open(
-    account: EmulatedAccount, call: str, permission: str
-) -> None:
+@pytest.mark.parametrize("call", ["ListAWSDefaultServiceQuotas", "GetServiceQuota"])
+def test_quota_that_may_not_be_looked_for_is_open(account: EmulatedAccount, call: str) -> None:
     account.quotas["ml.p9.48xlarge for training job usage"] = 5.0
 
-    quota = facts_of(account, FaultyClients(**{call: REFUSED}), ResourceConfig=UNKNOWN).quota
-
-    assert quota.permission == permission
+    refusing = FaultyClients(**{f"service-quotas.{call}": REFUSED})
+    assert facts_of(account, refusing, ResourceConfig=UNKNOWN).quota.permission == f"servicequotas:{call}"
 
 
 def test_code_that_leads_to_another_quota_is_not_believed(
@@ -272,47 +252,44 @@ def test_caller_without_policies_of_its_own(account: EmulatedAccount, arn: str, 
     assert (caller.permission if isinstance(caller, Unverified) else caller) == found
 
 
+REFUSALS = {
+    "ec2.DescribeSubnets": "subnets",
+    "ec2.DescribeSecurityGroups": "groups endpoint_groups file_system_groups",
+    "ec2.DescribeRouteTables": "route_tables",
+    "ec2.DescribeVpcEndpoints": "endpoints endpoint_groups",
+    "ec2.DescribeNetworkAcls": "acls",
+    "ec2.DescribeNetworkInterfaces": "file_system_groups",
+    "ec2.DescribeInstanceTypeOfferings": "offered_in",
+    "fsx.DescribeFileSystems": "file_system file_system_groups",
+    "fsx.DescribeDataRepositoryAssociations": "associations",
+    "iam.GetRole": "role",
+    "iam.SimulatePrincipalPolicy": "permissions caller",
+    "sts.GetCallerIdentity": "caller",
+    "ecr.BatchGetImage": "image",
+    "service-quotas.GetServiceQuota": "quota",
+    "sagemaker.Search": "running_jobs quota",
+    "s3.HeadBucket": "buckets",
+    "s3.ListObjectsV2": "prefixes",
+    "s3.GetBucketEncryption": "encryption",
+}
+"""The facts that a refused call leaves open."""
+PERMISSIONS = {
+    "s3.HeadBucket": "s3:ListBucket",
+    "s3.ListObjectsV2": "s3:ListBucket",
+    "s3.GetBucketEncryption": "s3:GetEncryptionConfiguration",
+}
+"""Those that are not called as the call is."""
+SEVERAL = {"buckets": BUCKETS, "encryption": BUCKETS, "prefixes": LOOKED_INTO}
+
+
 @pytest.mark.few_cases(every=6)
-@pytest.mark.parametrize(
-    ("call", "permission", "fields"),
-    [
-        ("ec2.DescribeSubnets", "ec2:DescribeSubnets", {"subnets"}),
-        (
-            "ec2.DescribeSecurityGroups",
-            "ec2:DescribeSecurityGroups",
-            {"groups", "endpoint_groups", "file_system_groups"},
-        ),
-        ("ec2.DescribeRouteTables", "ec2:DescribeRouteTables", {"route_tables"}),
-        ("ec2.DescribeVpcEndpoints", "ec2:DescribeVpcEndpoints", {"endpoints", "endpoint_groups"}),
-        ("ec2.DescribeNetworkAcls", "ec2:DescribeNetworkAcls", {"acls"}),
-        ("ec2.DescribeNetworkInterfaces", "ec2:DescribeNetworkInterfaces", {"file_system_groups"}),
-        ("ec2.DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypeOfferings", {"offered_in"}),
-        ("fsx.DescribeFileSystems", "fsx:DescribeFileSystems", {"file_system", "file_system_groups"}),
-        (
-            "fsx.DescribeDataRepositoryAssociations",
-            "fsx:DescribeDataRepositoryAssociations",
-            {"associations"},
-        ),
-        ("iam.GetRole", "iam:GetRole", {"role"}),
-        ("iam.SimulatePrincipalPolicy", "iam:SimulatePrincipalPolicy", {"permissions", "caller"}),
-        ("sts.GetCallerIdentity", "sts:GetCallerIdentity", {"caller"}),
-        ("ecr.BatchGetImage", "ecr:BatchGetImage", {"image"}),
-        ("service-quotas.GetServiceQuota", "servicequotas:GetServiceQuota", {"quota"}),
-        ("sagemaker.Search", "sagemaker:Search", {"running_jobs", "quota"}),
-        ("s3.HeadBucket", "s3:ListBucket", {f"buckets {name}" for name in BUCKETS}),
-        ("s3.ListObjectsV2", "s3:ListBucket", {f"prefixes {uri}" for uri in LOOKED_INTO}),
-        (
-            "s3.GetBucketEncryption", "s3:GetEncryptionConfiguration",
-            {f"encryption {name}" for name in BUCKETS},
-        ),
-    ],
-)  # fmt: skip
-def test_refused_call_leaves_its_facts_open_and_no_others(
-    account: EmulatedAccount, call: str, permission: str, fields: set[str]
-) -> None:
+@pytest.mark.parametrize("call", REFUSALS)
+def test_refused_call_leaves_its_facts_open_and_no_others(account: EmulatedAccount, call: str) -> None:
     found = unverified(facts_of(account, FaultyClients(**{call: REFUSED})))
 
+    fields = {f"{name} {key}".strip() for name in REFUSALS[call].split() for key in SEVERAL.get(name, ("",))}
     assert set(found) == fields
+    permission = PERMISSIONS.get(call) or call.replace(".", ":").replace("service-quotas", "servicequotas")
     assert {each.permission for each in found.values()} == {permission}
     assert all("AWS refused to" in each.reason for each in found.values())
 
@@ -341,20 +318,21 @@ def test_throttled_call_is_tried_again_before_it_is_given_up(account: EmulatedAc
     assert clients.calls.count("ecr.BatchGetImage") == 3
 
 
-@pytest.mark.parametrize("code", ["ExpiredToken", "UnrecognizedClientException", "InvalidClientTokenId"])
-def test_credentials_that_aws_does_not_take_are_said_once(account: EmulatedAccount, code: str) -> None:
-    with pytest.raises(UnusableSession, match=code):
-        facts_of(account, FaultyClients(all=Fault("bad credentials", 403, code)))
+NOWHERE = EndpointConnectionError(endpoint_url="https://nowhere.invalid")
+ONE_REFUSAL = [
+    *((Fault("bad credentials", 403, code), UnusableSession, code)
+      for code in ("ExpiredToken", "UnrecognizedClientException", "InvalidClientTokenId")),
+    (NOWHERE, Unreachable, "cannot be reached"),
+    (NoCredentialsError(), UnusableSession, "no AWS credentials"),
+]  # fmt: skip
 
 
-def test_nobody_answers_is_one_refusal_and_not_forty(account: EmulatedAccount) -> None:
-    with pytest.raises(Unreachable, match="cannot be reached"):
-        facts_of(account, FaultyClients(all=EndpointConnectionError(endpoint_url="https://nowhere.invalid")))
-
-
-def test_no_credentials_are_said_once(account: EmulatedAccount) -> None:
-    with pytest.raises(UnusableSession, match="no AWS credentials"):
-        facts_of(account, FaultyClients(all=NoCredentialsError()))
+@pytest.mark.parametrize(("fault", "refusal", "said"), ONE_REFUSAL)
+def test_what_every_call_meets_is_one_refusal_and_not_forty(
+    account: EmulatedAccount, fault: Any, refusal: type[Exception], said: str
+) -> None:
+    with pytest.raises(refusal, match=said):
+        facts_of(account, FaultyClients(all=fault))
 
 
 def test_progress_ends_with_every_question_answered(account: EmulatedAccount) -> None:

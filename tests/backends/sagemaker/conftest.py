@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare_for
+from launcher.source.tree import SourceTree
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.faults import no_backoff
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -58,10 +60,55 @@ def plan_of(write_job: Callable[..., Path], manifest: dict[str, Any]) -> Callabl
     """The plan of a job; without `unique` every call gives it another name, as every launch does."""
 
     def plan(
-        unique: str | None = None, cluster: bool = True, account: str = ACCOUNT, **changes: Any
+        unique: str | None = None,
+        cluster: bool = True,
+        account: str = ACCOUNT,
+        source: SourceTree | None = None,
+        **changes: Any,
     ) -> TrainingPlan:
         ours = {**manifest, "role_arn": f"arn:aws:iam::{account}:role/slipway-dev-training"}
         known = Cluster.model_validate(ours) if cluster else None
-        return prepare_for(load_job(write_job(**changes)), known, session_region=REGION, unique=unique)
+        loaded = load_job(write_job(**changes))
+        return prepare_for(loaded, known, session_region=REGION, unique=unique, source=source)
 
     return plan
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """Emulated SageMaker: a backend on it, its clients, plans for it, and what it was asked."""
+
+    backend: SageMakerBackend
+    script: TrainingScript
+    clients: dict[str, Any]
+    plan_of: Callable[..., TrainingPlan]
+
+    @property
+    def s3(self) -> Any:
+        return self.clients["s3"]
+
+    def store(self, job: str, *names: str, bucket: str = "dev-checkpoints", body: bytes = b"saved") -> None:
+        """Write checkpoint files of a job, in this order."""
+        for name in names:
+            self.s3.put_object(Bucket=bucket, Key=f"{job}/{name}", Body=body)
+
+    def stored(self, job: str) -> list[str]:
+        """The checkpoint files of a job."""
+        listed = self.s3.list_objects_v2(Bucket="dev-checkpoints", Prefix=f"{job}/")
+        return [item["Key"].removeprefix(f"{job}/") for item in listed.get("Contents", ())]
+
+    def to_the_end(self, name: str) -> str:
+        """Let a job run to its end; returns its name."""
+        while not self.backend.describe(name).state.is_final:
+            pass
+        return name
+
+
+@pytest.fixture
+def aws(
+    backend: SageMakerBackend,
+    script: TrainingScript,
+    clients: dict[str, Any],
+    plan_of: Callable[..., TrainingPlan],
+) -> Emulated:
+    return Emulated(backend, script, clients, plan_of)

@@ -12,10 +12,10 @@ from botocore.session import get_session
 
 from launcher.backends.interface import BackendError, JobState, NameTakenError, Progress, UncertainError
 from launcher.backends.sagemaker import creation
-from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.creation import job_state, status_of
 from launcher.failure_modes.model import AwsRefusal
 from launcher.source.folder_walk import SourceError
+from tests.backends.sagemaker.conftest import Emulated
 from tests.emulator.faults import (
     BAD_GZIP_DONE,
     DENIED,
@@ -33,37 +33,38 @@ from tests.emulator.faults import (
     Fault,
     inject,
 )
-from tests.emulator.sagemaker import TrainingScript
-from tests.session.submission.launches import FOR_GOOD, PlanOf, entries, launch, names
+from tests.session.submission.launches import FOR_GOOD, entries, launch, names
 
 
-def test_what_is_sent_is_the_request_of_the_plan(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    plan = plan_of("0unique")
-    assert launch(backend, plan) == "digits-0unique"
-    assert script.requests == [plan.request]
+def test_what_is_sent_is_the_request_of_the_plan(aws: Emulated) -> None:
+    plan = aws.plan_of("0unique")
+    assert launch(aws.backend, plan) == "digits-0unique"
+    assert aws.script.requests == [plan.request]
     assert entries() == []
 
 
-def test_a_plan_with_placeholders_is_not_submitted(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
+def test_a_job_goes_through_its_phases_to_its_end(aws: Emulated) -> None:
+    name = aws.backend.submit(aws.plan_of("0unique"))
+    seen = [aws.backend.describe(name) for _ in range(5)]
+    phases = ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert [status.phase for status in seen] == phases
+    assert (seen[-1].state, seen[-1].checkpoints) == (
+        JobState.COMPLETED,
+        "s3://dev-checkpoints/digits-0unique",
+    )
+
+
+def test_neither_placeholders_nor_code_that_could_not_be_planned_are_submitted(
+    aws: Emulated, tmp_path: Path
 ) -> None:
     with pytest.raises(BackendError, match="role_arn, bucket"):
-        launch(backend, plan_of(cluster=False))
-    assert script.requests == []
-
-
-def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_ignored(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, tmp_path: Path
-) -> None:
-    (tmp_path / "src").mkdir()
+        launch(aws.backend, aws.plan_of(cluster=False))
     (tmp_path / "src" / "link").symlink_to("/etc/passwd")
-    plan = plan_of(ignore=["CODE002"])
+    plan = aws.plan_of(ignore=["CODE002"])
     assert not plan.refused
     with pytest.raises(SourceError, match="link is a symbolic link"):
-        launch(backend, plan)
-    assert script.requests == []
+        launch(aws.backend, plan)
+    assert aws.script.requests == []
 
 
 @pytest.mark.few_cases(every=3)
@@ -87,17 +88,11 @@ def test_code_that_could_not_be_planned_is_not_submitted_though_its_finding_be_i
     ],
     ids=lambda faults: " ".join(fault.name for fault in faults[:2]),
 )
-def test_a_fault_around_the_creation_makes_one_job_and_no_second(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    clients: dict[str, Any],
-    plan_of: PlanOf,
-    faults: list[Fault],
-) -> None:
-    inject(clients["sagemaker"], "CreateTrainingJob", *faults)
-    plan = plan_of()
-    assert launch(backend, plan) == plan.name
-    assert names(script) == [plan.name]
+def test_a_fault_around_the_creation_makes_one_job_and_no_second(aws: Emulated, faults: list[Fault]) -> None:
+    inject(aws.clients["sagemaker"], "CreateTrainingJob", *faults)
+    plan = aws.plan_of()
+    assert launch(aws.backend, plan) == plan.name
+    assert names(aws.script) == [plan.name]
     assert entries() == []
 
 
@@ -111,82 +106,64 @@ def test_a_fault_around_the_creation_makes_one_job_and_no_second(
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_a_refusal_comes_at_once_and_nothing_is_created(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    clients: dict[str, Any],
-    plan_of: PlanOf,
-    fault: Fault,
-    says: str,
-) -> None:
-    calls = inject(clients["sagemaker"], "CreateTrainingJob", fault)
+def test_a_refusal_comes_at_once_and_nothing_is_created(aws: Emulated, fault: Fault, says: str) -> None:
+    calls = inject(aws.clients["sagemaker"], "CreateTrainingJob", fault)
     with pytest.raises(AwsRefusal) as refusal:
-        launch(backend, plan_of())
+        launch(aws.backend, aws.plan_of())
     assert says in str(refusal.value)
-    assert (calls.calls, script.requests, entries()) == (1, [], [])
+    assert (calls.calls, aws.script.requests, entries()) == (1, [], [])
 
 
 @pytest.mark.few_cases(every=3)
 @pytest.mark.parametrize("fault", [THROTTLED, RESET, HANG, INTERNAL, EMPTY], ids=lambda fault: fault.name)
 def test_a_call_that_never_succeeds_says_that_nothing_was_created_and_a_new_start_goes_on(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    clients: dict[str, Any],
-    plan_of: PlanOf,
-    fault: Fault,
+    aws: Emulated, fault: Fault
 ) -> None:
-    faults = inject(clients["sagemaker"], "CreateTrainingJob", *[fault] * FOR_GOOD)
-    first = plan_of()
+    faults = inject(aws.clients["sagemaker"], "CreateTrainingJob", *[fault] * FOR_GOOD)
+    first = aws.plan_of()
     with pytest.raises(AwsRefusal, match=f"{first.name}: nothing was created"):
-        launch(backend, first)
+        launch(aws.backend, first)
     faults.ahead.clear()
-    assert launch(backend, plan_of()) == first.name
-    assert names(script) == [first.name]
+    assert launch(aws.backend, aws.plan_of()) == first.name
+    assert names(aws.script) == [first.name]
 
 
-def test_a_job_that_cannot_be_seen_is_found_by_the_next_start(
-    backend: SageMakerBackend, script: TrainingScript, clients: dict[str, Any], plan_of: PlanOf
-) -> None:
-    inject(clients["sagemaker"], "CreateTrainingJob", LOST, EXPIRED)
-    inject(clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
-    first = plan_of()
+def test_a_job_that_cannot_be_seen_is_found_by_the_next_start(aws: Emulated) -> None:
+    inject(aws.clients["sagemaker"], "CreateTrainingJob", LOST, EXPIRED)
+    inject(aws.clients["sagemaker"], "DescribeTrainingJob", EXPIRED)
+    first = aws.plan_of()
     with pytest.raises(UncertainError, match="cannot be seen") as error:
-        launch(backend, first)
+        launch(aws.backend, first)
     assert "no second" in error.value.remedy
     told: list[Progress] = []
-    assert launch(backend, plan_of(), told.append) == first.name
-    assert names(script) == [first.name]
+    assert launch(aws.backend, aws.plan_of(), told.append) == first.name
+    assert names(aws.script) == [first.name]
     assert f"its job {first.name} is InProgress" in told[0].step
     assert entries() == []
 
 
-def test_another_job_of_the_name_is_no_success(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    launch(backend, plan_of("0unique"))
+def test_another_job_of_the_name_is_no_success(aws: Emulated) -> None:
+    launch(aws.backend, aws.plan_of("0unique"))
     with pytest.raises(NameTakenError, match="ResourceConfig") as error:
         launch(
-            backend, plan_of("0unique", resources={"instance_type": "ml.p4d.24xlarge", "instance_count": 4})
+            aws.backend,
+            aws.plan_of("0unique", resources={"instance_type": "ml.p4d.24xlarge", "instance_count": 4}),
         )
-    assert len(script.requests) == 1
+    assert len(aws.script.requests) == 1
     assert "24xlarge" not in str(error.value)
     assert entries() == []
 
 
-def test_the_same_job_under_the_same_name_is_ours(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
+def test_the_same_job_under_the_same_name_is_ours(aws: Emulated) -> None:
     """A second process with the same name, as after a lost response."""
-    assert launch(backend, plan_of("0unique")) == launch(backend, plan_of("0unique"))
-    assert len(script.requests) == 1
+    assert launch(aws.backend, aws.plan_of("0unique")) == launch(aws.backend, aws.plan_of("0unique"))
+    assert len(aws.script.requests) == 1
 
 
-def test_a_tuning_job_is_created_and_looked_up_by_its_own_calls(
-    clients: dict[str, Any], plan_of: PlanOf
-) -> None:
-    sagemaker = clients["sagemaker"]
+def test_a_tuning_job_is_created_and_looked_up_by_its_own_calls(aws: Emulated) -> None:
+    sagemaker = aws.clients["sagemaker"]
     plan = replace(
-        plan_of("0unique"),
+        aws.plan_of("0unique"),
         operation="CreateHyperParameterTuningJob",
         request={
             "HyperParameterTuningJobName": "digits-0unique",
@@ -220,29 +197,22 @@ def test_requests_are_compared_as_far_as_aws_tells_them(
     assert creation.differing_fields(sent, told) == differing
 
 
-def test_launches_at_the_same_moment_get_names_and_prefixes_of_their_own(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    # moto, unlike S3, breaks where two write the same object at once: let the code be there.
-    launch(backend, plan_of())
-    script.requests.clear()
-    plans = [plan_of() for _ in range(4)]
+def test_launches_at_the_same_moment_get_names_and_prefixes_of_their_own(aws: Emulated) -> None:
+    launch(aws.backend, aws.plan_of())
+    aws.script.requests.clear()
+    plans = [aws.plan_of() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        submitted = list(pool.map(lambda plan: launch(backend, plan), plans))
-    assert sorted(submitted) == sorted(names(script)) == sorted({str(plan.name) for plan in plans})
-    assert len({request["CheckpointConfig"]["S3Uri"] for request in script.requests}) == 4
+        submitted = list(pool.map(lambda plan: launch(aws.backend, plan), plans))
+    assert sorted(submitted) == sorted(names(aws.script)) == sorted({str(plan.name) for plan in plans})
+    assert len({request["CheckpointConfig"]["S3Uri"] for request in aws.script.requests}) == 4
 
 
 MODEL = get_session().get_service_model("sagemaker")
 STATES = {*MODEL.shape_for("TrainingJobStatus").enum, *MODEL.shape_for("HyperParameterTuningJobStatus").enum}
 
 
-@pytest.mark.parametrize("state", sorted(STATES))
-def test_every_state_of_the_api_is_known(state: str) -> None:
-    assert isinstance(job_state(state), JobState)
-
-
-def test_another_one_is_told_as_aws_told_it() -> None:
+def test_every_state_of_the_api_is_known_and_another_one_is_told_as_aws_told_it() -> None:
+    assert all(isinstance(job_state(state), JobState) for state in STATES)
     with pytest.raises(AwsRefusal, match=r"AWS says that a job is 'Odd'"):
         job_state("Odd")
 
@@ -268,13 +238,9 @@ def shell(phase: str = "Training", state: str = "InProgress", **more: Any) -> tu
     ).shell
 
 
-def test_a_job_that_lets_a_shell_in_needs_one_command() -> None:
+def test_a_shell_needs_one_command_and_an_update_where_the_job_was_created_without_it() -> None:
     assert shell(**ON) == (SESSION,)
-
-
-def test_a_job_that_was_created_without_it_is_updated_first() -> None:
-    assert shell() == (UPDATE, SESSION)
-    assert shell("Downloading") == (UPDATE, SESSION)
+    assert shell() == shell("Downloading") == (UPDATE, SESSION)
 
 
 @pytest.mark.parametrize(

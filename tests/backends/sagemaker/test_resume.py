@@ -2,193 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 import pytest
+import yaml
 
 from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import upload
-from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.backends.sagemaker.resume import CheckpointChoice, StoredObject, choose_checkpoint
 from launcher.failure_modes.model import AwsRefusal
+from tests.backends.sagemaker.conftest import Emulated
 from tests.emulator.faults import DENIED_S3, RESET, SLOW_DOWN, Fault, inject
-from tests.emulator.sagemaker import TrainingScript
-from tests.session.submission.launches import PlanOf, entries, interrupt, launch
+from tests.session.submission.launches import entries, interrupt, launch
 
-Store = Callable[..., None]
-
-
-@pytest.fixture
-def store(clients: dict[str, Any]) -> Store:
-    """Write checkpoint files of a job, in this order."""
-
-    def write(job: str, *names: str, bucket: str = "dev-checkpoints", body: bytes = b"saved") -> None:
-        for name in names:
-            clients["s3"].put_object(Bucket=bucket, Key=f"{job}/{name}", Body=body)
-
-    return write
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 @pytest.fixture
-def stored(clients: dict[str, Any]) -> Callable[[str], list[str]]:
-    def below(job: str) -> list[str]:
-        listed = clients["s3"].list_objects_v2(Bucket="dev-checkpoints", Prefix=f"{job}/")
-        return [item["Key"].removeprefix(f"{job}/") for item in listed.get("Contents", ())]
-
-    return below
-
-
-@pytest.fixture
-def ended(backend: SageMakerBackend, plan_of: PlanOf) -> str:
+def ended(aws: Emulated) -> str:
     """A job that has run to its end."""
-    name = backend.submit(plan_of("0first"))
-    while not backend.describe(name).state.is_final:
-        pass
-    return name
+    return aws.to_the_end(aws.backend.submit(aws.plan_of("0first")))
 
 
-def test_a_jobs_newest_checkpoint_is_copied_into_the_new_jobs_prefix(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    plan_of: PlanOf,
-    store: Store,
-    stored: Callable[[str], list[str]],
-    ended: str,
-) -> None:
-    store(ended, "checkpoint-1.pt", "checkpoint-2.pt", "config.json")
+def test_a_jobs_newest_checkpoint_is_copied_into_the_new_jobs_prefix(aws: Emulated, ended: str) -> None:
+    aws.store(ended, "checkpoint-1.pt", "checkpoint-2.pt", "config.json")
     told: list[Progress] = []
-    name = backend.submit(plan_of(checkpoint={"resume_from": ended}), told.append)
-    assert stored(name) == ["checkpoint-2.pt", "config.json"]
-    assert stored(ended) == ["checkpoint-1.pt", "checkpoint-2.pt", "config.json"]
-    assert script.requests[-1]["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
+    name = aws.backend.submit(aws.plan_of(checkpoint={"resume_from": ended}), told.append)
+    assert aws.stored(name) == ["checkpoint-2.pt", "config.json"]
+    assert aws.stored(ended) == ["checkpoint-1.pt", "checkpoint-2.pt", "config.json"]
+    assert aws.script.requests[-1]["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
     steps = [progress.step for progress in told]
     assert f"resuming from checkpoint-2.pt below s3://dev-checkpoints/{ended}" in steps
     assert (told[-1].step, told[-1].done, told[-1].total) == ("copy the checkpoint", 10, 10)
 
 
-def test_an_s3_uri_is_read_as_it_is(
-    backend: SageMakerBackend, plan_of: PlanOf, store: Store, stored: Callable[[str], list[str]]
-) -> None:
-    store(
+def test_an_s3_uri_is_read_as_it_is(aws: Emulated) -> None:
+    aws.store(
         "elsewhere/run", "step-1/.metadata", "step-1/__0_0.distcp", "step-2/__0_0.distcp", bucket="dev-code"
     )
-    plan = plan_of(checkpoint={"resume_from": "s3://dev-code/elsewhere/run/"})
-    assert stored(backend.submit(plan)) == ["step-1/.metadata", "step-1/__0_0.distcp"]
+    plan = aws.plan_of(checkpoint={"resume_from": "s3://dev-code/elsewhere/run/"})
+    assert aws.stored(aws.backend.submit(plan)) == ["step-1/.metadata", "step-1/__0_0.distcp"]
 
 
-def test_checkpoints_that_the_container_moves_are_found_as_well(
-    backend: SageMakerBackend, plan_of: PlanOf, store: Store, stored: Callable[[str], list[str]]
-) -> None:
+def test_checkpoints_that_the_container_moves_are_found_as_well(aws: Emulated) -> None:
     moved = {"s3_uri": "s3://dev-checkpoints/mine", "sync": "slipway"}
-    first = backend.submit(plan_of("0first", checkpoint=moved))
-    while not backend.describe(first).state.is_final:
-        pass
-    store(f"mine/{first}", "step-1.pt")
-    name = backend.submit(plan_of(checkpoint={**moved, "resume_from": first}))
-    assert stored(f"mine/{name}") == ["step-1.pt"]
+    first = aws.to_the_end(aws.backend.submit(aws.plan_of("0first", checkpoint=moved)))
+    aws.store(f"mine/{first}", "step-1.pt")
+    name = aws.backend.submit(aws.plan_of(checkpoint={**moved, "resume_from": first}))
+    assert aws.stored(f"mine/{name}") == ["step-1.pt"]
 
 
-def test_of_the_managers_checkpoints_the_newest_whole_one_is_copied(
-    backend: SageMakerBackend, plan_of: PlanOf, store: Store, stored: Callable[[str], list[str]], ended: str
-) -> None:
+def test_of_the_managers_checkpoints_the_newest_whole_one_is_copied(aws: Emulated, ended: str) -> None:
     whole, half = "step-000000000007-0a1b2c3d", "step-000000000008-0a1b2c3d"
     body = b'{"files": [{"name": "model.pt", "bytes": 2}]}'
-    store(ended, f"{whole}/model.pt", f"{half}/model.pt", body=b"ab")
-    store(ended, f"{whole}/manifest.json", body=body)
-    name = backend.submit(plan_of(checkpoint={"resume_from": ended}))
-    assert stored(name) == [f"{whole}/manifest.json", f"{whole}/model.pt"]
+    aws.store(ended, f"{whole}/model.pt", f"{half}/model.pt", body=b"ab")
+    aws.store(ended, f"{whole}/manifest.json", body=body)
+    name = aws.backend.submit(aws.plan_of(checkpoint={"resume_from": ended}))
+    assert aws.stored(name) == [f"{whole}/manifest.json", f"{whole}/model.pt"]
 
 
-def test_the_pointer_of_deepspeed_is_followed(
-    backend: SageMakerBackend, plan_of: PlanOf, store: Store, stored: Callable[[str], list[str]], ended: str
-) -> None:
-    store(ended, "global_step1/model.pt", "global_step2/model.pt")
-    store(ended, "latest", body=b"global_step1")
-    name = backend.submit(plan_of(checkpoint={"resume_from": ended}))
-    assert stored(name) == ["global_step1/model.pt", "latest"]
+def test_the_pointer_of_deepspeed_is_followed(aws: Emulated, ended: str) -> None:
+    aws.store(ended, "global_step1/model.pt", "global_step2/model.pt")
+    aws.store(ended, "latest", body=b"global_step1")
+    name = aws.backend.submit(aws.plan_of(checkpoint={"resume_from": ended}))
+    assert aws.stored(name) == ["global_step1/model.pt", "latest"]
 
 
 def test_a_large_file_is_copied_in_parts(
-    backend: SageMakerBackend,
-    clients: dict[str, Any],
-    plan_of: PlanOf,
-    store: Store,
-    stored: Callable[[str], list[str]],
+    aws: Emulated,
     ended: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(upload, "PART_BYTES", 5 * 1024 * 1024)
-    store(ended, "step-1.pt", body=b"x" * (11 * 1024 * 1024))
-    parts = inject(clients["s3"], "UploadPartCopy", None, SLOW_DOWN)
-    name = backend.submit(plan_of(checkpoint={"resume_from": ended}))
-    assert stored(name) == ["step-1.pt"]
+    aws.store(ended, "step-1.pt", body=b"x" * (11 * 1024 * 1024))
+    parts = inject(aws.s3, "UploadPartCopy", None, SLOW_DOWN)
+    name = aws.backend.submit(aws.plan_of(checkpoint={"resume_from": ended}))
+    assert aws.stored(name) == ["step-1.pt"]
     assert parts.calls == 4
 
 
-def test_a_job_that_still_runs_is_not_resumed_from(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, store: Store
-) -> None:
-    first = backend.submit(plan_of("0first"))
-    store(first, "step-1.pt")
+def test_a_job_that_still_runs_is_not_resumed_from(aws: Emulated) -> None:
+    first = aws.backend.submit(aws.plan_of("0first"))
+    aws.store(first, "step-1.pt")
     with pytest.raises(BackendError, match="InProgress and still writes"):
-        backend.submit(plan_of(checkpoint={"resume_from": first}))
-    assert len(script.requests) == 1
+        aws.backend.submit(aws.plan_of(checkpoint={"resume_from": first}))
+    assert len(aws.script.requests) == 1
 
 
 @pytest.mark.parametrize("reference", ["s3://dev-checkpoints/nowhere", "unknown-job", "the ended job"])
-def test_without_a_checkpoint_nothing_is_created(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf, ended: str, reference: str
-) -> None:
+def test_without_a_checkpoint_nothing_is_created(aws: Emulated, ended: str, reference: str) -> None:
     reference = ended if reference == "the ended job" else reference
     with pytest.raises((BackendError, AwsRefusal), match=reference):
-        backend.submit(plan_of(checkpoint={"resume_from": reference}))
-    assert len(script.requests) == 1
+        aws.backend.submit(aws.plan_of(checkpoint={"resume_from": reference}))
+    assert len(aws.script.requests) == 1
     assert entries() == []
 
 
-def test_a_job_without_checkpoints_on_s3_says_what_to_give(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    plan = plan_of(checkpoint={"resume_from": "s3://dev-checkpoints/x"})
+def test_a_job_without_checkpoints_on_s3_says_what_to_give(aws: Emulated) -> None:
+    plan = aws.plan_of(checkpoint={"resume_from": "s3://dev-checkpoints/x"})
     request = {key: value for key, value in plan.request.items() if key != "CheckpointConfig"}
     with pytest.raises(BackendError, match="keeps none there"):
-        backend.submit(replace(plan, request=request))
-    assert script.requests == []
+        aws.backend.submit(replace(plan, request=request))
+    assert aws.script.requests == []
 
 
 @pytest.mark.parametrize("fault", [DENIED_S3, RESET], ids=lambda fault: fault.name)
 def test_nothing_is_created_when_the_copy_fails_and_a_new_start_succeeds(
-    backend: SageMakerBackend,
-    script: TrainingScript,
-    clients: dict[str, Any],
-    plan_of: PlanOf,
-    store: Store,
-    stored: Callable[[str], list[str]],
-    ended: str,
-    fault: Fault,
+    aws: Emulated, ended: str, fault: Fault
 ) -> None:
-    store(ended, "step-1/a", "step-1/b", "step-1/c")
-    faults = inject(clients["s3"], "CopyObject", None, *[fault] * 30)
+    aws.store(ended, "step-1/a", "step-1/b", "step-1/c")
+    faults = inject(aws.s3, "CopyObject", None, *[fault] * 30)
     with pytest.raises(AwsRefusal, match="copy the checkpoint to"):
-        backend.submit(plan_of(checkpoint={"resume_from": ended}))
-    assert len(script.requests) == 1
+        aws.backend.submit(aws.plan_of(checkpoint={"resume_from": ended}))
+    assert len(aws.script.requests) == 1
     faults.ahead.clear()
-    name = backend.submit(plan_of(checkpoint={"resume_from": ended}))
-    assert stored(name) == ["step-1/a", "step-1/b", "step-1/c"]
+    name = aws.backend.submit(aws.plan_of(checkpoint={"resume_from": ended}))
+    assert aws.stored(name) == ["step-1/a", "step-1/b", "step-1/c"]
 
 
 def test_a_job_that_was_created_before_the_kill_keeps_what_it_has_saved_since(
-    backend: SageMakerBackend, clients: dict[str, Any], plan_of: PlanOf, store: Store, ended: str
+    aws: Emulated, ended: str
 ) -> None:
-    store(ended, "step-1.pt")
-    plan = plan_of(checkpoint={"resume_from": ended})
-    name = backend.submit(plan)
-    store(name, "step-1.pt", body=b"newer")
+    aws.store(ended, "step-1.pt")
+    plan = aws.plan_of(checkpoint={"resume_from": ended})
+    name = aws.backend.submit(plan)
+    aws.store(name, "step-1.pt", body=b"newer")
     interrupt(plan)
-    copies = inject(clients["s3"], "CopyObject")
-    assert launch(backend, plan_of(checkpoint={"resume_from": ended})) == name
+    copies = inject(aws.s3, "CopyObject")
+    assert launch(aws.backend, aws.plan_of(checkpoint={"resume_from": ended})) == name
     assert copies.calls == 0
 
 
@@ -207,49 +149,8 @@ def chosen(*names: str, **pointers: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param(["checkpoint-00001-000004.pt", "checkpoint-00002-000004.pt"],
-                     ["checkpoint-00002-000004.pt"], id="the example's files"),
-        pytest.param(["checkpoint-1000.pt", "checkpoint-900.pt"], ["checkpoint-1000.pt"],
-                     id="by number, not by text or time"),
-        pytest.param(["epoch=2-step=20.ckpt", "epoch=10-step=100.ckpt"], ["epoch=10-step=100.ckpt"],
-                     id="Lightning"),
-        pytest.param(["step-1/a", "step-1/b", "step-2/a", "step-2/b"], ["step-2/a", "step-2/b"],
-                     id="folders"),
-        pytest.param(["step-1/a", "step-1/b", "step-2/a"], ["step-1/a", "step-1/b"],
-                     id="the newest has fewer files than the one before"),
-        pytest.param(["step-1/a", "step-1/.metadata", "step-2/a", "step-2/b", "step-2/c"],
-                     ["step-1/.metadata", "step-1/a"], id="the newest lacks the marker"),
-        pytest.param(["step-1/.metadata", "step-1/a", "step-2/.metadata"], ["step-2/.metadata"],
-                     id="a marker counts for more than the number of files"),
-        pytest.param(["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json", "checkpoint-9/model.bin"],
-                     ["checkpoint-5/model.bin", "checkpoint-5/trainer_state.json"], id="transformers"),
-        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank0.pt", "step-2-rank1.pt"],
-                     ["step-2-rank0.pt", "step-2-rank1.pt"], id="a file per rank"),
-        pytest.param(["step-1-rank0.pt", "step-1-rank1.pt", "step-2-rank1.pt"],
-                     ["step-1-rank0.pt", "step-1-rank1.pt"], id="a rank has not saved yet"),
-        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt", "optim-2.pt"], ["model-2.pt", "optim-2.pt"],
-                     id="a step's files belong together"),
-        pytest.param(["model-1.pt", "optim-1.pt", "model-2.pt"], ["model-1.pt", "optim-1.pt"],
-                     id="model without its optimizer"),
-        pytest.param(["rank0.pt", "rank1.pt"], ["rank0.pt", "rank1.pt"], id="ranks are no steps"),
-        pytest.param(["model-00001-of-00002.bin", "model-00002-of-00002.bin", "config.json"],
-                     ["config.json", "model-00001-of-00002.bin", "model-00002-of-00002.bin"],
-                     id="parts of one model"),
-        pytest.param([".metadata", "__0_0.distcp", "__1_0.distcp"],
-                     [".metadata", "__0_0.distcp", "__1_0.distcp"], id="one checkpoint in the prefix itself"),
-        pytest.param(["step-1.pt", "step-2.pt", "best.pt", "config/model.json"],
-                     ["best.pt", "config/model.json", "step-2.pt"], id="what has no number goes along"),
-        pytest.param(["resnet50.pt", "step-1.pt", "step-2.pt"], ["resnet50.pt", "step-2.pt"],
-                     id="a number that is no step"),
-        pytest.param(["step-1.pt", "step-2.pt.tmp", ".step-3.pt.writing", "tmp-checkpoint-9/a", "step-4/"],
-                     ["step-1.pt"], id="unfinished work"),
-        pytest.param(["step-1.pt", "step-1.pt.sagemaker-uploaded", "step-2.pt.sagemaker-uploading"],
-                     ["step-1.pt"], id="SageMaker's own notes"),
-    ],
-)  # fmt: skip
+    ("names", "expected"), CASES["newest complete"].values(), ids=CASES["newest complete"]
+)
 def test_the_newest_complete_checkpoint_is_chosen(names: list[str], expected: list[str]) -> None:
     assert chosen(*names) == expected
 
@@ -259,13 +160,8 @@ def test_a_pointer_names_the_newest_complete_one() -> None:
     assert chosen(*files, latest="global_step10\n") == [files[0], "latest"]
     files = ["iter_0000010/model.pt", "iter_0000020/model.pt", "latest_checkpointed_iteration.txt"]
     assert chosen(*files, megatron="10") == [files[0], files[2]]
-
-
-def test_a_pointer_to_what_is_not_there_is_passed_over() -> None:
+    # One to what is not there is passed over, and what is newer and not complete is told.
     assert chosen("step-1/a", "latest", latest="step-7") == ["latest", "step-1/a"]
-
-
-def test_what_is_newer_and_not_complete_is_told() -> None:
     made = choice("step-1/a", "step-1/b", "step-2/a")
     assert (made.names, made.incomplete) == (["step-1"], ["step-2"])
 
@@ -311,10 +207,7 @@ def test_one_of_the_managers_that_is_not_whole_is_passed_over(
     assert (found.names, found.incomplete) == ([SEVENTH], [EIGHTH])
 
 
-def test_where_none_of_the_managers_is_whole_nothing_is_taken() -> None:
-    assert choose_checkpoint(managed(7), None, {}).objects == []
-
-
 def test_the_managers_checkpoints_and_files_of_the_script_go_together() -> None:
     objects = [*managed(7), StoredObject("config.json", 10), StoredObject("epoch-3.pt", 10)]
     assert choose_checkpoint(objects, None, {SEVENTH: WHOLE}).names == [SEVENTH, "epoch-3.pt"]
+    assert choose_checkpoint(managed(7), None, {}).objects == [], "none of the manager's is whole"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from launcher.backends.interface import BackendError, Progress
 from launcher.backends.sagemaker import creation
-from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.failure_modes.model import AwsRefusal, Refusal
-from tests.emulator.faults import (
-    EMPTY,
-    Fault,
-    inject,
-)
-from tests.session.submission.launches import PlanOf, entries, launch
+from tests.backends.sagemaker.conftest import Emulated
+from tests.emulator.faults import EMPTY, Fault, inject
+from tests.session.submission.launches import entries, launch
 
 SECRETS = {"environment": "planted-in-environment", "hyperparameters": "planted-in-hyperparameters"}
 
@@ -31,9 +26,7 @@ SECRETS = {"environment": "planted-in-environment", "hyperparameters": "planted-
 )
 @pytest.mark.parametrize("operation", ["CreateTrainingJob", "DescribeTrainingJob"])
 def test_no_secret_is_in_what_a_failing_submission_says(
-    backend: SageMakerBackend,
-    clients: dict[str, Any],
-    plan_of: PlanOf,
+    aws: Emulated,
     message: str,
     operation: str,
     capfd: pytest.CaptureFixture[str],
@@ -42,15 +35,15 @@ def test_no_secret_is_in_what_a_failing_submission_says(
     caplog.set_level("DEBUG", logger="launcher")
     fault = Fault("told", 400, "ValidationException", message)
     if operation == "DescribeTrainingJob":
-        inject(clients["sagemaker"], "CreateTrainingJob", EMPTY)
-    inject(clients["sagemaker"], operation, fault)
-    plan = plan_of(
+        inject(aws.clients["sagemaker"], "CreateTrainingJob", EMPTY)
+    inject(aws.clients["sagemaker"], operation, fault)
+    plan = aws.plan_of(
         environment={"MY_SETTING": SECRETS["environment"]},
         hyperparameters={"key": SECRETS["hyperparameters"]},
     )
     progress: list[Progress] = []
     with pytest.raises(Refusal) as error:
-        launch(backend, plan, progress.append)
+        launch(aws.backend, plan, progress.append)
     printed = capfd.readouterr()
     everything = [str(error.value), error.value.remedy, repr(progress), printed.out, printed.err, caplog.text]
     everything += [entry.read_text() for entry in entries()]
@@ -58,22 +51,22 @@ def test_no_secret_is_in_what_a_failing_submission_says(
     assert "***" in str(error.value)
 
 
-def test_a_request_without_its_job_file_hides_all_its_values(
-    backend: SageMakerBackend, clients: dict[str, Any], plan_of: PlanOf
-) -> None:
+def test_a_request_without_its_job_file_hides_all_its_values(aws: Emulated) -> None:
     inject(
-        clients["sagemaker"], "CreateTrainingJob", Fault("told", 400, "ValidationException", "planted-value")
+        aws.clients["sagemaker"],
+        "CreateTrainingJob",
+        Fault("told", 400, "ValidationException", "planted-value"),
     )
-    plan = replace(plan_of(environment={"MY_SETTING": "planted-value"}), job={})
+    plan = replace(aws.plan_of(environment={"MY_SETTING": "planted-value"}), job={})
     with pytest.raises(AwsRefusal) as error:
-        creation.create_once(clients["sagemaker"], plan)
+        creation.create_once(aws.clients["sagemaker"], plan)
     assert "planted" not in str(error.value)
 
 
-def test_a_value_of_the_wrong_type_is_named_and_not_shown(backend: SageMakerBackend, plan_of: PlanOf) -> None:
-    plan = plan_of()
+def test_a_value_of_the_wrong_type_is_named_and_not_shown(aws: Emulated) -> None:
+    plan = aws.plan_of()
     broken = replace(plan, request={**plan.request, "Environment": {"MY_SETTING": ["planted-value"]}})
     with pytest.raises(BackendError, match=r"Environment\.MY_SETTING") as error:
-        launch(backend, broken)
+        launch(aws.backend, broken)
     assert "planted" not in str(error.value)
     assert error.value.__cause__ is None

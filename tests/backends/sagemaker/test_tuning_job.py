@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import yaml
 from botocore.stub import Stubber
 
 from launcher.backends.interface import JobState, UnknownJob
 from launcher.backends.sagemaker.backend import SageMakerBackend
 
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
 ARN = "arn:aws:sagemaker:us-west-2:111122223333:hyper-parameter-tuning-job/search"
 CREATED = datetime(2026, 8, 20, 12, tzinfo=UTC)
-ANSWER: dict[str, Any] = {
-    "HyperParameterTuningJobName": "search",
-    "HyperParameterTuningJobArn": ARN,
-    "HyperParameterTuningJobConfig": {
-        "Strategy": "Bayesian",
-        "ResourceLimits": {"MaxParallelTrainingJobs": 2},
-    },
-    "HyperParameterTuningJobStatus": "InProgress",
-    "CreationTime": CREATED,
-    "TrainingJobStatusCounters": {"Completed": 3, "InProgress": 2, "NonRetryableError": 1, "Stopped": 0},
-    "ObjectiveStatusCounters": {"Succeeded": 3, "Pending": 2, "Failed": 0},
-    "BestTrainingJob": {
-        "TrainingJobName": "search-002",
-        "TrainingJobArn": "arn:aws:sagemaker:us-west-2:111122223333:training-job/search-002",
-        "CreationTime": CREATED,
-        "TrainingJobStatus": "Completed",
-        "TunedHyperParameters": {"lr": "0.01"},
-        "FinalHyperParameterTuningJobObjectiveMetric": {"MetricName": "accuracy", "Value": 0.93},
-    },
-}
+ANSWER = CASES["answer"]
 
 
 @pytest.fixture
@@ -73,9 +58,14 @@ def test_a_name_that_is_neither_is_unknown(sagemaker: Any) -> None:
             SageMakerBackend(sagemaker, None, None).describe("search")
 
 
-def test_a_tuning_job_is_stopped_also_by_who_has_not_looked_at_it(sagemaker: Any) -> None:
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [("ResourceNotFound", "Requested resource not found."), ("AccessDeniedException", "not authorized")],
+    ids=["by who has not looked at it", "by who may stop training jobs by their tags"],
+)
+def test_a_tuning_job_is_stopped(sagemaker: Any, code: str, message: str) -> None:
     with Stubber(sagemaker) as stub:
-        stub.add_client_error("stop_training_job", "ResourceNotFound", "Requested resource not found.", 400)
+        stub.add_client_error("stop_training_job", code, message, 400)
         not_found(stub, "describe_training_job")
         stub.add_response("describe_hyper_parameter_tuning_job", ANSWER)
         stub.add_response("stop_hyper_parameter_tuning_job", {})
@@ -96,13 +86,3 @@ def test_a_name_that_no_job_can_have_is_unknown(sagemaker: Any) -> None:
             stub.add_client_error(operation, "ValidationException", message.format(key), 400)
         with pytest.raises(UnknownJob, match="no training job no_name"):
             SageMakerBackend(sagemaker, None, None).describe("no_name")
-
-
-def test_a_tuning_job_is_stopped_by_who_may_stop_training_jobs_by_their_tags(sagemaker: Any) -> None:
-    with Stubber(sagemaker) as stub:
-        stub.add_client_error("stop_training_job", "AccessDeniedException", "not authorized", 400)
-        not_found(stub, "describe_training_job")
-        stub.add_response("describe_hyper_parameter_tuning_job", ANSWER)
-        stub.add_response("stop_hyper_parameter_tuning_job", {})
-        SageMakerBackend(sagemaker, None, None).stop("search")
-        stub.assert_no_pending_responses()

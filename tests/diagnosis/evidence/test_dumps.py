@@ -22,11 +22,10 @@ from launcher.diagnosis.evidence.dumps import (
     FileEvidence,
     find_elsewhere,
     is_recording,
-    is_stack_dump,
     read_plain_pickle,
     read_recording,
-    read_stacks,
 )
+from launcher.diagnosis.logs.tracebacks import is_stack_dump, read_stacks
 from tests.diagnosis.evidence.recorders import RECORDED, dump_of, entry
 
 

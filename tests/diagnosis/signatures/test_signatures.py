@@ -47,6 +47,14 @@ def test_no_row_is_shadowed_by_another_one() -> None:
     assert wrong(SIGNATURES, lambda row: first(row) is row) == []
 
 
+def test_a_row_that_calls_for_another_attempt_than_its_mode_wins_against_the_rows_of_its_mode() -> None:
+    def retry(row: Signature) -> Any:
+        matches = [match for match, _ in rows_matching(row.example)]
+        return min(matches, key=lambda match: (ROLES[match.role], match.vague)).retry
+
+    assert wrong(SIGNATURES, lambda row: row.retry in (None, retry(row))) == []
+
+
 def test_a_mode_with_a_row_is_planned_for_logs() -> None:
     assert wrong((*SIGNATURES, *CONTEXTS), lambda row: Stage.LOG in row.mode.stages) == []
 

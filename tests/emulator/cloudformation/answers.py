@@ -44,9 +44,8 @@ class Answers(CloudFormationResponse):
         """UpdateStack."""
         stack = self._stack()
         if stack.status in NOT_UPDATABLE:
-            raise ValidationError(
-                message=f"Stack:{stack.id} is in {stack.status} state and can not be updated."
-            )
+            message = f"Stack:{stack.id} is in {stack.status} state and can not be updated."
+            raise ValidationError(message=message)
         wanted = self._wanted(stack.given_parameters, stack.tags, stack.template_body)
         same = (stack.template, stack.parameters, stack.tags)
         if same == (wanted.template, wanted.parameters, wanted.tags):
@@ -90,17 +89,8 @@ class Answers(CloudFormationResponse):
     def list_stacks(self) -> ActionResult:
         """ListStacks, deleted ones too, all on one page."""
         statuses = self._get_param("StackStatusFilter", [])
-        summaries = [
-            {
-                "StackId": stack.id,
-                "StackName": stack.name,
-                "StackStatus": stack.status,
-                "CreationTime": stack.created,
-            }
-            for stack in self.stacks.all.values()
-            if not statuses or stack.status in statuses
-        ]
-        return ActionResult({"StackSummaries": summaries})
+        found = [each for each in self.stacks.all.values() if not statuses or each.status in statuses]
+        return ActionResult({"StackSummaries": [_summary(stack) for stack in found]})
 
     def describe_stack_events(self) -> ActionResult:
         """DescribeStackEvents, the newest first, all on one page."""
@@ -117,15 +107,12 @@ class Answers(CloudFormationResponse):
         stack, wanted = self._stack(), self._get_param("LogicalResourceId")
         for each in _resources(stack):
             if each["LogicalResourceId"] == wanted:
-                return ActionResult(
-                    {"StackResourceDetail": {**each, "LastUpdatedTimestamp": each["Timestamp"]}}
-                )
+                return ActionResult({"StackResourceDetail": each})
         raise ValidationError(message=f"Resource {wanted} does not exist for stack {stack.name}")
 
     def list_stack_resources(self) -> ActionResult:
         """ListStackResources, all on one page."""
-        found = [{**each, "LastUpdatedTimestamp": each["Timestamp"]} for each in _resources(self._stack())]
-        return ActionResult({"StackResourceSummaries": found})
+        return ActionResult({"StackResourceSummaries": _resources(self._stack())})
 
     def get_template(self) -> ActionResult:
         """GetTemplate; like CloudFormation, with a question mark for what is not ASCII."""
@@ -158,17 +145,14 @@ class Answers(CloudFormationResponse):
         self, parameters: dict[str, str], tags: dict[str, str], template_body: str | None = None
     ) -> Wanted:
         if not (template_body and self._get_bool_param("UsePreviousTemplate", False)):
-            address = self._get_param("TemplateURL")
-            template_body = (
-                self._get_stack_from_s3_url(address) if address else self._get_param("TemplateBody")
-            )
+            address, body = self._get_param("TemplateURL"), self._get_param("TemplateBody")
+            template_body = self._get_stack_from_s3_url(address) if address else body
         template = _parsed(template_body)
         # Through JSON, so that dates which YAML reads are the words that they are in a template.
         template = json.loads(json.dumps(template, default=lambda date: date.isoformat()))
         if not template.get("Resources"):
-            raise ValidationError(
-                message="Template format error: At least one Resources member must be defined."
-            )
+            message = "Template format error: At least one Resources member must be defined."
+            raise ValidationError(message=message)
         given = {
             each["ParameterKey"]: parameters[each["ParameterKey"]]
             if each.get("UsePreviousValue")
@@ -197,23 +181,21 @@ def _parsed(template_body: str) -> dict[str, Any]:
     return template
 
 
+def _summary(stack: Stack) -> dict[str, Any]:
+    named = {"StackId": stack.id, "StackName": stack.name}
+    return {**named, "StackStatus": stack.status, "CreationTime": stack.created}
+
+
 def _stack(stack: Stack) -> dict[str, Any]:
     outputs = [
-        {
-            "OutputKey": each.key,
-            "OutputValue": str(each.value),
-            "Description": each.description,
-            "ExportName": each.export,
-        }
+        {"OutputKey": each.key, "OutputValue": str(each.value), "Description": each.description,
+         "ExportName": each.export}
         for each in stack.outputs.values()
-    ]
+    ]  # fmt: skip
     return {
-        "StackId": stack.id,
-        "StackName": stack.name,
+        **_summary(stack),
         "Description": stack.template.get("Description"),
-        "StackStatus": stack.status,
         "StackStatusReason": stack.reason,
-        "CreationTime": stack.created,
         "LastUpdatedTime": stack.updated,
         "EnableTerminationProtection": stack.protected,
         "RoleARN": stack.role_arn,
@@ -237,6 +219,7 @@ def _resources(stack: Stack) -> list[dict[str, Any]]:
             "ResourceType": stack.declared[logical_id]["Type"],
             "ResourceStatus": latest[logical_id]["ResourceStatus"],
             "Timestamp": latest[logical_id]["Timestamp"],
+            "LastUpdatedTimestamp": latest[logical_id]["Timestamp"],
         }
         for logical_id, resource in stack.resources.items()
     ]

@@ -12,10 +12,8 @@ from tests.emulator.cloudformation.template import in_order, needs
 def delete(stacks: Stacks, stack: Stack, retained: Collection[str] = ()) -> None:
     """Delete a stack; its status and events tell what came of it.
 
-    What a resource that could not be deleted needs is not tried; the rest goes all the same.
-
-    Args:
-        retained: resources to leave, whatever their policy says.
+    What a resource that could not be deleted needs is not tried; the rest goes all the same, but for what is
+    `retained`, whatever its policy says.
     """
     stack.become("DELETE_IN_PROGRESS", "User Initiated")
     for export in stack.exports:

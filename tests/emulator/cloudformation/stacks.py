@@ -99,11 +99,7 @@ class Stacks:
         return (stack for stack in self.all.values() if stack.status != "DELETE_COMPLETE")
 
     def find(self, name_or_id: str) -> Stack:
-        """A stack by its name, or by its id, even where it is deleted.
-
-        Raises:
-            ValidationError: there is none.
-        """
+        """A stack by its name, or by its id, even where it is deleted."""
         if name_or_id in self.all:
             return self.all[name_or_id]
         for stack in self.standing():
@@ -134,11 +130,7 @@ class Stacks:
 
 
 def parameters_of(account: Account, template: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """What the parameters of a template are, given ones and defaults, those in Systems Manager looked up.
-
-    Raises:
-        ValidationError: one has no value.
-    """
+    """What the parameters of a template are, given ones and defaults, those in Systems Manager looked up."""
     found = {}
     for name, declared in template.get("Parameters", {}).items():
         value = given.get(name, declared.get("Default"))

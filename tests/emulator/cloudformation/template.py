@@ -39,11 +39,7 @@ class Scope:
     imported: set[str] = field(default_factory=set)
 
     def reference(self, name: str) -> Any:
-        """What `Ref` answers.
-
-        Raises:
-            Unresolved: there is nothing of that name.
-        """
+        """What `Ref` answers."""
         pseudo = {
             "AWS::AccountId": self.account.id,
             "AWS::Region": self.account.region,
@@ -62,12 +58,7 @@ class Scope:
         raise Unresolved(f"Template format error: Unresolved resource dependencies [{name}] in the template")
 
     def attribute(self, name: str, attribute: str) -> Any:
-        """What `Fn::GetAtt` answers.
-
-        Raises:
-            Unresolved: there is no such resource.
-            NotEmulated: the emulator does not know the attribute.
-        """
+        """What `Fn::GetAtt` answers."""
         if name not in self.resources:
             raise Unresolved(f"Template error: instance of Fn::GetAtt references undefined resource {name}")
         known = self.resources[name].attributes
@@ -77,12 +68,7 @@ class Scope:
 
 
 def resolve(value: Any, scope: Scope) -> Any:
-    """A part of a template with what its functions come to.
-
-    Raises:
-        Unresolved: a reference, an import or another stack's output leads nowhere.
-        NotEmulated: a function that the emulator does not know.
-    """
+    """A part of a template with what its functions come to."""
     if isinstance(value, list):
         return [item for item in (resolve(each, scope) for each in value) if item is not NO_VALUE]
     if not isinstance(value, Mapping):
@@ -179,11 +165,7 @@ def needs(declared: Mapping[str, Mapping[str, Any]], logical_id: str) -> list[st
 
 
 def in_order(declared: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The resources of a template, each after those that it needs.
-
-    Raises:
-        Unresolved: they need one another in a circle.
-    """
+    """The resources of a template, each after those that it needs."""
     ordered: dict[str, None] = {}
 
     def place(logical_id: str, above: tuple[str, ...]) -> None:

@@ -153,21 +153,17 @@ def test_killed_before_the_last_step_the_logs_of_functions_still_go() -> None:
     assert client("logs").describe_log_groups(logGroupNamePrefix="/aws/lambda/")["logGroups"] == []
 
 
-def test_what_a_deleted_stack_kept_is_known_in_a_later_run() -> None:
+@pytest.mark.parametrize("when", ["by the deleted stack", "by an earlier update"])
+def test_what_was_kept_is_known_and_not_left_over(when: str) -> None:
     topic = client("sns").create_topic(Name="kept", Tags=[{"Key": "slipway:cluster", "Value": CLUSTER}])
-    network = stack_of("slipway-dev-network")
-    run()
+    network, kept, clients = stack_of("slipway-dev-network"), Aftermath(kept=(topic["TopicArn"],)), Clients()
+    if when == "by the deleted stack":
+        run()
     network.tell("Topic", "AWS::SNS::Topic", topic["TopicArn"], "DELETE_SKIPPED")
-    clients = Clients()
-    assert collect_leftovers(look(clients), clients, lambda _: None) == Aftermath(kept=(topic["TopicArn"],))
-
-
-def test_what_an_earlier_update_kept_is_not_left_over() -> None:
-    topic = client("sns").create_topic(Name="kept", Tags=[{"Key": "slipway:cluster", "Value": CLUSTER}])
-    network = stack_of("slipway-dev-network")
-    network.tell("Topic", "AWS::SNS::Topic", topic["TopicArn"], "DELETE_SKIPPED")
-
-    assert run() == Aftermath(kept=(topic["TopicArn"],))
+    if when == "by the deleted stack":
+        assert collect_leftovers(look(clients), clients, lambda _: None) == kept
+    else:
+        assert run() == kept
 
 
 def test_tags_that_may_not_be_read_are_told_and_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

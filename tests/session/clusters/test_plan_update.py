@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from moto.core.exceptions import JsonRESTError
 from moto.sagemaker.responses import SageMakerResponse
 
@@ -19,6 +20,8 @@ from launcher.session.clusters.plan_update import ClusterPlan, judge_adopted, pl
 from tests.emulator.account import REGION, EmulatedAccount
 from tests.session.clusters.checkout import TEAM, Checkout, deploy, hold_stack
 from tests.stacks.synthesis import ROOT, cluster, dev_spec
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 GROWN = {"lustre": {**TEAM["lustre"], "capacity_gib": 4800}}
 FASTER = {"lustre": {**TEAM["lustre"], "throughput": 250}}
@@ -136,18 +139,7 @@ def test_the_stacks_of_a_cluster_with_a_longer_name_are_not_its_own(checkout: Ch
     assert planned(checkout).is_first
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (None, "there is no cdk.json"),
-        ("{", "cdk.json cannot be read"),
-        ("[]", "cdk.json holds no mapping"),
-        ("{}", "names no app"),
-        ('{"app": "no-such-program-here app.py"}', "cannot be started"),
-        ('{"app": "python3 -c \\"print(1); raise SystemExit(\'a broken app\')\\""}', "a broken app"),
-        ('{"app": "python3 -c 1"}', "wrote no stacks"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), CASES["apps"])
 def test_an_app_that_cannot_be_synthesized_is_told(
     checkout: Checkout, settings: str | None, said: str
 ) -> None:
@@ -189,19 +181,8 @@ def taking_over(account: EmulatedAccount, **changes: Any) -> ClusterSpec:
         "security_group_id": account.ids["group"],
         **changes,
     }
-    file_system = {
-        "id": account.ids["file_system"],
-        "mount_name": "abcdefgh",
-        "subnet_id": account.ids["subnet"],
-        "availability_zone": ZONE,
-        "security_group_id": account.ids["file_system_group"],
-    }
-    return dev_spec(
-        region=REGION,
-        availability_zones=[],
-        vpc={"existing": network},
-        lustre={"existing": file_system},
-    )
+    existing = {"vpc": {"existing": network}, "lustre": {"existing": account.manifest()["lustre"]}}
+    return dev_spec(region=REGION, availability_zones=[], **existing)
 
 
 def found(spec: ClusterSpec) -> list[tuple[str, bool]]:
@@ -214,6 +195,8 @@ def judged(spec: ClusterSpec) -> tuple[Finding, ...]:
 
 def test_a_network_and_a_file_system_that_serve_are_taken_over(account: EmulatedAccount) -> None:
     assert found(taking_over(account)) == []
+    # A cluster that takes over nothing is not asked about.
+    assert judged(dev_spec()) == ()
 
 
 def test_a_group_without_a_rule_to_itself_is_refused_as_before_a_job(account: EmulatedAccount) -> None:
@@ -237,20 +220,10 @@ def test_the_plan_names_it_as_an_obstacle(account: EmulatedAccount, tmp_path: Pa
     assert "`launch explain EFA001`" in obstacles[0]
 
 
-def test_a_group_and_a_subnet_that_are_not_there_are_named(account: EmulatedAccount) -> None:
-    nowhere = taking_over(account, security_group_id="sg-00000000000000000")
-
-    assert any("sg-00000000000000000 does not exist" in each.message for each in judged(nowhere))
-
-
 def test_a_file_system_that_is_not_there_is_refused(account: EmulatedAccount) -> None:
     account.client("fsx").delete_file_system(FileSystemId=account.ids["file_system"])
 
     assert ("FSX001", True) in found(taking_over(account))
-
-
-def test_a_cluster_that_takes_over_nothing_is_not_asked_about(account: EmulatedAccount) -> None:
-    assert judged(dev_spec()) == ()
 
 
 def test_the_app_of_this_checkout_is_run_as_the_command_line_runs_it() -> None:

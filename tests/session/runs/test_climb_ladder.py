@@ -62,13 +62,8 @@ def rung(ladder: ReadyLadder, name: str) -> Any:
 def test_each_rung_has_the_plan_of_its_own_size(made: Made) -> None:
     ladder = made()
     sizes = {each.rung.name: (each.plan.view.hosts, each.plan.processes_per_host) for each in ladder.rungs}
-    assert sizes == {
-        "1-here-synthetic": (1, 1),
-        "1-here": (1, 1),
-        "n-here": (1, 4),
-        "1-host": (1, 8),
-        "2-hosts": (2, 8),
-    }
+    here = {"1-here-synthetic": (1, 1), "1-here": (1, 1), "n-here": (1, 4)}
+    assert sizes == {**here, "1-host": (1, 8), "2-hosts": (2, 8)}
     assert all(each.refusal is None for each in ladder.rungs)
 
 
@@ -77,10 +72,8 @@ def test_the_script_is_told_to_make_few_steps_with_data_of_its_own(made: Made) -
     entry = rung(ladder, "1-here-synthetic").plan.request["AlgorithmSpecification"]
     assert entry["ContainerArguments"][-2:] == ["--", "--synthetic"]
     assert {each.plan.request["HyperParameters"]["max_steps"] for each in ladder.rungs} == {"5"}
-    assert (
-        "--synthetic"
-        not in rung(ladder, "1-here").plan.request["AlgorithmSpecification"]["ContainerArguments"]
-    )
+    own_data = rung(ladder, "1-here").plan.request["AlgorithmSpecification"]
+    assert "--synthetic" not in own_data["ContainerArguments"]
 
 
 def test_only_hosts_cost_and_their_limit_is_the_rungs(made: Made) -> None:
@@ -102,18 +95,15 @@ def test_degrees_that_do_not_divide_a_rung_skip_it(made: Made) -> None:
     assert rung(ladder, "2-hosts").refusal is None
 
 
-def test_a_channel_without_a_folder_is_an_empty_one_for_made_up_data(made: Made) -> None:
+def test_a_channel_without_a_folder_is_an_empty_one_for_made_up_data(made: Made, tmp_path: Path) -> None:
     ladder = made(inputs={"train": "s3://data/train"})
     names = [each.rung.name for each in ladder.rungs]
     assert names == ["1-here-synthetic", "n-here-synthetic", "1-host-synthetic", "1-host", "2-hosts"]
     assert ladder.stand_ins == ("train",)
     assert "--input train=DIR" in ladder.left_out[0].why
-
-
-def test_a_channel_with_a_folder_is_the_jobs_own_data(made: Made, tmp_path: Path) -> None:
-    ladder = made(inputs={"train": "s3://data/train"}, asked={"inputs": {"train": tmp_path}})
-    assert [each.rung.name for each in ladder.rungs][:3] == ["1-here-synthetic", "1-here", "n-here"]
-    assert ladder.stand_ins == ()
+    with_folder = made(inputs={"train": "s3://data/train"}, asked={"inputs": {"train": tmp_path}})
+    assert [each.rung.name for each in with_folder.rungs][:3] == ["1-here-synthetic", "1-here", "n-here"]
+    assert with_folder.stand_ins == ()
 
 
 def test_values_from_variables_are_not_repeated_in_settings(
@@ -125,12 +115,6 @@ def test_values_from_variables_are_not_repeated_in_settings(
     assert 'code.arguments=["--corpus", "${CORPUS}", "--synthetic"]' in settings
     sent = rung(made(code=code), "1-here-synthetic").plan.request["AlgorithmSpecification"]
     assert "private-corpus" in sent["ContainerArguments"]
-
-
-def test_what_the_job_file_tells_the_script_keeps_its_references(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CORPUS", "private-corpus")
     one = rung(made(ladder={"few_steps": {"max_steps": 3, "corpus": "${CORPUS}"}}), "1-here")
     assert 'hyperparameters.corpus="${CORPUS}"' in one.settings
     assert one.plan.request["HyperParameters"]["corpus"] == "private-corpus"
@@ -141,16 +125,10 @@ def test_only_the_rungs_asked_for_are_there_and_what_comes_after_is_known(made: 
     assert [each.rung.name for each in ladder.rungs] == ["1-here", "n-here"]
     assert ladder.beyond == "1-host"
     assert made().beyond is None
-
-
-def test_processes_here_are_as_many_as_asked_for(made: Made) -> None:
     assert rung(made(asked={"processes": 2}), "n-here").plan.processes_per_host == 2
-
-
-def test_a_job_with_errors_has_no_rungs(made: Made) -> None:
-    ladder = made(resources={"instance_type": "ml.none.large"})
-    assert ladder.plan.refused
-    assert ladder.rungs == ()
+    refused = made(resources={"instance_type": "ml.none.large"})
+    assert refused.plan.refused
+    assert refused.rungs == ()
 
 
 def test_code_on_s3_begins_on_aws(made: Made) -> None:
@@ -285,33 +263,31 @@ def test_time_counts_from_the_scripts_start() -> None:
     watched.at(5601)
     assert len(watched.stops) == 1
     assert watched.watch.stood_still is None
-    assert (
-        judge_rung(ready(), ended(JobState.STOPPED, verdict=Verdict.STOPPED), watched.watch).result == "held"
-    )
+    stopped = ended(JobState.STOPPED, verdict=Verdict.STOPPED)
+    assert judge_rung(ready(), stopped, watched.watch).result is Result.HELD
 
 
 @pytest.mark.parametrize(
     ("reports", "said"),
-    [([], "reported nothing for 10m00s"), ([1, 10, 20], "stood still for 9m40s")],
+    [
+        ([], "reported nothing for 10m00s"),
+        ([1, 10, 20], "stood still for 9m40s"),
+        ([10, 160, 310], None),
+    ],
+    ids=["no report", "a standstill", "slow steps, which are none"],
 )
-def test_a_run_that_stands_still_at_its_limit_has_not_held(reports: list[int], said: str) -> None:
+def test_a_run_that_stands_still_at_its_limit_has_not_held(reports: list[int], said: str | None) -> None:
     watched = Watched()
     watched.at(0)
     for second in reports:
         watched.at(second, report=True)
     watched.at(600)
-    climbed = judge_rung(ready(), ended(JobState.STOPPED, verdict=Verdict.STOPPED), watched.watch)
-    assert (climbed.result, climbed.said) == (Result.UNDECIDED, said)
-
-
-def test_slow_steps_are_no_standstill() -> None:
-    watched = Watched()
-    watched.at(0)
-    for second in (10, 160, 310):
-        watched.at(second, report=True)
-    watched.at(600)
     assert watched.watch.ended_by is not None
-    assert watched.watch.stood_still is None
+    climbed = judge_rung(ready(), ended(JobState.STOPPED, verdict=Verdict.STOPPED), watched.watch)
+    if said is None:
+        assert (climbed.result, watched.watch.stood_still) == (Result.HELD, None)
+    else:
+        assert (climbed.result, climbed.said) == (Result.UNDECIDED, said)
 
 
 def test_a_job_that_has_ended_is_not_stopped() -> None:
@@ -330,31 +306,20 @@ def test_everything_still_reaches_the_screen() -> None:
     assert watched.screen.seen == ["status", "progress", "lines", "trouble", "stall"]
 
 
+RAISED = training_script.SCRIPT_RAISED
+ALONE = distribution.RANKS_NEVER_MET.finding(Stage.LOG, "alone")
+LOST = checkpoints.PATH_NOT_KEPT.finding(Stage.LOG, "lost")
+
+
 @pytest.mark.parametrize(
     ("outcome", "result", "code"),
     [
         (ended(JobState.COMPLETED, warnings=()), Result.HELD, None),
-        (
-            ended(JobState.FAILED, verdict=Verdict.FAILED, mode=training_script.SCRIPT_RAISED),
-            Result.BROKE,
-            "CODE001",
-        ),
+        (ended(JobState.FAILED, verdict=Verdict.FAILED, mode=RAISED), Result.BROKE, "CODE001"),
         (ended(JobState.FAILED, verdict=Verdict.UNKNOWN), Result.BROKE, None),
-        (
-            ended(JobState.STOPPED, verdict=Verdict.STOPPED, mode=training_script.SCRIPT_RAISED),
-            Result.UNDECIDED,
-            "CODE001",
-        ),
-        (
-            ended(JobState.COMPLETED, warnings=(distribution.RANKS_NEVER_MET.finding(Stage.LOG, "alone"),)),
-            Result.BROKE,
-            "DIST008",
-        ),
-        (
-            ended(JobState.COMPLETED, warnings=(checkpoints.PATH_NOT_KEPT.finding(Stage.LOG, "lost"),)),
-            Result.HELD,
-            None,
-        ),
+        (ended(JobState.STOPPED, verdict=Verdict.STOPPED, mode=RAISED), Result.UNDECIDED, "CODE001"),
+        (ended(JobState.COMPLETED, warnings=(ALONE,)), Result.BROKE, "DIST008"),
+        (ended(JobState.COMPLETED, warnings=(LOST,)), Result.HELD, None),
     ],
 )
 def test_how_the_job_ended_says_what_came_of_the_rung(
@@ -369,5 +334,5 @@ def test_how_the_job_ended_says_what_came_of_the_rung(
 def test_a_failure_counts_also_where_the_ladder_stopped_the_job() -> None:
     watched = Watched(reports=1)
     watched.at(1, report=True)
-    outcome = ended(JobState.STOPPED, verdict=Verdict.FAILED, mode=training_script.SCRIPT_RAISED)
+    outcome = ended(JobState.STOPPED, verdict=Verdict.FAILED, mode=RAISED)
     assert judge_rung(ready(), outcome, watched.watch).result is Result.BROKE

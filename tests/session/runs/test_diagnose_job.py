@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launcher.backends.interface import Cursor, JobState, JobStatus, LogBatch, LogLine
 from launcher.cli.app import main
@@ -33,6 +34,8 @@ from launcher.session.runs.diagnose_job import (
 )
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, read_source
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 KILLED = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 
@@ -68,19 +71,16 @@ def test_all_batches_are_read() -> None:
     assert (root.finding.code, root.host) == ("HW001", "algo-2")
 
 
-def test_a_job_that_never_started_is_judged_by_its_reason() -> None:
-    job = RecordedJob(failed("CapacityError: Unable to provision requested ML compute capacity."))
-    assert diagnose_job(job, "job").root_cause.finding.code == "CAP001"
+def test_a_job_that_never_started_or_whose_logs_may_not_be_read_is_judged_by_its_reason() -> None:
+    reason = "CapacityError: Unable to provision requested ML compute capacity."
+    for refuses_logs in (False, True):
+        job = RecordedJob(failed(reason), refuses_logs=refuses_logs)
+        assert diagnose_job(job, "job").root_cause.finding.code == "CAP001"
 
 
 def test_a_completed_job_has_no_root_cause() -> None:
     job = RecordedJob(failed(state=JobState.COMPLETED), [[LogLine(1.0, "algo-1", KILLED)]])
     assert diagnose_job(job, "job").root_cause is None
-
-
-def test_without_access_to_the_logs_the_reason_still_counts() -> None:
-    job = RecordedJob(failed("CapacityError: Unable to provision requested"), refuses_logs=True)
-    assert diagnose_job(job, "job").root_cause.finding.code == "CAP001"
 
 
 def test_without_access_to_the_logs_and_without_a_reason_the_refusal_is_told() -> None:
@@ -96,15 +96,11 @@ FULL = (
 
 def test_the_remedy_has_the_numbers_that_the_job_was_given() -> None:
     asked = RequestView({"HyperParameters": {"batch_size": "32"}})
-    job = RecordedJob(replace(failed(), request=asked), [[LogLine(1.0, "algo-1", FULL)]])
-    assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")
-
-
-def test_so_it_has_where_only_the_reason_is_known() -> None:
-    asked = RequestView({"HyperParameters": {"batch_size": "32"}})
+    printed = RecordedJob(replace(failed(), request=asked), [[LogLine(1.0, "algo-1", FULL)]])
     status = replace(failed(f"AlgorithmError: {FULL}"), request=asked)
-    job = RecordedJob(status, refuses_logs=True)
-    assert diagnose_job(job, "job").root_cause.finding.remedy.startswith("Set batch_size to 24 instead of 32")
+    for job in (printed, RecordedJob(status, refuses_logs=True)):
+        remedy = diagnose_job(job, "job").root_cause.finding.remedy
+        assert remedy.startswith("Set batch_size to 24 instead of 32")
 
 
 def silent(state: JobState = JobState.IN_PROGRESS, phase: str = "Training") -> RecordedJob:
@@ -117,9 +113,9 @@ def test_a_job_that_still_trains_and_has_long_been_silent_is_not_called_healthy(
     assert diagnose_job(silent(), "job", now=1e9 + 400).verdict is Verdict.HEALTHY
 
 
-@pytest.mark.parametrize("phase", ["Starting", "Downloading", "Uploading"])
-def test_in_other_phases_than_training_it_may_be_silent(phase: str) -> None:
-    assert diagnose_job(silent(phase=phase), "job", now=1e9 + 9000).verdict is Verdict.HEALTHY
+def test_in_other_phases_than_training_it_may_be_silent() -> None:
+    for phase in ("Starting", "Downloading", "Uploading"):
+        assert diagnose_job(silent(phase=phase), "job", now=1e9 + 9000).verdict is Verdict.HEALTHY
 
 
 REQUEST = RequestView(
@@ -138,10 +134,8 @@ def test_hosts_and_numbers_are_those_of_the_request() -> None:
     assert (asked.instance_type, asked.volume_size_gb) == ("ml.p3.8xlarge", 50)
     assert asked.number(["batch_size"]).value == 32
     assert asked.number(["num_workers"]).value == 8
-
-
-def test_the_boots_own_options_are_no_numbers_of_the_script() -> None:
-    assert asked_job_of_request(REQUEST).number(["processes_per_host"]) is None
+    # The boot's own options are no numbers of the script.
+    assert asked.number(["processes_per_host"]) is None
 
 
 def test_of_a_run_here_nothing_is_said_of_other_hosts() -> None:
@@ -150,6 +144,7 @@ def test_of_a_run_here_nothing_is_said_of_other_hosts() -> None:
     assert asked.number(["batch_size"]).value == 32
 
 
+NO_GPUS = "RuntimeError: No CUDA GPUs are available"
 CPUS = Place(gpus=False, instance_type="ml.g5.12xlarge")
 GPUS = Place(gpus=True, instance_type="ml.g5.12xlarge")
 
@@ -169,27 +164,7 @@ def remedy(error: str, place: Place) -> str:
     return found.root_cause.finding.remedy
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
-        "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
-        "AssertionError: Torch not compiled with CUDA enabled",
-        "RuntimeError: No CUDA GPUs are available",
-        "RuntimeError: Distributed package doesn't have NCCL built in",
-        "RuntimeError: Attempting to deserialize on a CUDA device but torch.cuda.is_available() is False.",
-        "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
-        "RuntimeError: Tried to instantiate dummy base class Stream",
-        "MisconfigurationException: No supported gpu backend found!",
-        "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
-        "ValueError: SyncBatchNorm layers only work with GPU modules",
-        "ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
-        "single-device/multiple-device GPU modules or CPU modules, but got device_ids [device(type='cpu')], "
-        "output_device None, and module parameters {device(type='cpu')}.",
-        "RuntimeError: 0 active drivers ([]). There should only be one.",
-        "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
-    ],
-)
+@pytest.mark.parametrize("error", CASES["missing GPU"])
 def test_a_missing_gpu_is_the_machines(error: str) -> None:
     said = remedy(error, CPUS)
     assert said.startswith(
@@ -201,28 +176,34 @@ def test_a_missing_gpu_is_the_machines(error: str) -> None:
 
 
 def test_triton_which_only_a_torch_for_gpus_brings_is_not_asked_of_requirements_txt() -> None:
-    cause = attribute_to_machine(
-        failed_with("ModuleNotFoundError: No module named 'triton'"), CPUS
-    ).root_cause
-    assert cause is not None
-    assert cause.finding.remedy.startswith("The hosts of this run see no GPU; on ml.g5.12xlarge the script")
+    failed = failed_with("ModuleNotFoundError: No module named 'triton'")
+    [finding] = attribute_to_machine(failed, CPUS).findings
+    assert finding.remedy.startswith("The hosts of this run see no GPU; on ml.g5.12xlarge the script")
 
 
-def test_where_the_instance_type_has_no_gpu_either_the_script_would_fail_there_too() -> None:
-    said = remedy("RuntimeError: No CUDA GPUs are available", Place(False, "ml.m5.xlarge"))
-    assert "ml.m5.xlarge has none either: it would fail there, too" in said
+REMEDIES = [
+    # Where the instance type has no GPU either, the script would fail there too.
+    (
+        NO_GPUS,
+        Place(False, "ml.m5.xlarge"),
+        "ml.m5.xlarge has none either: it would fail there, too",
+        "would go on",
+    ),
+    # With GPUs here the script or the build of torch is at fault.
+    ("AssertionError: Torch not compiled with CUDA enabled", GPUS, "Install one with CUDA", "see no GPU"),
+    (NO_GPUS, GPUS, "", "see no GPU"),
+    ("ModuleNotFoundError: No module named 'torch'", CPUS, "--python PATH", "see no GPU"),
+    ("ModuleNotFoundError: No module named 'torchtune'", CPUS, "", "--python"),
+    # What was run here is not advised to be run here.
+    ("ValueError: 3 is not in range", CPUS, "Repair what the traceback", "see no GPU"),
+]
 
 
-def test_with_gpus_here_the_script_or_the_build_of_torch_is_at_fault() -> None:
-    assert "Install one with CUDA" in remedy("AssertionError: Torch not compiled with CUDA enabled", GPUS)
-    assert "see no GPU" not in remedy("RuntimeError: No CUDA GPUs are available", GPUS)
-    too_many = failed_with("RuntimeError: CUDA error: invalid device ordinal")
-    assert attribute_to_machine(too_many, GPUS) == too_many
-
-
-def test_a_python_without_torch_is_named_with_the_option_for_another() -> None:
-    assert "--python PATH" in remedy("ModuleNotFoundError: No module named 'torch'", CPUS)
-    assert "--python" not in remedy("ModuleNotFoundError: No module named 'torchtune'", CPUS)
+@pytest.mark.parametrize(("error", "place", "said", "unsaid"), REMEDIES)
+def test_what_is_advised_depends_on_the_machine(error: str, place: Place, said: str, unsaid: str) -> None:
+    found = remedy(error, place)
+    assert said in found
+    assert unsaid not in found
 
 
 def test_a_containers_folder_in_the_code_is_said_to_be_elsewhere_here() -> None:
@@ -251,15 +232,11 @@ def test_a_hub_that_this_machine_cannot_reach_is_looked_for_from_here(line: str)
     assert "give the subnets" not in finding.remedy
 
 
-def test_what_was_run_here_is_not_advised_to_be_run_here() -> None:
-    assert remedy("ValueError: 3 is not in range", CPUS).startswith("Repair what the traceback")
-
-
 def test_other_causes_keep_their_remedy() -> None:
-    found = diagnose((), "AlgorithmError: MEM002 algo-1: killed by SIGKILL, exit code: 137")
-    assert attribute_to_machine(found, CPUS) == found
-    nothing = diagnose(())
-    assert attribute_to_machine(nothing, CPUS) == nothing
+    killed = diagnose((), "AlgorithmError: MEM002 algo-1: killed by SIGKILL, exit code: 137")
+    too_many = failed_with("RuntimeError: CUDA error: invalid device ordinal")
+    for found, place in ((killed, CPUS), (diagnose(()), CPUS), (too_many, GPUS)):
+        assert attribute_to_machine(found, place) == found
 
 
 @pytest.fixture
@@ -291,28 +268,7 @@ def told(error: str, source: SourceTree) -> str:
     return diagnosis.root_cause.finding.message
 
 
-@pytest.mark.parametrize(
-    ("error", "name", "pattern"),
-    [
-        ("FileNotFoundError: [Errno 2] No such file or directory: 'data/x.bin'", "data/x.bin", "*.bin"),
-        ("FileNotFoundError: [Errno 2] No such file or directory: './data/x.bin'", "data/x.bin", "*.bin"),
-        ("FileNotFoundError: [Errno 2] No such file or directory: b'data/x.bin'", "data/x.bin", "*.bin"),
-        (
-            "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/code/data/x.bin'",
-            "data/x.bin",
-            "*.bin",
-        ),
-        (
-            "FileNotFoundError: [Errno 2] No such file or directory: "
-            "'/me/code/.slipway/local/job-1/algo-1/opt/ml/code/code/a.csv'",
-            "code/a.csv",
-            "*.csv",
-        ),
-        ("ModuleNotFoundError: No module named 'generated'", "generated.py", "generated.py"),
-        ("ModuleNotFoundError: No module named 'made'", "made/__init__.py", "made/"),
-        ("ModuleNotFoundError: No module named 'lib.made'", "lib/made/__init__.py", "made/"),
-    ],
-)
+@pytest.mark.parametrize(("error", "name", "pattern"), CASES["left out"])
 def test_a_missing_file_that_was_left_out_is_named_with_its_pattern(
     source: SourceTree, error: str, name: str, pattern: str
 ) -> None:
@@ -320,18 +276,7 @@ def test_a_missing_file_that_was_left_out_is_named_with_its_pattern(
     assert f"{name} lies in the source folder and was not packed: the pattern {pattern} of" in said
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "FileNotFoundError: [Errno 2] No such file or directory: 'data/y.bin'",
-        "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.bin'",
-        "FileNotFoundError: [Errno 2] No such file or directory: '../data/x.bin'",
-        "FileNotFoundError: [Errno 2] No such file or directory: 'train.py'",
-        "FileNotFoundError: [Errno 2] No such file or directory: 'x.bin'",
-        "ModuleNotFoundError: No module named 'einops'",
-        "ValueError: bad file 'data/x.bin'",
-    ],
-)
+@pytest.mark.parametrize("error", CASES["not left out"])
 def test_what_was_not_left_out_or_never_was_there_is_the_scripts_own(source: SourceTree, error: str) -> None:
     assert told(error, source) == str(failed_with_left_out(error).findings[0].message)
 
@@ -350,12 +295,9 @@ def test_a_file_in_a_folder_that_is_never_packed_says_so(source: SourceTree) -> 
     assert said.endswith("as .venv/ never is")
 
 
-def test_a_job_without_a_note_is_diagnosed_as_ever() -> None:
+def test_without_a_note_or_a_failure_a_job_is_diagnosed_as_ever(source: SourceTree) -> None:
     diagnosis = failed_with_left_out("FileNotFoundError: [Errno 2] No such file or directory: 'x'")
     assert add_left_out_files(diagnosis, read_left_out_note("nobody")) is diagnosis
-
-
-def test_a_healthy_job_stays_healthy(source: SourceTree) -> None:
     write_left_out_note("job-1", source)
     assert add_left_out_files(diagnose([]), read_left_out_note("job-1")) == diagnose([])
 
@@ -374,18 +316,16 @@ def test_a_broken_note_is_none(source: SourceTree, content: str) -> None:
     assert read_left_out_note("job-1") is None
 
 
-def test_notes_on_jobs_of_long_ago_go(source: SourceTree) -> None:
+def test_notes_on_jobs_of_long_ago_go(source: SourceTree, monkeypatch: pytest.MonkeyPatch) -> None:
     write_left_out_note("job-1", source)
     (note,) = Path(os.environ["XDG_CACHE_HOME"]).rglob("job-1.json")
     os.utime(note, (note.stat().st_mtime - LEFT_OUT_KEPT_SECONDS - 60,) * 2)
     write_left_out_note("job-2", source)
     assert read_left_out_note("job-1") is None and read_left_out_note("job-2") is not None
-
-
-def test_without_a_home_there_is_no_note(source: SourceTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without a home there is none.
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
-    write_left_out_note("job-1", source)
-    assert read_left_out_note("job-1") is None
+    write_left_out_note("job-2", source)
+    assert read_left_out_note("job-2") is None
 
 
 def test_a_local_run_tells_of_the_file_that_it_misses(
@@ -410,17 +350,12 @@ def job(checkpoints: object, output: object) -> JobStatus:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    for name in (
-        "checkpoints",
-        "hosts/algo-1/ml/model",
-        "hosts/algo-1/ml/code",
-        "hosts/algo-1/ml/output/data/slipway/algo-1",
-        "hosts/algo-1/ml/output/data/flight_recorder",
-    ):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "hosts/algo-1/ml/code/train.py").touch()
-    (tmp_path / "hosts/algo-1/ml/output/data/slipway/algo-1/stdout.log").touch()
-    (tmp_path / "hosts/algo-1/ml/output/data/flight_recorder/0").touch()
+    host = tmp_path / "hosts" / "algo-1" / "ml"
+    for folder in (tmp_path / "checkpoints", host / "model"):
+        folder.mkdir(parents=True)
+    for name in ("code/train.py", "output/data/slipway/algo-1/stdout.log", "output/data/flight_recorder/0"):
+        (host / name).parent.mkdir(parents=True)
+        (host / name).touch()
     return tmp_path
 
 
@@ -429,15 +364,7 @@ def test_empty_folders_and_what_is_ours_are_not_named(run: Path) -> None:
     assert list(places_of(job(run / "gone", run / "gone"))) == []
 
 
-@pytest.mark.parametrize(
-    ("file", "label", "place"),
-    [
-        ("checkpoints/5/model.pt", "checkpoints", "checkpoints"),
-        ("hosts/algo-1/ml/model/model.pt", "output", "hosts"),
-        ("hosts/algo-1/ml/output/data/plots/loss.png", "output", "hosts"),
-        ("hosts/algo-1/ml/output/data/result.json", "output", "hosts"),
-    ],
-)
+@pytest.mark.parametrize(("file", "label", "place"), CASES["written"])
 def test_what_the_script_wrote_is(run: Path, file: str, label: str, place: str) -> None:
     (run / file).parent.mkdir(parents=True, exist_ok=True)
     (run / file).touch()

@@ -71,9 +71,7 @@ def test_every_line_is_shown_once_and_the_last_ones_too() -> None:
 
 
 def test_lines_that_arrive_after_the_end_are_waited_for() -> None:
-    backend = ScriptedBackend(
-        (JobState.COMPLETED, []), (JobState.COMPLETED, ["late"]), (JobState.COMPLETED, [])
-    )
+    backend = ScriptedBackend(*((JobState.COMPLETED, lines) for lines in ([], ["late"], [])))
     shown = Recorder()
     Follower(backend, "job", shown, pace(end_reads=2)).until_end()
     assert shown.texts == ["late"]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from launcher.backends.interface import JobState, JobStatus, LogLine
 from launcher.failure_modes.model import Refusal
 from launcher.session.runs.read_job_lines import (
     Digest,
     LogFilter,
-    Moving,
     ProgressReader,
     Stall,
     StallWatch,
@@ -21,26 +23,37 @@ from launcher.session.runs.read_job_lines import (
     parse_since,
     rank_of,
 )
-from tests.diagnosis.verdict.test_causes import RAISED, RANKS_TERMINATED
+
+RANKS_TERMINATED = """\
+E0820 11:30:44.1 99 torch/distributed/api.py:874] failed (exitcode: -15) local_rank: 0 \
+(pid: 105) of binary: /opt/conda/bin/python
+Traceback (most recent call last):
+  File "/opt/conda/lib/python3.12/site-packages/torch/distributed/run.py", line 892, in run
+    elastic_launch(
+  File "/opt/conda/lib/python3.12/site-packages/torch/distributed/launcher/api.py", line 386, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-08-20_11:30:44
+  host      : algo-1
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 105)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 105"""
+
+RAISED = """\
+Traceback (most recent call last):
+  File "/opt/ml/code/train.py", line 9, in <module>
+    main()
+KeyError: 'label'"""
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 NOW = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("host", "text", "processes", "rank"),
-    [
-        ("algo-2", "[rank13]: loss=1", 8, 13),
-        ("algo-2", "[rank13]:[E1016 03:31:38.9 ProcessGroupNCCL.cpp:607] [Rank 4] x", None, 13),
-        ("algo-2", "[1,13]<stdout>: loss=1", 8, 13),
-        ("algo-2", "[1,mpirank:13,algo-2]<stderr>:boom", 8, 13),
-        ("algo-2", "[default5]:loss=1", 8, 13),
-        ("algo-2", "[default5]:loss=1", None, None),
-        ("algo-2", "[Rank 3] Watchdog caught collective operation timeout", None, 3),
-        ("algo-3", "plain", 1, 2),
-        ("algo-3", "plain", 8, None),
-        ("algo-3", "reached [rank3]: in the middle", 8, None),
-    ],
-)
+@pytest.mark.parametrize(("host", "text", "processes", "rank"), CASES["ranks"])
 def test_the_rank_of_a_line(host: str, text: str, processes: int | None, rank: int | None) -> None:
     assert rank_of(LogLine(0, host, text), processes) == rank
 
@@ -98,9 +111,11 @@ def of_rank(rank: int, text: str) -> str:
     return "\n".join(f"[rank{rank}]:{line}" for line in text.split("\n"))
 
 
-def test_rank_0_is_shown_and_the_others_are_not() -> None:
-    given = [*lines("[rank0]:step 1", "[rank1]:step 1"), *lines("[rank2]:step 1", host="algo-2")]
-    assert seen(given) == ["[rank0]:step 1"]
+@pytest.mark.parametrize("case", CASES["digests"].values(), ids=CASES["digests"])
+def test_which_lines_are_shown(case: tuple[int, int, list[str], list[str]]) -> None:
+    processes, world, given, shown = case
+    printed = [LogLine(0.0, f"algo-{line[0]}", line[2:]) for line in given]
+    assert seen(printed, processes, world) == shown
 
 
 def test_a_traceback_of_another_rank_is_shown_whole() -> None:
@@ -128,31 +143,6 @@ def test_ranks_that_print_their_tracebacks_at_the_same_time_are_told_apart() -> 
     shown = seen(given)
     assert [line for line in shown if line.startswith("[rank0]")] == of_rank(0, RAISED).split("\n")
     assert "[rank1]:KeyError: 'label'" in shown
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[rank3]: ValueError: bad learning rate",
-        "[rank3]:torch.OutOfMemoryError",
-        "[rank3]:[E1122 10:00:00 ProcessGroupNCCL.cpp:616] ERROR: watchdog",
-        "slipway: algo-2, host 2 of 2: train.py by torchrun",
-        "FutureWarning: deprecated",
-    ],
-)
-def test_errors_of_every_rank_and_what_slipway_says_of_every_host_are_shown(text: str) -> None:
-    assert seen(lines(text, host="algo-2")) == [text]
-
-
-@pytest.mark.parametrize(
-    "text", ["[rank3]:error=0.25 loss=1", "installing torch", "[rank3]:FutureWarning: x"]
-)
-def test_the_rest_of_other_hosts_is_not(text: str) -> None:
-    assert seen(lines(text, host="algo-2")) == []
-
-
-def test_lines_of_the_first_host_that_nobody_marked_are_shown() -> None:
-    assert seen(lines("installing torch")) == ["installing torch"]
 
 
 @pytest.mark.parametrize("host", ["algo-1", "algo-2"])
@@ -188,55 +178,16 @@ def test_that_others_are_hidden_is_told_once_and_only_then() -> None:
     assert told == [1]
 
 
-def test_a_job_of_one_rank_shows_everything() -> None:
-    assert seen(lines("step 1", "[rank1]:odd"), 1, 1) == ["step 1", "[rank1]:odd"]
-
-
-def test_lines_without_marks_are_judged_by_their_host_where_one_process_runs_on_each() -> None:
-    assert seen([*lines("step 1"), *lines("step 1", "KeyError: 'x'", host="algo-2")], 1, 2) == [
-        "step 1",
-        "KeyError: 'x'",
-    ]
-
-
-def lines_progress(*texts: str, host: str = "algo-1") -> list[LogLine]:
-    return [LogLine(float(number), host, text) for number, text in enumerate(texts)]
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("epoch=3 loss=0.5120 samples/s=4100", {"epoch": 3, "loss": 0.512, "samples/s": 4100}),
-        ("step 12: train_loss: 2.31e-1, 5.5 samples/s", {"step": 12, "loss": 0.231, "samples/s": 5.5}),
-        ("{'loss': 1.25, 'grad_norm': 3.0, 'epoch': 0.5}", {"loss": 1.25, "epoch": 0.5}),
-        (
-            "{'loss': '4.303', 'grad_norm': '2.274', 'learning_rate': '0.0021', 'epoch': '0.2041'}",
-            {"loss": 4.303, "epoch": 0.2041},
-        ),  # Transformers 5 prints texts
-        (" iteration      100/  2000 | lm loss: 6.5E+00 | loss scale: 1.0 |", {"step": 100, "loss": 6.5}),
-        ("Epoch: [1][10/500] Loss 0.70 (0.71)", {"epoch": 1, "step": 10, "loss": 0.7}),
-        ("Epoch 2: 31%|#  | 31/100 [00:02<00:05, train_loss=2.5]", {"epoch": 2, "step": 31, "loss": 2.5}),
-        ("Map: 100%|####| 1000/1000 [00:02<00:00, 500it/s]", {}),
-        ("step 7 val loss 0.5", {"step": 7}),
-        ("step 7 validation loss 0.5 train loss 0.6", {"step": 7, "loss": 0.6}),
-        ("GLOBAL_STEP 5 LOSS=0.7 IMAGES/SEC=12", {"step": 5, "loss": 0.7, "samples/s": 12}),
-        ("Iter 4, 320.5 examples/sec", {"step": 4, "samples/s": 320.5}),
-        ('{"step": 7, "loss": NaN}', {"step": 7}),
-        ("eval_loss=0.3", {}),
-        ("loss_scale=65536", {}),
-        ("saved a checkpoint at the last step", {}),
-        ("12 steps/s", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "values"), CASES["progress"])
 def test_common_ways_to_print_are_read(text: str, values: dict[str, float]) -> None:
-    progress = ProgressReader().read(lines_progress(text))
+    progress = ProgressReader().read(lines(text))
     found = {} if progress is None else {n: v for n, v in progress.values.items() if v == v}
     assert found == values
 
 
 def test_the_jobs_own_definitions_go_first() -> None:
     reader = ProgressReader({"train:loss": r"objective (\S+)", "accuracy": r"acc=(\S+)"})
-    progress = reader.read(lines_progress("objective 0.25 acc=0.9 loss=7 step=3"))
+    progress = reader.read(lines("objective 0.25 acc=0.9 loss=7 step=3"))
     assert progress is not None
     assert progress.values == {"train:loss": 0.25, "accuracy": 0.9, "step": 3}
     assert progress.drawn == "train:loss"
@@ -248,20 +199,20 @@ def test_the_loss_of_a_validation_is_drawn_only_where_there_is_no_other() -> Non
         ({**held_out, **trained}, "train:loss"),
         (held_out, "validation:loss"),
     ):
-        progress = ProgressReader(definitions).read(lines_progress("vl=1 tl=2"))
+        progress = ProgressReader(definitions).read(lines("vl=1 tl=2"))
         assert progress is not None
         assert progress.drawn == drawn
 
 
 def test_a_definition_that_python_cannot_read_is_left_out() -> None:
-    assert ProgressReader({"loss": "(?<bad>("}).read(lines_progress("loss=1")) is not None
+    assert ProgressReader({"loss": "(?<bad>("}).read(lines("loss=1")) is not None
 
 
 def test_what_every_rank_prints_counts_once() -> None:
     reader = ProgressReader(processes_per_host=2)
-    reader.read(lines_progress("[rank3]: step=1 loss=9"))
+    reader.read(lines("[rank3]: step=1 loss=9"))
     progress = reader.read(
-        lines_progress("[rank0]: step=1 loss=1", "[rank3]: step=1 loss=9", "[rank0]: step=2 loss=2")
+        lines("[rank0]: step=1 loss=1", "[rank3]: step=1 loss=9", "[rank0]: step=2 loss=2")
     )
     assert progress is not None
     assert progress.values["loss"] == 2
@@ -270,23 +221,23 @@ def test_what_every_rank_prints_counts_once() -> None:
 
 def test_rank_0_takes_over_on_whichever_host_it_is_and_keeps_the_floor() -> None:
     reader = ProgressReader()
-    reader.read(lines_progress("[rank8]: loss=9", host="algo-2"))
-    reader.read(lines_progress("[rank0]: loss=1", host="algo-3"))
-    assert reader.read(lines_progress("loss=7", "[rank8]: loss=8", host="algo-2")) is None
-    progress = reader.read(lines_progress("[rank0]: loss=2", host="algo-3"))
+    reader.read(lines("[rank8]: loss=9", host="algo-2"))
+    reader.read(lines("[rank0]: loss=1", host="algo-3"))
+    assert reader.read(lines("loss=7", "[rank8]: loss=8", host="algo-2")) is None
+    progress = reader.read(lines("[rank0]: loss=2", host="algo-3"))
     assert progress is not None
     assert list(progress.curve) == [9, 1, 2]
 
 
 def test_lines_without_metrics_are_no_progress() -> None:
-    assert ProgressReader().read(lines_progress("NCCL INFO Bootstrap", "hello")) is None
+    assert ProgressReader().read(lines("NCCL INFO Bootstrap", "hello")) is None
 
 
 def test_a_long_training_keeps_a_bounded_curve() -> None:
     reader = ProgressReader()
     progress = None
     for number in range(10_000):
-        progress = reader.read(lines_progress(f"loss={number}"))
+        progress = reader.read(lines(f"loss={number}"))
     assert progress is not None
     assert 256 < len(progress.curve) <= 1024
     assert list(progress.curve) == sorted(progress.curve)
@@ -308,130 +259,58 @@ def test_the_curve_goes_from_the_lowest_to_the_highest_block(
 
 
 def test_of_a_line_without_end_the_beginning_is_read() -> None:
-    progress = ProgressReader().read(lines_progress("step 3, samples " + "1" * 1_000_000 + " loss=0.5"))
+    progress = ProgressReader().read(lines("step 3, samples " + "1" * 1_000_000 + " loss=0.5"))
     assert progress is not None
     assert progress.values == {"step": 3}
 
 
 class Job:
-    """A job looked at every half minute."""
+    """A job looked at every half minute; `told` are the causes of its stalls, and that it moved again."""
 
     def __init__(self) -> None:
         self.watch = StallWatch()
         self.time = 0.0
-        self.changes: list[Stall | Moving] = []
+        self.stalls: list[Stall] = []
+        self.told: list[str] = []
 
     def goes(
-        self, minutes: float, phase: str = "Training", lines: Sequence[str] = (), stepped: bool = False
+        self,
+        minutes: float,
+        phase: str = "Training",
+        lines: Sequence[str] = (),
+        stepped: bool = False,
+        hours_before: float = 0,
     ) -> None:
+        self.time += 3600 * hours_before
+        status = JobStatus("job", JobState.IN_PROGRESS, phase)
         for _ in range(int(minutes * 2)):
             self.time += 30
-            self.look(phase, lines, stepped)
-
-    def look(self, phase: str, lines: Sequence[str], stepped: bool) -> None:
-        status = JobStatus("job", JobState.IN_PROGRESS, phase)
-        printed = [LogLine(self.time, "algo-1", text) for text in lines]
-        change = self.watch.look(self.time, status, printed, stepped=stepped)
-        if change is not None:
-            self.changes.append(change)
-
-    @property
-    def codes(self) -> list[str]:
-        return [change.situation.likely[0].code for change in self.changes if isinstance(change, Stall)]
+            printed = [LogLine(self.time, "algo-1", text) for text in lines]
+            change = self.watch.look(self.time, status, printed, stepped=stepped)
+            if isinstance(change, Stall):
+                self.stalls.append(change)
+                self.told.append(change.situation.likely[0].code)
+            elif change is not None:
+                self.told.append("moving")
 
 
-def test_silence_before_the_first_step_points_to_initialisation() -> None:
+@pytest.mark.parametrize("story", CASES["stalls"].values(), ids=CASES["stalls"])
+def test_a_stall_is_told_once_with_its_cause_and_taken_back(story: list[dict[str, Any]]) -> None:
     job = Job()
-    job.goes(60, "Starting", lines=["waiting"])
-    job.goes(2, lines=["NCCL INFO"])
-    job.goes(14)
-    assert job.codes == []
-    job.goes(2)
-    assert job.codes == ["NCCL007"]
-    stall = job.changes[0]
-    assert isinstance(stall, Stall)
+    for number, part in enumerate(story):
+        job.goes(**{name: value for name, value in part.items() if name != "told"})
+        assert job.told == part.get("told", job.told), f"after part {number}"
+
+
+def test_what_is_told_of_a_stall_says_what_to_do() -> None:
+    job = Job()
+    job.goes(20)
+    (stall,) = job.stalls
     assert "launch diagnose job" in stall.remedy
     assert "launch explain NCCL007" in stall.remedy
 
 
-def test_silence_after_steps_points_to_a_collective() -> None:
-    job = Job()
-    job.goes(5, lines=["loss=1"], stepped=True)
-    job.goes(11)
-    assert job.codes == ["NCCL004"]
-
-
-def test_silence_after_the_word_of_a_checkpoint_points_to_it() -> None:
-    job = Job()
-    job.goes(5, lines=["loss=1"], stepped=True)
-    job.goes(0.5, lines=["saving checkpoint-7 ..."])
-    job.goes(15)
-    assert job.codes == []
-    job.goes(10)
-    assert job.codes == ["CKPT003"]
-
-
-@pytest.mark.parametrize(("phase", "code"), [("Pending", "CAP001"), ("Downloading", "FSX006")])
-def test_a_phase_that_takes_too_long_has_a_cause_of_its_own(phase: str, code: str) -> None:
-    job = Job()
-    job.goes(29, phase)
-    assert job.codes == []
-    job.goes(3, phase)
-    assert job.codes == [code]
-
-
-def test_it_is_told_once_and_taken_back_when_the_job_moves() -> None:
-    job = Job()
-    job.goes(5, lines=["loss=1"], stepped=True)
-    job.goes(60)
-    assert len(job.changes) == 1
-    job.goes(1, lines=["loss=0.9"], stepped=True)
-    job.goes(5)
-    assert [type(change) for change in job.changes] == [Stall, Moving]
-
-
-def test_slow_steps_are_no_stall() -> None:
-    job = Job()
-    for _ in range(4):
-        job.goes(0.5, lines=["loss=1"], stepped=True)
-        job.goes(9)
-    job.goes(30)
-    assert job.changes == []
-    job.goes(30)
-    assert job.codes == ["NCCL004"]
-
-
-def test_lines_that_go_on_without_steps_are_missed_later() -> None:
-    job = Job()
-    job.goes(5, lines=["loss=1"], stepped=True)
-    job.goes(29, lines=["heartbeat"])
-    assert job.changes == []
-    job.goes(3, lines=["heartbeat"])
-    assert job.codes == ["NCCL004"]
-    job.goes(10, lines=["heartbeat"])
-    assert len(job.changes) == 1
-
-
-def test_a_job_whose_lines_tell_no_steps_moves_with_its_lines() -> None:
-    job = Job()
-    job.goes(120, lines=["processing"])
-    job.goes(20)
-    job.goes(1, lines=["processing"])
-    assert [type(change) for change in job.changes] == [Stall, Moving]
-
-
-def test_a_night_in_which_nobody_looked_is_no_silence() -> None:
-    job = Job()
-    job.goes(5, lines=["loss=1"], stepped=True)
-    job.time += 8 * 3600
-    job.goes(5)
-    assert job.changes == []
-
-
 def test_a_job_that_has_ended_does_not_stall() -> None:
-    watch = StallWatch()
-    for minute in range(600):
-        assert (
-            watch.look(minute * 60, JobStatus("job", JobState.COMPLETED, "Completed"), (), stepped=False)
-            is None
-        )
+    watch, ended = StallWatch(), JobStatus("job", JobState.COMPLETED, "Completed")
+    looks = [watch.look(minute * 60, ended, (), stepped=False) for minute in range(600)]
+    assert looks == [None] * 600

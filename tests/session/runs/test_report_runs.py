@@ -84,9 +84,8 @@ def losses(*texts: str, **more: Any) -> Sequence[tuple[float, float, float]]:
 
 
 def job(name: str, request: Request | None) -> FoundJob:
-    return FoundJob(
-        cast(Backend, Recorded(request=request)), JobStatus(name, JobState.COMPLETED, "Completed")
-    )
+    ended = JobStatus(name, JobState.COMPLETED, "Completed")
+    return FoundJob(cast(Backend, Recorded(request=request)), ended)
 
 
 def request(name: str, **more: Any) -> Request:
@@ -94,11 +93,8 @@ def request(name: str, **more: Any) -> Request:
 
 
 def test_all_batches_are_read_and_lines_keep_their_times() -> None:
-    assert losses("step=1 loss=3", "hello", "step=2 loss=2", "step=3 loss=1") == [
-        (1, 0.0, 3.0),
-        (2, 2.0, 2.0),
-        (3, 3.0, 1.0),
-    ]
+    found = losses("step=1 loss=3", "hello", "step=2 loss=2", "step=3 loss=1")
+    assert found == [(1, 0.0, 3.0), (2, 2.0, 2.0), (3, 3.0, 1.0)]
 
 
 def test_the_jobs_own_metrics_go_first() -> None:
@@ -107,9 +103,8 @@ def test_the_jobs_own_metrics_go_first() -> None:
 
 
 def test_where_rank_0_takes_over_only_it_counts() -> None:
-    assert losses("[rank1]: step=1 loss=9", "[rank0]: step=1 loss=3", "[rank1]: step=2 loss=9") == [
-        (1, 1.0, 3.0)
-    ]
+    found = losses("[rank1]: step=1 loss=9", "[rank0]: step=1 loss=3", "[rank1]: step=2 loss=9")
+    assert found == [(1, 1.0, 3.0)]
 
 
 def test_megatrons_lines_are_read() -> None:

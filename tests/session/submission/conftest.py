@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.backends.sagemaker.conftest import backend, clients, credentials, plan_of, script
+from tests.backends.sagemaker.conftest import aws, backend, clients, credentials, plan_of, script
 
-__all__ = ["backend", "clients", "credentials", "plan_of", "script"]
+__all__ = ["aws", "backend", "clients", "credentials", "plan_of", "script"]

@@ -15,10 +15,10 @@ from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.submit_job import Start, plan_resumption
-from tests.backends.sagemaker.conftest import REGION
+from tests.backends.sagemaker.conftest import REGION, Emulated
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript
-from tests.session.submission.launches import PlanOf, entries, launch, names
+from tests.session.submission.launches import entries, launch, names
 
 QUEUE = f"arn:aws:batch:{REGION}:123456789012:job-queue/dev"
 
@@ -27,18 +27,32 @@ class _Killed(BaseException):
     """Ends a launcher at once, as SIGKILL does: nothing that handles errors sees it."""
 
 
-@pytest.fixture
-def queue(script: TrainingScript) -> EmulatedQueue:
-    return EmulatedQueue(QUEUE, boto3.client("sagemaker", region_name=REGION))
+@dataclass
+class _LossyQueue(EmulatedQueue):
+    """Does what it is asked, and its answers are lost for a while."""
+
+    lost: tuple[str, ...] = ()
+
+    def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._delivered("submit", super()._submit(asked))
+
+    def _list(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self._delivered("list", super()._list(asked))
+
+    def _delivered(self, call: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if call in self.lost:
+            raise ReadTimeoutError(endpoint_url="https://batch")
+        return answer
 
 
 @pytest.fixture
-def batch(queue: EmulatedQueue) -> Any:
-    return queue.attach(boto3.client("batch", region_name=REGION))
+def queue(script: TrainingScript) -> _LossyQueue:
+    return _LossyQueue(QUEUE, boto3.client("sagemaker", region_name=REGION))
 
 
 @pytest.fixture
-def queued(batch: Any, backend: SageMakerBackend) -> QueueBackend:
+def queued(queue: _LossyQueue, backend: SageMakerBackend) -> QueueBackend:
+    batch = queue.attach(boto3.client("batch", region_name=REGION))
     return QueueBackend(batch, QUEUE, training=backend, provide=backend.provide)
 
 
@@ -52,105 +66,71 @@ def killed_after_sending(start: Start, plan: TrainingPlan) -> None:
 
 
 def test_a_killed_launch_through_the_queue_is_gone_on_with(
-    queued: QueueBackend, queue: EmulatedQueue, plan_of: PlanOf
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
-    first = plan_of()
+    first = aws.plan_of()
     killed_after_sending(Start(queued), first)
     told: list[Progress] = []
-    assert launch(queued, plan_of(), told.append) == first.name
+    assert launch(queued, aws.plan_of(), told.append) == first.name
     assert [job["jobName"] for job in queue.jobs.values()] == [first.name]
     assert f"its job {first.name} is InProgress: going on with it" in told[0].step
     assert entries() == []
 
 
 def test_a_launch_through_the_queue_that_had_sent_nothing_goes_on_under_its_name(
-    queued: QueueBackend, queue: EmulatedQueue, plan_of: PlanOf
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
     def send(each: TrainingPlan) -> str:
         raise _Killed
 
-    first = plan_of()
+    first = aws.plan_of()
     with pytest.raises(_Killed):
         Start(queued).once(first, send)
-    assert launch(queued, plan_of()) == first.name
+    assert launch(queued, aws.plan_of()) == first.name
     assert [job["jobName"] for job in queue.jobs.values()] == [first.name]
 
 
-def test_a_launch_that_goes_straight_is_not_the_queued_one(
-    queued: QueueBackend, backend: SageMakerBackend, plan_of: PlanOf
-) -> None:
-    first, second = plan_of(), plan_of()
+def test_a_launch_that_goes_straight_is_not_the_queued_one(aws: Emulated, queued: QueueBackend) -> None:
+    first, second = aws.plan_of(), aws.plan_of()
     killed_after_sending(Start(queued), first)
-    assert launch(backend, second) == second.name
-    assert launch(queued, plan_of()) == first.name
+    assert launch(aws.backend, second) == second.name
+    assert launch(queued, aws.plan_of()) == first.name
 
 
 def test_one_run_through_the_queue_makes_one_job(
-    queued: QueueBackend, queue: EmulatedQueue, plan_of: PlanOf
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
-    name = launch(queued, plan_of(), run_id="nightly-7")
-    assert launch(queued, plan_of(), run_id="nightly-7") == name
+    name = launch(queued, aws.plan_of(), run_id="nightly-7")
+    assert launch(queued, aws.plan_of(), run_id="nightly-7") == name
     [job] = queue.jobs.values()
     assert (job["jobName"], json.loads(job["serviceRequestPayload"])["TrainingJobName"]) == (name, name)
 
 
-@dataclass
-class _LossyQueue(EmulatedQueue):
-    """Does what it is asked, and its answers are lost for a while."""
-
-    lost: tuple[str, ...] = ()
-
-    def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
-        answer = super()._submit(asked)
-        return self._delivered("submit", answer)
-
-    def _list(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self._delivered("list", super()._list(asked))
-
-    def _delivered(self, call: str, answer: dict[str, Any]) -> dict[str, Any]:
-        if call in self.lost:
-            raise ReadTimeoutError(endpoint_url="https://batch")
-        return answer
-
-
-@pytest.fixture
-def lossy(script: TrainingScript) -> _LossyQueue:
-    return _LossyQueue(QUEUE, boto3.client("sagemaker", region_name=REGION))
-
-
-@pytest.fixture
-def lossily_queued(lossy: _LossyQueue, backend: SageMakerBackend) -> QueueBackend:
-    batch = lossy.attach(boto3.client("batch", region_name=REGION))
-    return QueueBackend(batch, QUEUE, training=backend, provide=backend.provide)
-
-
 def test_a_queued_job_whose_answer_was_lost_is_looked_up(
-    lossily_queued: QueueBackend, lossy: _LossyQueue, plan_of: PlanOf
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
-    lossy.lost = ("submit",)
-    plan = plan_of()
-    assert launch(lossily_queued, plan) == plan.name
+    queue.lost = ("submit",)
+    plan = aws.plan_of()
+    assert launch(queued, plan) == plan.name
     assert entries() == []
 
 
 def test_a_queued_job_that_cannot_be_seen_is_named_and_found_by_the_next_start(
-    lossily_queued: QueueBackend, lossy: _LossyQueue, plan_of: PlanOf
+    aws: Emulated, queued: QueueBackend, queue: _LossyQueue
 ) -> None:
-    lossy.lost = ("submit", "list")
-    plan = plan_of()
+    queue.lost = ("submit", "list")
+    plan = aws.plan_of()
     with pytest.raises(UncertainError, match=f"{plan.name} is in the queue cannot be seen"):
-        launch(lossily_queued, plan)
-    lossy.lost = ()
-    assert launch(lossily_queued, plan_of()) == plan.name
-    assert len(lossy.jobs) == 1
+        launch(queued, plan)
+    queue.lost = ()
+    assert launch(queued, aws.plan_of()) == plan.name
+    assert len(queue.jobs) == 1
 
 
-def test_the_name_is_told_before_the_note_goes(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
+def test_the_name_is_told_before_the_note_goes(aws: Emulated) -> None:
     notes: dict[str, int] = {}
-    plan = plan_of()
-    launch(backend, plan, lambda progress: notes.update({progress.step: len(entries())}))
+    plan = aws.plan_of()
+    launch(aws.backend, plan, lambda progress: notes.update({progress.step: len(entries())}))
     assert notes[f"submitted {plan.name}"] == 1
     assert entries() == []
 
@@ -164,15 +144,13 @@ def ended(backend: SageMakerBackend, plan: TrainingPlan) -> str:
     return name
 
 
-def test_a_killed_resumption_is_gone_on_with(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    earlier = ended(backend, plan_of(checkpoint={}))
-    start = Start(backend)
+def test_a_killed_resumption_is_gone_on_with(aws: Emulated) -> None:
+    earlier = ended(aws.backend, aws.plan_of(checkpoint={}))
+    start = Start(aws.backend)
     first = plan_resumption(start, earlier, REGION)
 
     def send(plan: TrainingPlan) -> str:
-        backend.resume(earlier, plan.request or {})
+        aws.backend.resume(earlier, plan.request or {})
         raise _Killed
 
     with pytest.raises(_Killed):
@@ -180,23 +158,19 @@ def test_a_killed_resumption_is_gone_on_with(
     again = plan_resumption(start, earlier, REGION)
     assert again.begun is not None
     assert again.run().name == first.name
-    assert names(script) == [earlier, first.name]
+    assert names(aws.script) == [earlier, first.name]
     assert entries() == []
 
 
-def test_one_run_resumes_a_job_once(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    earlier = ended(backend, plan_of(checkpoint={}))
-    resumed = [plan_resumption(Start(backend, "nightly-7"), earlier, REGION).run().name for _ in range(2)]
+def test_one_run_resumes_a_job_once(aws: Emulated) -> None:
+    earlier = ended(aws.backend, aws.plan_of(checkpoint={}))
+    resumed = [plan_resumption(Start(aws.backend, "nightly-7"), earlier, REGION).run().name for _ in range(2)]
     assert resumed[0] == resumed[1]
-    assert names(script) == [earlier, resumed[0]]
+    assert names(aws.script) == [earlier, resumed[0]]
 
 
-def test_after_a_finished_resumption_another_one_is_another_job(
-    backend: SageMakerBackend, script: TrainingScript, plan_of: PlanOf
-) -> None:
-    earlier = ended(backend, plan_of(checkpoint={}))
-    resumed = [plan_resumption(Start(backend), earlier, REGION).run().name for _ in range(2)]
-    assert names(script) == [earlier, *resumed]
+def test_after_a_finished_resumption_another_one_is_another_job(aws: Emulated) -> None:
+    earlier = ended(aws.backend, aws.plan_of(checkpoint={}))
+    resumed = [plan_resumption(Start(aws.backend), earlier, REGION).run().name for _ in range(2)]
+    assert names(aws.script) == [earlier, *resumed]
     assert len(set(resumed)) == 2

@@ -13,24 +13,19 @@ from typing import Any
 
 import boto3
 import pytest
+import yaml
 
 from launcher.aws.clients import Clients
 from launcher.backends.interface import OnProgress, Progress
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.backends.sagemaker.conftest import BUCKETS, REGION
-from tests.emulator.faults import (
-    EMPTY_DONE,
-    EXPIRED,
-    LIMIT,
-    LOST,
-    RESET,
-    THROTTLED,
-    Fault,
-)
+from tests.emulator.faults import EMPTY_DONE, EXPIRED, LIMIT, LOST, RESET, THROTTLED, Fault
 from tests.emulator.faulty_server import FaultyServer, faulty_server
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 from tests.session.submission.launches import launch
+
+CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 LAUNCHER = """
 import sys
@@ -138,22 +133,7 @@ def launchers(
 
 
 @pytest.mark.few_cases("CopyObject-True", "CreateTrainingJob-True")
-@pytest.mark.parametrize(
-    ("step", "answered"),
-    [
-        ("HeadObject", False),
-        ("CreateMultipartUpload", False),
-        ("UploadPart", False),
-        ("CompleteMultipartUpload", False),
-        ("CompleteMultipartUpload", True),
-        ("PutObject", False),
-        ("ListObjectsV2", False),
-        ("CopyObject", False),
-        ("CopyObject", True),
-        ("CreateTrainingJob", False),
-        ("CreateTrainingJob", True),
-    ],
-)
+@pytest.mark.parametrize(("step", "answered"), CASES["steps"])
 def test_a_launcher_killed_at_any_step_leaves_one_job_after_a_new_start(
     launchers: Launchers, step: str, answered: bool
 ) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from random import Random
 
 import pytest
+from hypothesis.strategies import DataObject
 
 from tools.attack.fuzzing.areas import AREAS, Area
-from tools.attack.fuzzing.campaign import CASE_SECONDS, try_case
+from tools.attack.fuzzing.campaign import CASE_SECONDS, fuzz, try_cases
 from tools.attack.fuzzing.handing_over import user_in
-from tools.attack.fuzzing.mutations import mutated, written
+from tools.attack.fuzzing.mutations import mutated, odd_values, written
 
 FEW, CASES = 30, 120
+DOCUMENT = {"name": "digits", "resources": {"instance_count": 2}, "list": [1, 2]}
 
 
 @pytest.mark.parametrize("cases", [FEW, pytest.param(CASES, marks=pytest.mark.exhaustive)])
@@ -21,25 +22,34 @@ FEW, CASES = 30, 120
 def test_nothing_that_is_made_of_a_valid_input_brings_the_launcher_down(
     area: Area, cases: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def attempt(drawn: DataObject) -> None:
+        began = time.process_time()
+        area.attack(drawn.draw, tmp_path)
+        assert time.process_time() - began < CASE_SECONDS
+
     monkeypatch.chdir(tmp_path)
     with user_in(tmp_path):
-        for seed in range(cases):
-            began = time.process_time()
-            try:
-                try_case(area, seed, tmp_path)
-            except Exception as error:
-                error.add_note(f"the case of seed {seed}")
-                raise
-            assert time.process_time() - began < CASE_SECONDS, f"the case of seed {seed}"
+        try_cases(attempt, cases, 0)
 
 
-def test_a_seed_makes_the_same_case_again_and_another_one_another() -> None:
-    document = {"name": "digits", "resources": {"instance_count": 2}, "list": [1, 2]}
+def made(seed: int) -> list[bytes]:
+    files: list[bytes] = []
+    try_cases(lambda drawn: files.append(drawn.draw(written(drawn.draw(mutated(DOCUMENT))))), 50, seed)
+    return files
 
-    def case(seed: int) -> bytes:
-        chosen = Random(f"job files {seed}")
-        return written(chosen, mutated(chosen, document))
 
-    assert case(1) == case(1)
-    assert len({case(seed) for seed in range(50)}) > 40
-    assert document == {"name": "digits", "resources": {"instance_count": 2}, "list": [1, 2]}
+def test_a_seed_makes_the_same_cases_again_and_another_one_others() -> None:
+    before = repr(DOCUMENT)
+    assert made(1) == made(1)
+    assert len({*made(1), *made(2)}) > 50
+    assert repr(DOCUMENT) == before
+
+
+def test_a_case_that_fails_is_told_as_the_smallest_one_that_does() -> None:
+    def attack(draw, folder: Path) -> None:
+        value = draw(odd_values)
+        if isinstance(value, list):
+            raise KeyError(value)
+
+    found = fuzz(Area("planted", "", attack), 100, at_once=1)
+    assert found.failed == {"KeyError: []": 1}

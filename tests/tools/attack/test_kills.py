@@ -39,27 +39,21 @@ def test_a_launcher_that_is_killed_once_its_job_is_there_makes_no_second_one(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "killed", "adopted", "doubled", "other"),
+    ("outcome", "counts"),
     [
-        (Outcome(None, ["a"], ["a"], None, ""), 0, 0, 0, 0),
-        (Outcome(Moment(1.0), [], ["a"], 0, ""), 1, 0, 0, 0),
-        (Outcome(Moment(1.0), ["a"], ["a"], 0, ""), 1, 1, 0, 0),
-        (Outcome(Moment(1.0), ["a"], ["a", "b"], 0, ""), 1, 0, 1, 0),
-        (Outcome(Moment(1.0), [], [], 0, ""), 1, 0, 0, 1),
-        (Outcome(Moment(1.0), ["a"], ["a"], 3, "error"), 1, 0, 0, 1),
+        (Outcome(None, ["a"], ["a"], None, ""), (0, 0, 0, 0)),
+        (Outcome(Moment(1.0), [], ["a"], 0, ""), (1, 0, 0, 0)),
+        (Outcome(Moment(1.0), ["a"], ["a"], 0, ""), (1, 1, 0, 0)),
+        (Outcome(Moment(1.0), ["a"], ["a", "b"], 0, ""), (1, 0, 1, 0)),
+        (Outcome(Moment(1.0), [], [], 0, ""), (1, 0, 0, 1)),
+        (Outcome(Moment(1.0), ["a"], ["a"], 3, "error"), (1, 0, 0, 1)),
     ],
 )
-def test_what_came_of_a_kill_is_counted(
-    outcome: Outcome, killed: int, adopted: int, doubled: int, other: int
-) -> None:
+def test_what_came_of_a_kill_is_counted(outcome: Outcome, counts: tuple[int, int, int, int]) -> None:
+    """Killed, adopted, doubled, and what else."""
     done = Campaign(WAYS[0])
     take_up(done, outcome)
-    assert (done.killed, done.adopted, len(done.doubled), len(done.other)) == (
-        killed,
-        adopted,
-        doubled,
-        other,
-    )
+    assert (done.killed, done.adopted, len(done.doubled), len(done.other)) == counts
 
 
 def test_a_job_is_named_once_it_is_said_to_be_submitted() -> None:

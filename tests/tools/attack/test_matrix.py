@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from tests.emulator.faults import DENIED
-from tools.attack import ROOT
+from tools import ROOT
 from tools.attack.matrix.commands import LOOKS, Command
 from tools.attack.matrix.judging import complaints
 from tools.attack.matrix.running import Attack, Run

@@ -54,6 +54,6 @@ def test_a_question_that_hangs_is_given_up_and_the_others_are_answered(clock: Vi
 
     questions = [question(seconds) for seconds in (900.0, 2.0, 3.0)]
     answers: Answers = ask_all(NoClients(), lambda _: questions, bound=10)
-    assert [answers.of(each) for each in questions[1:]] == [2.0, 3.0]
-    assert isinstance(answers.of(questions[0]), Unverified)
+    assert [answers.get(each) for each in questions[1:]] == [2.0, 3.0]
+    assert isinstance(answers.get(questions[0]), Unverified)
     assert clock.now() == 10

@@ -12,17 +12,12 @@ from pathlib import Path
 import pytest
 
 import launcher
+from tools import ROOT
 from tools.checks.check_wheel import WITH_AN_ACCOUNT, WITHOUT_AN_ACCOUNT, Expected, problems
 from tools.generate.pages.command_line_page import commands
 
-ROOT = Path(__file__).parents[3]
 QUICK = (
-    "--version",
-    "schema",
-    "explain EFA001",
-    "check job.yaml",
-    "plan job.yaml",
-    "job.yaml --local",
+    *("--version", "schema", "explain EFA001", "check job.yaml", "plan job.yaml", "job.yaml --local"),
     "list --local",
 )
 """Those of the commands that are tried here; `make wheel-check` tries all."""

@@ -15,15 +15,22 @@ FRESH, OLD = LOOKED + datetime.timedelta(days=90), LOOKED + datetime.timedelta(d
 
 
 @pytest.mark.parametrize(
-    ("today", "installed"),
+    ("head", "today", "installed"),
     [
-        (FRESH, "1.10.0"),  # something newer, but it still keeps
-        (OLD, "1.9.0"),  # too old, but there is nothing newer
-        (OLD, "1.8.9"),
+        (HEAD, FRESH, {"botocore": "1.10.0"}),  # something newer, but it still keeps
+        (HEAD, OLD, {"botocore": "1.9.0"}),  # too old, but there is nothing newer
+        (HEAD, OLD, {"botocore": "1.8.9"}),
+        (Provenance(LOOKED, 90, "a page"), OLD, {}),  # waits for somebody
+        (Provenance(LOOKED, 90, "a page", packages={"no-such-package-at-all": "1.0"}), OLD, None),
     ],
 )
-def test_one_of_the_two_is_not_enough(today: datetime.date, installed: str) -> None:
-    assert must_be_looked_at(HEAD, today, {"botocore": installed}) is None
+def test_one_of_the_two_is_not_enough(
+    head: Provenance, today: datetime.date, installed: dict[str, str] | None
+) -> None:
+    if installed is None:
+        installed = installed_versions(head)
+        assert installed == {}
+    assert must_be_looked_at(head, today, installed) is None
 
 
 def test_too_old_with_something_newer_installed_must_be_looked_at() -> None:
@@ -32,13 +39,3 @@ def test_too_old_with_something_newer_installed_must_be_looked_at() -> None:
         "was looked at 91 days ago and may be believed for 90; installed is botocore 1.10.0 "
         "(the table was compared with 1.9.0)"
     )
-
-
-def test_a_table_of_pages_for_people_waits_for_somebody() -> None:
-    assert must_be_looked_at(Provenance(LOOKED, 90, "a page"), OLD, {}) is None
-
-
-def test_a_package_that_is_not_installed_tells_nothing() -> None:
-    head = Provenance(LOOKED, 90, "a page", packages={"no-such-package-at-all": "1.0"})
-    assert installed_versions(head) == {}
-    assert must_be_looked_at(head, OLD, installed_versions(head)) is None

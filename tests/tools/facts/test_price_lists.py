@@ -10,32 +10,9 @@ import pytest
 from tools.facts.price_lists import PriceLists, aws_gpu_prices, karpenter_prices
 from tools.generate import ec2_prices
 
-KARPENTER = """package pricing
-
-// generated at 2026-07-20T13:44:30Z for us-east-1
-
-var InitialOnDemandPricesAWS = map[string]map[ec2types.InstanceType]float64{
-	"us-east-1": {
-		// m5 family
-		"m5.large": 0.096000,
-		// p5 family
-		"p5.48xlarge": 55.040000, "p5.4xlarge": 6.880000,
-		// p3 family
-		"p3.2xlarge": 3.060000,
-	},
-}
-"""
-
-AWS_GPU = """// Auto-generated from instances.vantage.sh data
-// Last updated: 2026-01-21
-
-const allGPUInstances = [
-  {"name": "p5.48xlarge", "pricing": {
-    "us-east-1": {"onDemand": 55.0}, "eu-north-1": {"onDemand": 58.88}, "us-east-1-wl1": {"onDemand": 9.9}}},
-  {"name": "p5e.48xlarge", "pricing": {"eu-north-1": {"reserved": 1.0}}},
-  {"name": "dl2q.24xlarge", "pricing": {"eu-north-1": {"onDemand": 8.9}}}
-];
-"""
+SAMPLES = Path(__file__).with_name("samples")
+KARPENTER = (SAMPLES / "zz_generated.pricing_aws.go").read_text("utf-8")
+AWS_GPU = (SAMPLES / "all_gpu_instances.js").read_text("utf-8")
 
 
 def test_of_karpenter_the_hosts_with_accelerators_are_read() -> None:

@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tools.facts.references import image_releases, karpenter_types, main, plugin_platforms, training_quotas
 
-KARPENTER = """
-## p5 Family
-### `p5.48xlarge`
-#### Labels
- | Label | Value |
- |--|--|
- |karpenter.k8s.aws/instance-cpu|192|
- |karpenter.k8s.aws/instance-gpu-count|8|
- |karpenter.k8s.aws/instance-gpu-memory|81920|
- |karpenter.k8s.aws/instance-local-nvme|30400|
- |kubernetes.io/arch|amd64|
-#### Resources
- | Resource | Quantity |
- |--|--|
- |vpc.amazonaws.com/efa|32|
-### `a1.large`
- |karpenter.k8s.aws/instance-cpu|2|
- |kubernetes.io/arch|arm64|
-"""
-
-PLUGIN = """
-/* platform_data_map is an ordered list. */
-	{
-		.name = "p5/p5e",
-		.regex = "^p5(e?\\\\..*)",
-		.gdr_required = true,
-		.env = {
-			{ "NCCL_BUFFSIZE", "8388608" },
-			{ "NCCL_NETDEVS_POLICY", "max:1" },
-		},
-	},
-	{
-		.name = "p3dn.24xlarge",
-		.regex = NULL,
-		.gdr_required = false,
-		.env = {},
-	},
-"""
+SAMPLES = Path(__file__).with_name("samples")
+KARPENTER, PLUGIN, QUOTAS = (
+    (SAMPLES / name).read_text("utf-8") for name in ("instance-types.md", "platform-aws.cpp", "variables.tf")
+)
 
 
 def test_of_karpenter_the_types_that_train_are_read() -> None:
@@ -73,26 +41,6 @@ def test_of_the_plugin_the_map_is_read_in_its_order() -> None:
 def test_a_map_in_another_form_is_not_taken_for_an_empty_one() -> None:
     with pytest.raises(ValueError, match="p5/p5e"):
         plugin_platforms(PLUGIN.replace(".gdr_required", ".needs_gdr"))
-
-
-QUOTAS = """
-variable "sagemaker_ml_trn1_32xlarge_for_training_job_usage" {
-  description = "Quota for [sagemaker]: ml.trn1.32xlarge for training job usage (L-79A1FE57)"
-  type        = number
-}
-variable "sagemaker_ml_trn1_32xlarge_for_training_warm_pool_usage" {
-  description = "Quota for [sagemaker]: ml.trn1.32xlarge for training warm pool usage (L-36F422F7)"
-}
-variable "sagemaker_ml_trn1_32xlarge_for_endpoint_usage" {
-  description = "Quota for [sagemaker]: ml.trn1.32xlarge for endpoint usage (L-11111111)"
-}
-variable "sagemaker_ml_t9_large_for_training_job_usage" {
-  description = "Quota for [sagemaker]: ml.t9.large for training job usage (L-22222222)"
-}
-variable "braket_ml_p3_2xlarge_for_training_job_usage" {
-  description = "Quota for [braket]: ml.p3.2xlarge for training job usage (L-33333333)"
-}
-"""
 
 
 def test_of_the_quotas_those_of_training_hosts_are_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,47 +11,10 @@ from tools.generate.failure_modes import FOLDER, compiled
 from tools.generate.generated import ROOT
 from tools.generate.literals import demanded, literal_of
 
-SOURCES = """
-[sources]
-PAGE = { title = "A page", as_of = 2026-11-22 }
-[notices.CLOSED]
-text = "it is closed"
-source = "PAGE"
-"""
-
-FAMILY = """
-heading = "Toasters"
-order = 1
-precedence = 1
-
-[fragments]
-WHERE = '(?P<host>\\w+)'
-
-[lists]
-HEATS = [{ heat = "cold" }, { heat = "hot", vague = true }]
-
-[BURNS]
-code = "TOAST001"
-title = "the toast burns"
-severity = "error"
-# It burns again.
-retry = "never"
-stages = ["log"]
-cause = \"\"\"
-It is left in
-for too long.\"\"\"
-remedy = "Take it out."
-sources = ["PAGE"]
-figures = [{ number = "5", what = "minutes", source = "PAGE" }]
-
-[[BURNS.log]]
-each = ["HEATS"]
-role = "initiator"
-pattern = ["toaster {{WHERE}} ", "is too {{heat}}"]
-example = "toaster kitchen is too {{heat}}"
-near_miss = "INFO no toaster is too {{heat}}"
-says = "{host} is too {{heat}}"
-"""
+SOURCES, FAMILY = (
+    Path(__file__).with_name("family").joinpath(f"{name}.toml").read_text("utf-8")
+    for name in ("sources", "toasters")
+)
 
 
 def family(*changes: tuple[str, str]) -> dict[str, str]:

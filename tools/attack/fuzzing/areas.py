@@ -1,4 +1,4 @@
-"""What is fuzzed: for each area a case made from a seed, and the code of the launcher that must take it."""
+"""What is fuzzed: for each area a case, drawn part by part, and the code of the launcher that takes it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import Any
 from unittest import mock
 
 import yaml
+from hypothesis.strategies import (
+    SearchStrategy,
+    binary,
+    booleans,
+    floats,
+    integers,
+    lists,
+    none,
+    sampled_from,
+    tuples,
+)
 
 from launcher.backends.interface import Backend, JobState, JobStatus, LogBatch, LogLine
 from launcher.backends.local.backend import LocalBackend
@@ -44,7 +54,7 @@ from tools.attack.fuzzing.handing_over import (
     unless_refused,
 )
 from tools.attack.fuzzing.lines import odd_lines
-from tools.attack.fuzzing.mutations import mutated, mutated_in_kind, odd_value, written
+from tools.attack.fuzzing.mutations import mutated, mutated_in_kind, odd_values, of_ten, written
 from tools.attack.fuzzing.valid_inputs import (
     real_lines,
     required_members,
@@ -57,6 +67,8 @@ from tools.attack.fuzzing.valid_inputs import (
 
 LINES_IN_A_CASE = 5
 
+Draw = Callable[[SearchStrategy[Any]], Any]
+
 _CHANGED = ("resources.instance_count", "distribution.strategy", "hyperparameters.lr", "framework.version")
 _SETTINGS = ("2", "0", "torchrun", "smddp", "latest", "null", "[a, b]", "{a: 1}", "1e400", "${NOWHERE}")
 """What two runs are made to differ in, for good or ill."""
@@ -64,32 +76,44 @@ _SETTINGS = ("2", "0", "torchrun", "smddp", "latest", "null", "[a, b]", "{a: 1}"
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """One kind of input. `attack` makes the case of the generator's seed in a folder, and hands it over."""
+    """One kind of input. `attack` draws a case, makes it in a folder, and hands it over."""
 
     name: str
     what: str
-    attack: Callable[[Random, Path], None]
+    attack: Callable[[Draw, Path], None]
 
 
-def _job_file(chosen: Random, folder: Path) -> None:
+def _one(draw: Draw, of: Sequence[Any]) -> Any:
+    return draw(sampled_from(of))
+
+
+def _changed(draw: Draw, of: Sequence[Any]) -> bytes:
+    """One of these documents, changed and written."""
+    return draw(written(draw(mutated(_one(draw, of)))))
+
+
+def _job_file(draw: Draw, folder: Path) -> None:
     """Planned as `launch check` and `launch plan` do; one of ten by the command itself."""
-    file = in_place(folder, "job.yaml", written(chosen, mutated(chosen, chosen.choice(valid_jobs()))))
-    if chosen.random() < 0.1:
-        command(chosen.choice(("check", "plan")), "job.yaml", "--output", chosen.choice(("text", "json")))
+    file = in_place(folder, "job.yaml", _changed(draw, valid_jobs()))
+    if draw(of_ten(1)):
+        command(_one(draw, ("check", "plan")), "job.yaml", "--output", _one(draw, ("text", "json")))
         return
     plan = prepared(file)
     if plan is not None:
         json.dumps([finding.to_json() for finding in plan.findings])
 
 
-def _experiment(chosen: Random, folder: Path) -> None:
+def _experiment(draw: Draw, folder: Path) -> None:
     """What a ladder and a pair make of a job file before anything runs; one of ten by the command itself."""
-    file = in_place(folder, "job.yaml", written(chosen, mutated(chosen, chosen.choice(valid_jobs()))))
-    sides = [f"{field}={chosen.choice(_SETTINGS)}" for field in chosen.sample(_CHANGED, 2)]
-    if chosen.random() < 0.1:
+    file = in_place(folder, "job.yaml", _changed(draw, valid_jobs()))
+    sides = [
+        f"{field}={_one(draw, _SETTINGS)}"
+        for field in draw(lists(sampled_from(_CHANGED), min_size=2, max_size=2, unique=True))
+    ]
+    if draw(of_ten(1)):
         of_pair = ("pair", "job.yaml", "--set", sides[0], "--set", sides[1])
         of_ladder = ("ladder", "job.yaml", "--from", "1-host")
-        command(*chosen.choice((of_pair, of_ladder, ("plan", "job.yaml", "--pair"))))
+        command(*_one(draw, (of_pair, of_ladder, ("plan", "job.yaml", "--pair"))))
         return
     unless_refused(lambda: _ladder(LadderRequest(JobSource(file, overrides=sides[:1]), steps=3)))
     plans = [unless_refused(lambda side=side: _planned(JobSource(file, overrides=[side]))) for side in sides]
@@ -111,8 +135,8 @@ def _machine() -> Machine:
     return this_machine(None, os.environ)
 
 
-def _cluster_file(chosen: Random, folder: Path) -> None:
-    file = in_place(folder, "cluster.yaml", written(chosen, mutated(chosen, chosen.choice(valid_clusters()))))
+def _cluster_file(draw: Draw, folder: Path) -> None:
+    file = in_place(folder, "cluster.yaml", _changed(draw, valid_clusters()))
     try:
         spec = load_cluster_file(file)
     except ClusterFileError as error:
@@ -122,34 +146,34 @@ def _cluster_file(chosen: Random, folder: Path) -> None:
     spec.queue_instances  # noqa: B018 - a property that computes
 
 
-def _manifest(chosen: Random, folder: Path) -> None:
+def _manifest(draw: Draw, folder: Path) -> None:
     """By its path and as what this machine kept; either way with a job for it."""
-    content = written(chosen, mutated(chosen, valid_manifest()))
+    content = _changed(draw, [valid_manifest()])
     kept = folder / "cache" / "slipway" / "clusters"
     kept.mkdir(parents=True, exist_ok=True)
     (kept / "dev.json").write_bytes(content)
     in_place(folder, "dev.json", content)
-    job = {**valid_jobs()[0], "cluster": chosen.choice(("dev", "./dev.json"))}
+    job = {**valid_jobs()[0], "cluster": _one(draw, ("dev", "./dev.json"))}
     prepared(in_place(folder, "job.yaml", yaml.safe_dump(job).encode()))
     cached_manifests()
 
 
-def _local_state(chosen: Random, folder: Path) -> None:
+def _local_state(draw: Draw, folder: Path) -> None:
     """The files of a local job, read by the commands that look at it; nothing is started and none killed."""
     job = folder / ".slipway" / "local" / "digits-0unique"
     host = job / "hosts" / "algo-1"
     (host / "ml").mkdir(parents=True, exist_ok=True)
     status, request, times = valid_status(job), valid_requests()[0], b"10 1790000000.000\n20 1790000001.000\n"
-    spoilt = chosen.choice(("status", "request", "times", "log"))
-    (job / "status.json").write_bytes(_json_or_worse(chosen, status, spoilt == "status"))
-    (job / "request.json").write_bytes(_json_or_worse(chosen, request, spoilt == "request"))
-    (host / "log.times").write_bytes(chosen.randbytes(40) if spoilt == "times" else times)
-    (host / "log").write_bytes(chosen.randbytes(200) if spoilt == "log" else b"step=1\nstep=2\nstep=3\n")
+    spoilt = _one(draw, ("status", "request", "times", "log"))
+    (job / "status.json").write_bytes(_json_or_worse(draw, status, spoilt == "status"))
+    (job / "request.json").write_bytes(_json_or_worse(draw, request, spoilt == "request"))
+    (host / "log.times").write_bytes(draw(binary(max_size=40)) if spoilt == "times" else times)
+    (host / "log").write_bytes(draw(binary(max_size=200)) if spoilt == "log" else b"step=1\nstep=2\nstep=3\n")
     os.chdir(folder)
     with nobody_is_killed():
-        which = chosen.randrange(5)
+        which = draw(integers(0, 4))
         if which == 0:
-            command("list", "--local", "--output", chosen.choice(("text", "json")))
+            command("list", "--local", "--output", _one(draw, ("text", "json")))
         elif which == 4:
             unless_refused(
                 lambda: plan_resumption(Start(LocalBackend(folder / ".slipway/local")), "digits-0unique")
@@ -158,28 +182,28 @@ def _local_state(chosen: Random, folder: Path) -> None:
             command(("status", "logs", "diagnose")[which - 1], "digits-0unique")
 
 
-def _request(chosen: Random, folder: Path) -> None:
+def _request(draw: Draw, folder: Path) -> None:
     """A described job, of which AWS keeps the types; and of ten one file that `plan --diff` is given."""
-    request = chosen.choice(valid_requests())
-    if chosen.random() < 0.1:
-        in_place(folder, "request.json", written(chosen, mutated(chosen, request)))
+    request = _one(draw, valid_requests())
+    if draw(of_ten(1)):
+        in_place(folder, "request.json", _changed(draw, [request]))
         in_place(folder, "job.yaml", yaml.safe_dump(valid_jobs()[0]).encode())
         command("plan", "job.yaml", "--diff", "request.json")
         return
-    view = RequestView(mutated_in_kind(chosen, request, required_members()))
+    view = RequestView(draw(mutated_in_kind(request, required_members())))
     for name in _PROPERTIES:
         getattr(view, name)
     cost_in_words(view, REGION)
 
 
-def _log_lines(chosen: Random, folder: Path) -> None:
+def _log_lines(draw: Draw, folder: Path) -> None:
     """Through all that reads a job's lines, from the progress to the comparison of two jobs."""
-    texts = odd_lines(chosen, real_lines(), LINES_IN_A_CASE)
+    texts = draw(odd_lines(real_lines(), LINES_IN_A_CASE))
     lines = [LogLine(1_790_000_000.0 + n, f"algo-{1 + n % 2}", text) for n, text in enumerate(texts)]
     from rich.console import Console
 
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
-    view = JobView(Console(file=out, force_terminal=chosen.random() < 0.5))
+    view = JobView(Console(file=out, force_terminal=draw(booleans())))
     monitor = Monitor(view)
     status = JobStatus(name="digits-0unique", state=JobState.IN_PROGRESS, phase="Training", hosts=2)
     monitor.status(status)
@@ -188,20 +212,26 @@ def _log_lines(chosen: Random, folder: Path) -> None:
     with redirect_stdout(out):
         for line in lines:
             print_json({"time": line.time, "host": line.host, "text": line.text}, indent=None)
-    json.dumps(diagnose(lines, chosen.choice(texts)).to_json())
-    sides = [RunSide(label, _read(chosen, lines, status)) for label in ("A", "B")]
+    json.dumps(diagnose(lines, _one(draw, texts)).to_json())
+    sides = [RunSide(label, _read(draw, lines, status)) for label in ("A", "B")]
     verdicts(compare(sides[0], sides[1]))
     for text in texts:
         shown(text)
 
 
-def _read(chosen: Random, lines: Sequence[LogLine], status: JobStatus) -> Series:
+_ODD = sampled_from(("nan", "inf", "-inf", "1e308", "-1e308", "0", "1e-320"))
+_MEASURED = tuples(
+    of_ten(1).flatmap(lambda odd: _ODD if odd else none()),
+    of_ten(1).flatmap(lambda odd: _ODD if odd else floats(0.5, 1.5).map("{:.4f}".format)),
+    floats(0, 1),
+)
+
+
+def _read(draw: Draw, lines: Sequence[LogLine], status: JobStatus) -> Series:
     """What is read of a run that printed these lines among losses of its own, some of them odd."""
-    odd = ("nan", "inf", "-inf", "1e308", "-1e308", "0", "1e-320")
-    for step in range(chosen.randrange(80)):
-        loss = chosen.choice(odd) if chosen.random() < 0.1 else f"{chosen.gauss(1, 0.1):.4f}"
-        text = f"step={step if chosen.random() < 0.9 else chosen.choice(odd)} loss={loss}"
-        lines = [*lines, LogLine(1_790_000_000.0 + chosen.random() * step, "algo-1", text)]
+    for step, (number, loss, seconds) in enumerate(draw(lists(_MEASURED, max_size=79))):
+        text = f"step={step if number is None else number} loss={loss}"
+        lines = [*lines, LogLine(1_790_000_000.0 + seconds * step, "algo-1", text)]
     backend = mock.create_autospec(Backend, instance=True)
     backend.read_logs.side_effect = [LogBatch(lines, {}), LogBatch([], {})]
     return series_of(backend, status)
@@ -229,12 +259,12 @@ AREAS: tuple[Area, ...] = (
 _PROPERTIES = [name for name, value in vars(RequestView).items() if isinstance(value, property)]
 
 
-def _json_or_worse(chosen: Random, data: dict[str, Any], spoilt: bool) -> bytes:
+def _json_or_worse(draw: Draw, data: dict[str, Any], spoilt: bool) -> bytes:
     if not spoilt:
         return json.dumps(data).encode()
-    if chosen.random() < 0.1:
-        return json.dumps(odd_value(chosen), default=str, skipkeys=True).encode()
-    text = json.dumps(mutated(chosen, data), default=str, skipkeys=True)
-    if chosen.random() < 0.2:
-        text = text[: chosen.randrange(len(text) + 1)]
+    if draw(of_ten(1)):
+        return json.dumps(draw(odd_values), default=str, skipkeys=True).encode()
+    text = json.dumps(draw(mutated(data)), default=str, skipkeys=True)
+    if draw(of_ten(2)):
+        text = text[: draw(integers(0, len(text)))]
     return text.encode("utf-8", "surrogatepass")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
 import psutil
 
-from launcher.cli.app import main
 from launcher.failure_modes.model import Refusal
 from launcher.session.prepare_plan import JobSource, prepare, read_job
+from tools.attack.calling import call_launch
 
 REGION = "us-west-2"
 
@@ -65,16 +64,7 @@ def unless_refused(call: Callable[[], Any]) -> Any:
 
 def command(*words: str) -> None:
     """Run `launch`; raises Crashed where it ends as it should never."""
-    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    code: Any = None
-    with redirect_stdout(out), redirect_stderr(err), mock.patch("sys.stdin", io.StringIO()):
-        try:
-            main(list(words))
-        except SystemExit as ended:
-            code = ended.code
-    err.flush()
-    said = err.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]
+    code, _, said = call_launch(words)
     if "This is a fault of the launcher" in said or "Traceback" in said or code not in (0, 1, 2, 3):
         raise Crashed(f"launch {' '.join(words)} ended with {code}: {said.strip()[:300]}")
 

@@ -1,8 +1,9 @@
-"""Lines that a training may print: real ones, spoilt, and those on which patterns take long."""
+"""Strategies of lines that a training may print: real ones, spoilt, and those on which patterns take long."""
 
 from __future__ import annotations
 
-from random import Random
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, integers, lists, sampled_from
 
 _WORDS = (
     "step", "loss", "samples", "samples/s", "images", "epoch", "checkpoint", "saving checkpoint", "save",
@@ -20,30 +21,31 @@ _UNITS = (
     "-----BEGIN ", "Error: ", "step=1 ", "loss ", "1.0,", "x=", "during handling ",
 )  # fmt: skip
 _LENGTHS = (1, 10, 100, 1_000, 4_000, 20_000)
+_words, _units = sampled_from(_WORDS), sampled_from(_UNITS)
 
 
-def odd_lines(chosen: Random, real: list[str], number: int) -> list[str]:
+@st.composite
+def _spoilt(draw: DrawFn, real: list[str]) -> str:
+    line = draw(sampled_from(real))
+    at, length = draw(integers(0, len(line))), draw(integers(0, 19))
+    piece = draw(_units | st.just(line[at : at + length] * draw(sampled_from((1, 50)))))
+    return line[:at] + piece + line[at + draw(integers(0, 19)) :]
+
+
+@st.composite
+def _one_thing_many_times(draw: DrawFn) -> str:
+    unit = "".join(draw(lists(_units, min_size=1, max_size=3)))
+    many = unit * (draw(sampled_from(_LENGTHS)) // len(unit) + 1)
+    return f"{draw(_words)}{draw(sampled_from((' ', '=', '')))}{many}{draw(_words)}"
+
+
+def odd_lines(real: list[str], number: int) -> st.SearchStrategy[list[str]]:
     """Some lines: real ones that were spoilt, words in any order, and one thing many times over."""
-    return [_line(chosen, real) for _ in range(number)]
-
-
-def _line(chosen: Random, real: list[str]) -> str:
-    match chosen.randrange(5):
-        case 0:
-            return _spoilt(chosen, chosen.choice(real))
-        case 1:
-            return " ".join(chosen.choices(_WORDS, k=chosen.randrange(1, 12)))
-        case 2:
-            return "".join(chosen.choices([*_WORDS, *_UNITS], k=chosen.randrange(1, 30)))
-        case 3:
-            return "".join(map(chr, chosen.choices(range(0x3000), k=chosen.randrange(200))))
-        case _:
-            unit = "".join(chosen.choices(_UNITS, k=chosen.choice((1, 1, 2, 3))))
-            many = unit * (chosen.choice(_LENGTHS) // len(unit) + 1)
-            return f"{chosen.choice(_WORDS)}{chosen.choice((' ', '=', ''))}{many}{chosen.choice(_WORDS)}"
-
-
-def _spoilt(chosen: Random, line: str) -> str:
-    at, length = chosen.randrange(len(line) + 1), chosen.randrange(20)
-    piece = chosen.choice((*_UNITS, line[at : at + length] * chosen.choice((1, 50))))
-    return line[:at] + piece + line[at + chosen.randrange(20) :]
+    line = st.one_of(
+        lists(_words, min_size=1, max_size=11).map(" ".join),
+        lists(_words | _units, min_size=1, max_size=29).map("".join),
+        _spoilt(real),
+        st.text(st.characters(max_codepoint=0x2FFF), max_size=199),
+        _one_thing_many_times(),
+    )
+    return lists(line, min_size=number, max_size=number)

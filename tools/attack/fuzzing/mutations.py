@@ -1,4 +1,4 @@
-"""Mutations of valid documents: of what they say, and of how it is written."""
+"""Strategies of mutations of valid documents: of what they say, and of how it is written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterator
 from copy import deepcopy
 from datetime import date, datetime
 from itertools import islice
-from random import Random
 from typing import Any
 
 import yaml
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, sampled_from
 
 _MOST_PLACES = 20_000
 """Twice as many as a document may have; more would only take this generator's time."""
@@ -37,96 +38,90 @@ _ODD_LINES = (
 )  # fmt: skip
 
 
-def mutated(chosen: Random, document: Any) -> Any:
+_few = sampled_from((0, 1, 1, 1, 2, 2, 3, 5, 10))
+_odd_texts = sampled_from(_ODD_TEXTS)
+_odd_keys = sampled_from((*_ODD_TEXTS[:12], 1, None, True, 1.5, "name", date(2026, 1, 1)))
+_odd_others = sampled_from(
+    (None, [], {}, [[]], {"": ""}, [None], date(2026, 1, 1), datetime(2026, 1, 1), b"\xff")
+).map(deepcopy)
+
+
+@st.composite
+def _nested(draw: DrawFn) -> Any:
+    """Something nested as deep as Python's own writers can take it."""
+    inner: Any = "x"
+    for _ in range(draw(sampled_from((2, 20, 59, 61, 90)))):
+        inner = [inner] if draw(st.booleans()) else {"a": inner}
+    return inner
+
+
+odd_values = st.recursive(
+    _odd_texts | sampled_from(_ODD_NUMBERS) | _odd_others | _nested(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_odd_keys, inner, max_size=3),
+    max_leaves=8,
+)
+"""Any value that a field was not meant to have."""
+
+
+def of_ten(times: int) -> st.SearchStrategy[bool]:
+    """True so many times of ten."""
+    return sampled_from((False,) * (10 - times) + (True,) * times)
+
+
+@st.composite
+def mutated(draw: DrawFn, document: Any) -> Any:
     """The document with some of its parts changed: types, numbers, texts, depth, what is there at all."""
     document = deepcopy(document)
-    for _ in range(_few(chosen)):
+    for _ in range(draw(_few)):
         places = list(_places(document))
         if not places:
-            return odd_value(chosen)
+            return draw(odd_values)
         before = deepcopy(document)
-        parent, key = chosen.choice(places)
-        _change(chosen, parent, key)
+        _change(draw, *draw(sampled_from(places)))
         if len(list(islice(_places(document), _MOST_PLACES))) == _MOST_PLACES:
             return before
     return document
 
 
-def mutated_in_kind(chosen: Random, document: Any, required: Collection[str]) -> Any:
+@st.composite
+def mutated_in_kind(draw: DrawFn, document: Any, required: Collection[str]) -> Any:
     """The document changed as a service may answer it: types stay, and so does what is `required`."""
     document = deepcopy(document)
-    for _ in range(_few(chosen)):
-        places = list(_places(document))
-        parent, key = chosen.choice(places)
+    for _ in range(draw(_few)):
+        parent, key = draw(sampled_from(list(_places(document))))
         value = parent[key]
-        if isinstance(parent, dict) and key not in required and chosen.random() < 0.4:
+        if isinstance(parent, dict) and key not in required and draw(of_ten(4)):
             del parent[key]
         elif isinstance(value, str):
-            parent[key] = chosen.choice(_ODD_TEXTS)
+            parent[key] = draw(_odd_texts)
         elif isinstance(value, bool):
             parent[key] = not value
         elif isinstance(value, int):
-            parent[key] = chosen.choice((0, 1, -1, 2**31, 2**63))
+            parent[key] = draw(sampled_from((0, 1, -1, 2**31, 2**63)))
         elif isinstance(value, list):
-            parent[key] = value * chosen.choice((0, 2, 50))
+            parent[key] = value * draw(sampled_from((0, 2, 50)))
         elif isinstance(value, dict) and not set(value) & set(required):
             parent[key] = {}
     return document
 
 
-def written(chosen: Random, document: Any) -> bytes:
+@st.composite
+def written(draw: DrawFn, document: Any) -> bytes:
     """The document as a file: YAML or JSON, now and then with what spoils it."""
-    as_json = chosen.random() < 0.3
     try:
-        text = (
-            json.dumps(document, ensure_ascii=chosen.random() < 0.5, indent=chosen.choice((None, 1)))
-            if as_json
-            else yaml.safe_dump(document, allow_unicode=chosen.random() < 0.5, sort_keys=False)
-        )
+        if draw(of_ten(3)):
+            indent = draw(sampled_from((None, 1)))
+            text = json.dumps(document, ensure_ascii=draw(st.booleans()), indent=indent)
+        else:
+            text = yaml.safe_dump(document, allow_unicode=draw(st.booleans()), sort_keys=False)
     except (TypeError, ValueError, yaml.YAMLError):
         text = repr(document)
-    if chosen.random() < 0.3:
-        text = _with_odd_lines(chosen, text)
-    encoding = chosen.choice(("utf-8",) * 5 + ("utf-16", "latin-1", "utf-8-sig"))
-    halves = "replace" if encoding == "latin-1" or chosen.random() < 0.5 else "surrogatepass"
+    if draw(of_ten(3)):
+        text = _with_odd_lines(draw, text)
+    encoding = draw(sampled_from(("utf-8",) * 5 + ("utf-16", "latin-1", "utf-8-sig")))
+    halves = "replace" if encoding == "latin-1" or draw(st.booleans()) else "surrogatepass"
     content = text.encode(encoding, halves)
-    if chosen.random() < 0.15:
-        content = _with_odd_bytes(chosen, content)
-    return content
-
-
-def odd_value(chosen: Random, depth: int = 0) -> Any:
-    """Any value that a field was not meant to have."""
-    kind = chosen.randrange(9)
-    if kind < 3:
-        return chosen.choice(_ODD_TEXTS)
-    if kind < 5:
-        return chosen.choice(_ODD_NUMBERS)
-    if kind == 5:
-        return chosen.choice(
-            (None, [], {}, [[]], {"": ""}, [None], date(2026, 1, 1), datetime(2026, 1, 1), b"\xff")
-        )
-    if kind == 6 and depth < 3:
-        return [odd_value(chosen, depth + 1) for _ in range(chosen.randrange(4))]
-    if kind == 7 and depth < 3:
-        return {_odd_key(chosen): odd_value(chosen, depth + 1) for _ in range(chosen.randrange(4))}
-    return _nested(chosen)
-
-
-def _few(chosen: Random) -> int:
-    return chosen.choice((0, 1, 1, 1, 2, 2, 3, 5, 10))
-
-
-def _odd_key(chosen: Random) -> Any:
-    return chosen.choice((*_ODD_TEXTS[:12], 1, None, True, 1.5, "name", date(2026, 1, 1)))
-
-
-def _nested(chosen: Random) -> Any:
-    """Something nested as deep as Python's own writers can take it."""
-    inner: Any = "x"
-    for _ in range(chosen.choice((2, 20, 59, 61, 90))):
-        inner = [inner] if chosen.random() < 0.5 else {"a": inner}
-    return inner
+    return _with_odd_bytes(draw, content) if draw(of_ten(1)) else content
 
 
 def _places(document: Any) -> Iterator[tuple[Any, Any]]:
@@ -141,61 +136,56 @@ def _places(document: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(value)
 
 
-def _change(chosen: Random, parent: Any, key: Any) -> None:
+def _change(draw: DrawFn, parent: Any, key: Any) -> None:
     value = parent[key]
-    match chosen.randrange(9):
-        case 0 | 1 | 2:
-            parent[key] = odd_value(chosen)
+    match draw(st.integers(0, 8)):
         case 3:
             del parent[key]
         case 4:
-            parent[key] = [value] if chosen.random() < 0.5 else {"value": value}
+            parent[key] = draw(sampled_from(([value], {"value": value})))
         case 5 if isinstance(parent, dict):
-            parent[f"{key}{chosen.choice('sx_ é')}"] = parent.pop(key)
+            parent[f"{key}{draw(sampled_from('sx_ é'))}"] = parent.pop(key)
         case 6 if isinstance(parent, dict):
-            parent[_odd_key(chosen)] = odd_value(chosen)
+            parent[draw(_odd_keys)] = draw(odd_values)
         case 7:
-            parent[key] = _as_another_type(chosen, value)
-        case _ if isinstance(parent, list):
-            parent.extend([value] * chosen.choice((1, 3, 200)))
+            parent[key] = draw(sampled_from(_as_other_types(value)))
+        case 8 if isinstance(parent, list):
+            parent.extend([value] * draw(sampled_from((1, 3, 200))))
         case _:
-            parent[key] = odd_value(chosen)
+            parent[key] = draw(odd_values)
 
 
-def _as_another_type(chosen: Random, value: Any) -> Any:
+def _as_other_types(value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
-        return chosen.choice((value.upper(), value * 50, value[:-1], f" {value}\t", _bytes(value), [value]))
+        read = value.encode("utf-8", "replace")
+        return value.upper(), value * 50, value[:-1], f" {value}\t", read, [value]
     if isinstance(value, bool | int | float):
-        return chosen.choice((str(value), -value, value * 10**9, f"{value}.0", [value], not value))
-    return str(value)
+        return str(value), -value, value * 10**9, f"{value}.0", [value], not value
+    return (str(value),)
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
-
-
-def _with_odd_lines(chosen: Random, text: str) -> str:
+def _with_odd_lines(draw: DrawFn, text: str) -> str:
     lines = text.split("\n")
-    for _ in range(_few(chosen)):
-        at = chosen.randrange(len(lines) + 1)
-        match chosen.randrange(4):
+    for _ in range(draw(_few)):
+        at = draw(st.integers(0, len(lines)))
+        match draw(st.integers(0, 3)):
             case 0:
-                lines.insert(at, chosen.choice(_ODD_LINES))
+                lines.insert(at, draw(sampled_from(_ODD_LINES)))
             case 1 if ": " in lines[at - 1]:
-                lines[at - 1] = f"{lines[at - 1].partition(': ')[0]}: {chosen.choice(_TAGS)}"
+                lines[at - 1] = f"{lines[at - 1].partition(': ')[0]}: {draw(sampled_from(_TAGS))}"
             case 2:
                 lines.insert(at, lines[at - 1])
             case _:
-                lines[at - 1] = " " * chosen.randrange(5) + lines[at - 1].lstrip()
-    return chosen.choice(("\n", "\n", "\r\n", "\r")).join(lines)
+                lines[at - 1] = " " * draw(st.integers(0, 4)) + lines[at - 1].lstrip()
+    return draw(sampled_from(("\n", "\n", "\r\n", "\r"))).join(lines)
 
 
-def _with_odd_bytes(chosen: Random, content: bytes) -> bytes:
-    changed = bytearray(content)
-    for _ in range(_few(chosen)):
-        at = chosen.randrange(len(changed) + 1)
-        if chosen.random() < 0.5:
-            changed[at:at] = chosen.randbytes(chosen.choice((1, 2, 8)))
-        else:
-            del changed[at : at + chosen.choice((1, 10, 1000))]
-    return bytes(changed)
+def _with_odd_bytes(draw: DrawFn, content: bytes) -> bytes:
+    for _ in range(draw(_few)):
+        at = draw(st.integers(0, len(content)))
+        put, lost = draw(st.binary(min_size=1, max_size=8).map(lambda put: (put, 0)) | _losses)
+        content = content[:at] + put + content[at + lost :]
+    return content
+
+
+_losses = sampled_from((1, 10, 1000)).map(lambda lost: (b"", lost))

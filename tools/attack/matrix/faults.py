@@ -32,32 +32,11 @@ _IN_THE_WORDS_OF: Mapping[str, Mapping[str, Fault]] = {
 }
 """Where a service has other codes for it than those of the JSON protocols, by botocore's protocol."""
 
-FAULTS: tuple[Fault, ...] = (
-    faults.THROTTLED,
-    faults.LIMIT,
-    faults.EXPIRED,
-    faults.DENIED,
-    faults.SKEWED,
-    faults.INTERNAL,
-    faults.EMPTY,
-    faults.PORTAL,
-    faults.PORTAL_XHTML,
-    faults.CUT_JSON,
-    faults.CUT_XML,
-    faults.BAD_GZIP,
-    faults.OTHER_JSON,
-    faults.NO_OBJECT,
-    faults.EMPTY_DONE,
-    faults.BAD_GZIP_DONE,
-    faults.PAGE_500,
-    faults.PAGE_403,
-    faults.PAGE_404,
-    faults.REDIRECT,
-    faults.RESET,
-    faults.LOST,
-    faults.HANG,
-    faults.LOST_IN_TIME,
-    faults.DRIP,
+_NOT_EVERYWHERE = (faults.SLOW_DOWN, faults.EXPIRED_S3, faults.DENIED_S3, faults.SKEWED_S3, faults.CONFLICT)
+"""What one service alone tells: others' words for what is there already, and an answer to a write."""
+
+FAULTS: tuple[Fault, ...] = tuple(
+    each for each in vars(faults).values() if isinstance(each, Fault) and each not in _NOT_EVERYWHERE
 )
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections import deque
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from unittest import mock
@@ -16,9 +14,9 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto.core.models import botocore_stubber
 
 from launcher.aws.clients import open_session
-from launcher.cli.app import main
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.faults import Fault, answered, leave_alone, meet
+from tools.attack.calling import call_launch
 from tools.attack.matrix.account import Attacked
 from tools.attack.matrix.commands import Command
 from tools.attack.matrix.faults import as_told_by
@@ -58,42 +56,21 @@ def run(attacked: Attacked, command: Command, attack: Attack | None = None) -> R
     """Run the command to its end. Changes the account, so each run is given one of its own (a fork)."""
     clock, before = VirtualClock(), attacked.jobs
     wire = _Wire(attacked.queue, clock, attack)
-    out, err = _Stream(), _Stream()
     os.chdir(attacked.folder)
     with (
         virtual_time(clock),
         mock.patch("launcher.aws.clients.open_session", lambda: _Session(wire)),
-        mock.patch("sys.stdin", io.StringIO()),
-        redirect_stdout(out),
-        redirect_stderr(err),
     ):
-        try:
-            main(list(command.words))
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        code, out, err = call_launch(command.words)
     return Run(
-        code,
-        out.text + err.text,
+        int(code or 0),
+        out + err,
         clock.now(),
         clock.furthest,
         list(wire.calls),
         [job for job in attacked.jobs if job not in before],
         wire.stops,
     )
-
-
-class _Stream(io.TextIOWrapper):
-    """A stream as a command has it, whose text can be read afterwards."""
-
-    def __init__(self) -> None:
-        self._bytes = io.BytesIO()
-        super().__init__(self._bytes, encoding="utf-8", write_through=True)
-
-    @property
-    def text(self) -> str:
-        self.flush()
-        return self._bytes.getvalue().decode("utf-8", "replace")
 
 
 class _Session:

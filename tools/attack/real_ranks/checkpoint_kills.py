@@ -7,22 +7,19 @@ interrupted. Every round is a fork of this process, which has imported torch alr
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import re
 import signal
 import sys
-import tempfile
-import time
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from slipway.saving.stored_checkpoints import files_present, stored_checkpoints
-from tools.attack import ROOT
+from tools import ROOT
+from tools.attack.real_ranks.campaign import Tally, tell_kills
 
 TRAINING = ROOT / "tests" / "slipway" / "saving" / "training.py"
 RANKS_PER_HOST = 2
@@ -51,33 +48,16 @@ SETTINGS = (
 )
 
 
-@dataclass(slots=True)
-class Tally:
-    """What was done, and what came of it."""
-
-    instants: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
-
-    def told(self) -> str:
-        """One line for each kind of thing that was counted, and each that went wrong."""
-        lines = [
-            f"{self.instants} interruptions",
-            *(f"{n} {what}" for what, n in sorted(self.counts.items())),
-        ]
-        return "\n".join([*lines, *(f"WRONG: {one}" for one in self.wrong), f"{len(self.wrong)} wrong"])
-
-
 def attack(kills: int, seed: int, folder: Path, steps: int) -> Tally:
     """So many interruptions, over all settings by turns."""
     tally, random = Tally(), Random(seed)
     round_ = 0
-    while tally.instants < kills:
+    while tally.counts["interruptions"] < kills:
         setting = SETTINGS[round_ % len(SETTINGS)]
-        share = -(-(kills - tally.instants) // max(1, len(SETTINGS) - round_))
+        share = -(-(kills - tally.counts["interruptions"]) // max(1, len(SETTINGS) - round_))
         _train(setting, share, random, folder / str(round_), steps, tally)
         round_ += 1
-        print(f"{setting.name}: {tally.instants} of {kills}", file=sys.stderr, flush=True)
+        print(f"{setting.name}: {tally.counts['interruptions']} of {kills}", file=sys.stderr, flush=True)
     return tally
 
 
@@ -101,7 +81,7 @@ def _train(setting: Setting, kills: int, random: Random, folder: Path, steps: in
         printed += _run(setting, world, folder / "killed", steps, kill)
         if "final" in printed:
             break
-        tally.instants += 1
+        tally.counts["interruptions"] += 1
         tally.counts["SIGKILLs"] += len(ranks)
         _damage(folder / "killed", random, tally)
     printed += _run(setting, setting.worlds[-1], folder / "killed", steps)
@@ -164,28 +144,7 @@ def _final(printed: str) -> str | None:
     return found[-1] if found else None
 
 
-def main() -> int:
-    """Exits with 1 where something went wrong, with 0 else."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    for module in (
-        "torch._dynamo",
-        "torch.nn.parallel",
-        "torch.distributed.fsdp",
-        "torch.distributed.checkpoint",
-    ):
-        importlib.import_module(module)
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = attack(options.kills, options.seed, Path(folder), options.steps)
-    print(f"{tally.told()}\n{time.monotonic() - started:.0f} s")
-    return 1 if tally.wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for module in ("_dynamo", "nn.parallel", "distributed.fsdp", "distributed.checkpoint"):
+        importlib.import_module(f"torch.{module}")
+    sys.exit(tell_kills(attack, kills=200, steps=600))

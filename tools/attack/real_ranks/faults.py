@@ -11,21 +11,52 @@ they printed, the logs kept of each rank, the recordings and the stacks. Needs t
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.diagnosis.model import Diagnosis
 from launcher.session.log_files import logs_in
-from tools.attack.real_ranks.injected import FAULTS, Fault
-from tools.attack.real_ranks.local_hosts import await_boots, keep_copy, start_boots
+from tools.attack.real_ranks.campaign import Judged, chosen, filled, parser_of, read_jobs, run_all, told
+from tools.attack.real_ranks.local_hosts import await_boots, start_boots
 
 LONGEST_SECONDS = 150.0
+_JOBS = read_jobs(__file__)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong in the script, and the answers that are right, as `faults.toml` explains them."""
+
+    name: str
+    codes: tuple[str, ...]
+    ranks: tuple[int | None, ...]
+    at: str = "pass"
+    first: str = ""
+    before: str = "pass"
+    after: str = "pass"
+    host: str | None = None
+    steps: int = 40
+    restarts: int = 0
+
+    @property
+    def script(self) -> str:
+        """The whole script."""
+        parts = {"fault": self.at, "first": self.first, "before": self.before, "after": self.after}
+        return filled(_JOBS["script"], **parts, steps=str(self.steps + 1))
+
+
+def _fault(codes: Sequence[str], ranks: Sequence[Any], **fields: Any) -> Fault:
+    return Fault(
+        codes=tuple(codes), ranks=tuple(None if rank == "none" else rank for rank in ranks), **fields
+    )
+
+
+FAULTS = tuple(_fault(**case) for case in _JOBS["cases"])
+"""Each kind of fault once."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +81,19 @@ def what_is_wrong(fault: Fault, answer: Answer) -> str:
     return f"{'; '.join(wrong)}: {answer.said[:300]}" if wrong else ""
 
 
-def run(fault: Fault, folder: Path) -> None:
+def run(fault: Fault, folder: Path) -> Judged:
     """One job with this fault, to its end; what it leaves lies below the folder."""
     options = ["--watchdog-stall", "5", "--watchdog-first-step", "90", "--restarts", str(fault.restarts)]
+    began = time.monotonic()
     await_boots(start_boots(folder, fault.script, options, _variables), LONGEST_SECONDS)
+    took = time.monotonic() - began
+    return Judged(fault.name, what_is_wrong(fault, answer_of(folder)), seconds=took)
 
 
 def answer_of(folder: Path) -> Answer:
     """The diagnosis of what a job left there."""
     files = logs_in([folder])
     diagnosis = diagnose(files.records, streams=files.streams, evidence=files.evidence)
-    return _as_answer(diagnosis)
-
-
-def _as_answer(diagnosis: Diagnosis) -> Answer:
     cause = diagnosis.root_cause
     if cause is None:
         return Answer(None, None, None, f"verdict {diagnosis.verdict.value}")
@@ -78,47 +108,22 @@ def _variables(root: Path) -> dict[str, str]:
     }
 
 
-def campaign(faults: Sequence[Fault], times: int, kept: Path | None) -> Iterator[tuple[Fault, str, float]]:
-    """Every fault so many times: what was wrong with the answer, and the job's seconds."""
-    for number, fault in enumerate([*faults] * times):
-        with tempfile.TemporaryDirectory(prefix="faults-") as name:
-            folder, began = Path(name), time.monotonic()
-            run(fault, folder)
-            took = time.monotonic() - began
-            wrong = what_is_wrong(fault, answer_of(folder))
-            if kept is not None:
-                keep_copy(folder, kept / f"{fault.name}-{number // len(faults)}")
-            yield fault, wrong, took
-
-
-def judged_again(faults: Sequence[Fault], kept: Path) -> Iterator[tuple[Fault, str, float]]:
+def judged_again(faults: Sequence[Fault], kept: Path) -> Iterator[Judged]:
     """What the diagnosis says now of jobs that were kept."""
     for fault in faults:
         for folder in sorted(kept.glob(f"{fault.name}-[0-9]*")):
-            yield fault, what_is_wrong(fault, answer_of(folder)), 0.0
+            yield Judged(fault.name, what_is_wrong(fault, answer_of(folder)))
 
 
 def main() -> int:
     """Run the kinds that are named, or all; 1 where an answer is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.faults")
-    parser.add_argument("kinds", nargs="*", help="the beginnings of kinds' names; all without")
-    parser.add_argument("--times", type=int, default=1)
-    parser.add_argument("--kept", type=Path, help="where to keep what the jobs leave")
+    parser = parser_of(__file__)
     parser.add_argument("--again", type=Path, metavar="KEPT", help="run nothing, judge what was kept")
     options = parser.parse_args()
-    faults = [each for each in FAULTS if not options.kinds or each.name.startswith(tuple(options.kinds))]
-    results = (
-        judged_again(faults, options.again)
-        if options.again
-        else campaign(faults, options.times, options.kept)
-    )
-    count = failed = 0
-    for fault, wrong, took in results:
-        count += 1
-        failed += bool(wrong)
-        print(f"{fault.name}: {wrong or 'right'}, {took:.0f} s", flush=True)
-    print(f"{failed} of {count} wrong")
-    return int(failed > 0)
+    faults = chosen(FAULTS, options)
+    if options.again:
+        return told(judged_again(faults, options.again))
+    return told(run_all(run, faults, options, keeps=True))
 
 
 if __name__ == "__main__":

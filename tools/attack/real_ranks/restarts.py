@@ -10,82 +10,30 @@ must be those of an uninterrupted job. Needs torch and the standard library alon
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import signal
 import sys
-import tempfile
-import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from tools.attack.real_ranks.local_hosts import (
-    Boots,
-    failure_of,
-    keep_copy,
-    printed_by,
-    start_boots,
-)
+from tools.attack.real_ranks.campaign import Judged, chosen, filled, once, parser_of, read_jobs, run_all, told
+from tools.attack.real_ranks.local_hosts import failure_of, printed_by, start_boots
 
 LONGEST_SECONDS = 200.0
 _WEIGHTS = re.compile(r"weights ([0-9a-f]{64})")
 _RESTART = re.compile(r"^slipway: restart (\d+) of \d+: .*$", re.MULTILINE)
 
-SCRIPT = """
-import hashlib, os, signal, time
-{first}
-import torch
-import torch.distributed as dist
-import slipway
-
-STEPS = 60
-attempt = int(os.environ["SLIPWAY_ATTEMPT"])
-assert attempt == int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.manual_seed(7)
-model = torch.nn.Linear(16, 16)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-manager = slipway.CheckpointManager()
-begin = manager.resume(model=model, optimizer=optimizer)
-start = begin.step if begin else 0
-
-
-def mishap(step):
-{mishap}
-
-
-for step in range(start, STEPS):
-    mishap(step)
-    torch.manual_seed(1000 * step + rank)
-    optimizer.zero_grad()
-    model(torch.randn(4, 16)).pow(2).mean().backward()
-    # By hand: DDP sums in another order in the first step after a start than later.
-    for each in model.parameters():
-        dist.all_reduce(each.grad)
-    optimizer.step()
-    if rank == 0:
-        print(f"{time.time():.3f} attempt {attempt} step {step}", flush=True)
-    if {saves} and (step + 1) % 10 == 0:
-        manager.save(step + 1, model=model, optimizer=optimizer)
-manager.wait()
-flat = torch.cat([each.detach().flatten() for each in model.parameters()])
-print("weights", hashlib.sha256(flat.numpy().tobytes()).hexdigest(), flush=True)
-dist.barrier()
-dist.destroy_process_group()
-"""
+_JOBS = read_jobs(__file__)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A mishap of the script before a step, and what is to come of it.
-
-    `restarts` are counted; without a `code` the job succeeds, else its failure files begin with that and
-    hold `says`. `kills` names the host whose boot is killed after its first checkpoint.
-    """
+    """A mishap of the script and what is to come of it, as `restarts.toml` explains them."""
 
     name: str
     mishap: str = "pass"
@@ -99,71 +47,17 @@ class Case:
     allowed: int = 3
 
 
-KILLED = "if rank == 3 and step == 25 and attempt == 0: os.kill(os.getpid(), signal.SIGKILL)"
-
-CASES = (
-    Case("uninterrupted"),
-    Case("killed", KILLED, restarts=1),
-    Case(
-        "all killed",
-        "if step == 35 and attempt < 2: os.kill(os.getpid(), signal.SIGKILL)",
-        # The second start begins at 30, and comes no further with fewer steps.
-        restarts=1,
-        code="MEM002",
-        says="it came no further",
-    ),
-    Case(
-        "killed twice, further on",
-        "if rank == 0 and step == (25, 45)[min(attempt, 1)] and attempt < 2:\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)",
-        restarts=2,
-    ),
-    Case(
-        "the same exception",
-        "if rank == 2 and step == 25 + 20 * attempt: raise ValueError(f'no. {attempt}')",
-        restarts=1,
-        code="CODE001",
-        says="failed at train.py:",
-    ),
-    Case("one exception", "if rank == 2 and step == 25 and not attempt: raise OSError('once')", restarts=1),
-    Case("import", first="import no_such_module", code="CODE005", says="no restarts"),
-    Case(
-        "stopped rank",
-        "if rank == 2 and step == 25 and attempt == 0: os.kill(os.getpid(), signal.SIGSTOP)",
-        restarts=1,
-    ),
-    Case(
-        "no progress",
-        "if rank == 3 and step == 25: os.kill(os.getpid(), signal.SIGKILL)",
-        restarts=1,
-        code="MEM002",
-        says="it came no further",
-        saves=False,
-    ),
-    Case("used up", "if rank == 3 and step == 12 * attempt + 15: os.kill(os.getpid(), signal.SIGKILL)",
-         restarts=1, code="MEM002", says="1 restart was allowed", allowed=1),
-    Case("boot of the second host killed", "time.sleep(0.1)", kills=2, code="", says="did not answer"),
-    Case("boot of the first host killed", "time.sleep(0.1)", kills=1, code="", says="silent"),
-    Case("stop while a rank is stopped", "if step == 25: time.sleep(1000)", stops=True),
-)  # fmt: skip
+CASES = tuple(Case(**case) for case in _JOBS["cases"])
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What came of one job: `wrong` is empty where all is as it should be; `seconds` are those from the last
-    step before the first restart to the next one."""
+def run(case: Case, folder: Path, weights: list[str]) -> Judged:
+    """One job with this mishap, to its end; `weights` are those of the jobs that ended before.
 
-    case: str
-    wrong: str
-    weights: str | None
-    told: tuple[str, ...]
-    seconds: float | None
-    bare: float | None
-
-
-def run(case: Case, folder: Path, weights: str | None) -> Judged:
-    """One job with this mishap, to its end; `weights` are those of an uninterrupted one."""
-    began, boots = time.time(), _boots(case, folder)
+    The seconds are those from the last step before the first restart to the next one.
+    """
+    parts = {"first": case.first, "mishap": case.mishap, "saves": str(case.saves)}
+    options = ["--watchdog-stall", "6", "--watchdog-first-step", "120", "--restarts", str(case.allowed)]
+    began, boots = time.time(), start_boots(folder, filled(_JOBS["script"], **parts), options)
     until = time.monotonic() + LONGEST_SECONDS
     acted: float | None = None
     try:
@@ -178,52 +72,44 @@ def run(case: Case, folder: Path, weights: str | None) -> Judged:
                         _kill_below(folder / f"algo-{host}")
             time.sleep(0.1)
         took = time.monotonic() - acted if acted is not None else None
-        return _judged(
-            case, folder, {host: boot.poll() for host, boot in boots.items()}, weights, began, took
-        )
+        wrong = [*_wrong_ends(case, folder, {host: boot.poll() for host, boot in boots.items()})]
     finally:
         for host, boot in boots.items():
             if boot.poll() is None:
                 boot.kill()
             boot.wait()
             _kill_below(folder / f"algo-{host}")
+    printed = printed_by(folder, 1)
+    found = _WEIGHTS.findall(printed)[:1]
+    if case.code is None and not case.stops and (not found or weights[:1] not in ([], found)):
+        wrong.append(f"the weights are {found}, not {weights[:1]}")
+    weights += found
+    said = [match[0] for match in _RESTART.finditer(printed)]
+    steps = [(float(at), int(n)) for at, n in re.findall(r"(\d+\.\d+) attempt (\d+) step", printed)]
+    one, two = ([at for at, attempt in steps if attempt == number] for number in (0, 1))
+    if one:
+        said.append(f"a bare start: {min(one) - began:.1f} s")
+    if took is None and one and two:
+        took = min(two) - max(one)
+    return Judged(case.name, "; ".join(wrong), tuple(said), took)
 
 
-def _judged(
-    case: Case,
-    folder: Path,
-    codes: dict[int, int | None],
-    weights: str | None,
-    began: float,
-    took: float | None,
-) -> Judged:
-    first = printed_by(folder, 1)
-    wrong = []
-    told = tuple(match[0] for match in _RESTART.finditer(first))
+def _wrong_ends(case: Case, folder: Path, codes: Mapping[int, int | None]) -> Iterator[str]:
     for host, code in codes.items():
-        reason = failure_of(folder, host)
         if host == case.kills:
             continue
+        reason = failure_of(folder, host)
         if case.stops:
-            if code != 128 + signal.SIGTERM or reason:
-                wrong.append(f"algo-{host} was stopped and ended with {code}: {reason[:200]!r}")
+            is_right = code == 128 + signal.SIGTERM and not reason
         elif case.code is None:
-            if code != 0 or reason:
-                wrong.append(f"algo-{host} ended with {code}: {reason[:200]!r}")
-        elif code in (0, None) or not reason.startswith(case.code) or case.says not in reason:
-            wrong.append(f"algo-{host} ended with {code}: {reason[:400]!r}")
+            is_right = code == 0 and not reason
+        else:
+            is_right = code not in (0, None) and reason.startswith(case.code) and case.says in reason
+        if not is_right:
+            yield f"algo-{host} ended with {code}: {reason[:400]!r}"
         restarts = printed_by(folder, host).count("slipway: restart ")
         if restarts != case.restarts:
-            wrong.append(f"algo-{host} tells of {restarts} restarts")
-    found = _WEIGHTS.search(first)
-    final = found[1] if found else None
-    if case.code is None and not case.stops and (final is None or (weights is not None and final != weights)):
-        wrong.append(f"the weights are {final}, not {weights}")
-    steps = [(float(at), int(n)) for at, n in re.findall(r"(\d+\.\d+) attempt (\d+) step", first)]
-    one = [at for at, attempt in steps if attempt == 0]
-    two = [at for at, attempt in steps if attempt == 1]
-    seconds = took if took is not None else (min(two) - max(one) if one and two else None)
-    return Judged(case.name, "; ".join(wrong), final, told, seconds, min(one) - began if one else None)
+            yield f"algo-{host} tells of {restarts} restarts"
 
 
 def _kill_below(root: Path) -> None:
@@ -237,43 +123,12 @@ def _kill_below(root: Path) -> None:
                 continue
 
 
-def _boots(case: Case, folder: Path) -> Boots:
-    text = SCRIPT.replace("{first}", case.first).replace("{saves}", str(case.saves))
-    script = text.replace("{mishap}", textwrap.indent(case.mishap, "    "))
-    options = ["--watchdog-stall", "6", "--watchdog-first-step", "120", "--restarts", str(case.allowed)]
-    return start_boots(folder, script, options)
-
-
-def campaign(cases: Sequence[Case], times: int, kept: Path) -> Iterator[Judged]:
-    """An uninterrupted job, then every case so many times; what went wrong is kept in a folder."""
-    weights: str | None = None
-    for number, case in enumerate([CASES[0], *cases * times]):
-        with tempfile.TemporaryDirectory(prefix="restart-", ignore_cleanup_errors=True) as folder:
-            judged = run(case, Path(folder), weights)
-            if judged.wrong:
-                keep_copy(Path(folder), kept / f"{case.name}-{number}")
-        weights = weights or judged.weights
-        yield judged
-
-
 def main() -> int:
-    """Run the cases that are named, or all; 1 where something went wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.attack.real_ranks.restarts")
-    parser.add_argument("cases", nargs="*", help="the names of cases, or their beginnings; all without")
-    parser.add_argument("--times", type=int, default=1)
-    parser.add_argument("--kept", type=Path, default=Path("build/restarts"), help="for what went wrong")
-    options = parser.parse_args()
-    cases = [case for case in CASES[1:] if not options.cases or case.name.startswith(tuple(options.cases))]
-    failed = 0
-    for judged in campaign(cases, options.times, options.kept):
-        failed += bool(judged.wrong)
-        seconds = f", {judged.seconds:.1f} s" if judged.seconds is not None else ""
-        bare = f" (a bare start: {judged.bare:.1f} s)" if judged.bare is not None else ""
-        print(
-            f"{judged.case}: {judged.wrong or 'right'}{seconds}{bare}", *judged.told, sep="\n  ", flush=True
-        )
-    print(f"{failed} wrong")
-    return int(failed > 0)
+    """Run an uninterrupted job, then the cases that are named, or all; 1 where something went wrong."""
+    options = parser_of(__file__, kept=Path("build/restarts")).parse_args()
+    one_by_one = partial(run, weights=[])
+    first = run_all(one_by_one, CASES[:1], once(options), keeps=False)
+    return told(chain(first, run_all(one_by_one, chosen(CASES[1:], options), options, keeps=False)))
 
 
 if __name__ == "__main__":

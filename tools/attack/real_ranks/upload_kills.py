@@ -9,18 +9,12 @@ a manifest on S3 must be whole there.
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
-import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,16 +22,15 @@ from typing import Any
 import boto3
 import psutil
 
-from launcher.backends.local.layout import two_free_ports
-from launcher.source.packaging import build_boot, build_source
-from launcher.source.tree import read_source
 from slipway.saving.stored_checkpoints import parse_manifest
 from tests.emulator.faults import SLOW_DOWN
 from tests.emulator.faulty_server import FaultyServer, faulty_server
-from tools.attack import ROOT
+from tools import ROOT
+from tools.attack.real_ranks.campaign import Tally, tell_kills
+from tools.attack.real_ranks.local_hosts import Boots, await_boots, printed_by, start_boots
 
 TRAINING = ROOT / "tests" / "slipway" / "saving" / "training.py"
-HOSTS = ("algo-1", "algo-2")
+HOSTS = (1, 2)
 BUCKET = "checkpoints"
 BUSY, SLOW_SECONDS = 0.2, 0.01
 PATIENCE_SECONDS = 240.0
@@ -49,59 +42,36 @@ class Interrupted:
     """One job that is started again and again: its disks, its prefix, and what became of it."""
 
     def __init__(self, folder: Path, server: FaultyServer, steps: int, prefix: str) -> None:
-        self._folder, self._url, self._steps, self.prefix = folder, server.url, steps, prefix
-        self._starts = 0
-        self.disks = [folder / prefix / f"disk-{host}" for host in HOSTS]
-        source = folder / prefix / "src"
-        source.mkdir(parents=True)
-        shutil.copy(TRAINING, source / "training.py")
-        build_source(read_source(source, "training.py"), folder / prefix / "source.tar.gz")
-        build_boot(folder / prefix / "slipway.pyz")
-        self._boots: list[subprocess.Popen[bytes]] = []
+        self._folder, self._url, self._steps, self.prefix = folder / prefix, server.url, steps, prefix
+        self.starts = 0
+        self.disks = [self._folder / f"disk-{host}" for host in HOSTS]
+        self._boots: Boots = {}
 
     def start(self) -> None:
-        """Start the boots of all hosts."""
-        self._starts += 1
-        port = two_free_ports()
-        self._boots = []
-        for host, disk in zip(HOSTS, self.disks, strict=True):
-            root = self._root(host)
-            config, code = root / "input" / "config", root / "input" / "data" / "code"
-            config.mkdir(parents=True)
-            code.mkdir(parents=True)
-            disk.mkdir(exist_ok=True)
-            for name in ("source.tar.gz", "slipway.pyz"):
-                shutil.copy(self._folder / self.prefix / name, code / name)
-            resources = {"current_host": host, "hosts": HOSTS, "network_interface_name": "lo"}
-            (config / "resourceconfig.json").write_text(json.dumps(resources))
-            words = ["--strategy", "torchrun", "--processes-per-host", "1", "--entry-point", "training.py"]
-            words += ["--checkpoint-sync", "slipway", "--", "--steps", str(self._steps), "--every", "5"]
-            with (root / "log").open("wb") as log:
-                boot = subprocess.Popen(
-                    [sys.executable, str(code / "slipway.pyz"), *words],
-                    env={**os.environ, **self._environment(disk, root, port)},
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
-            self._boots.append(boot)
+        """Start the boots of both hosts."""
+        self.starts += 1
+        for place in (self._here(), *self.disks):
+            place.mkdir(parents=True, exist_ok=True)
+        options = ["--checkpoint-sync", "slipway", "--", "--steps", str(self._steps), "--every", "5"]
+        self._boots = start_boots(self._here(), TRAINING.read_text("utf-8"), options, self._environment, 1)
 
     def printed(self) -> str:
         """What all hosts have printed since the last start."""
-        return "".join((self._root(host) / "log").read_text(errors="replace") for host in HOSTS)
+        return "".join(printed_by(self._here(), host) for host in HOSTS)
 
     def running(self) -> bool:
         """Whether a boot lives still."""
-        return any(boot.poll() is None for boot in self._boots)
+        return any(boot.poll() is None for boot in self._boots.values())
 
     def kill(self, kind: str, random: Random) -> None:
         """Kill a rank, a host with all that runs on it, or ask all hosts to end."""
-        boot = random.choice(self._boots)
+        boot = random.choice([*self._boots.values()])
         if kind == "stop":
-            for each in self._boots:
+            for each in self._boots.values():
                 each.send_signal(signal.SIGTERM)
             return
         below = psutil.Process(boot.pid).children(recursive=True) if boot.poll() is None else []
-        ranks = [each for each in below if "training.py" in " ".join(_words(each))]
+        ranks = [each for each in below if "train.py" in " ".join(_words(each))]
         victims = ranks[-1:] if kind == "rank" else [psutil.Process(boot.pid), *below]
         for victim in victims:
             try:
@@ -109,43 +79,31 @@ class Interrupted:
             except psutil.Error:
                 continue
 
-    def ended(self) -> list[int]:
-        """The exit codes, once all hosts have ended."""
-        return [boot.wait(PATIENCE_SECONDS) for boot in self._boots]
+    def ended(self) -> bool:
+        """Whether all hosts have ended by themselves, in time, with success or not; nothing runs after it."""
+        return None not in await_boots(self._boots, PATIENCE_SECONDS).values()
 
-    def end(self) -> None:
-        """Leave no process behind."""
-        for boot in self._boots:
-            if boot.poll() is None:
-                for each in psutil.Process(boot.pid).children(recursive=True):
-                    each.kill()
-                boot.kill()
+    def _here(self) -> Path:
+        return self._folder / f"start-{self.starts}"
 
-    def _root(self, host: str) -> Path:
-        return self._folder / self.prefix / f"start-{self._starts}" / host
-
-    def _environment(self, disk: Path, root: Path, port: int) -> dict[str, str]:
+    def _environment(self, root: Path) -> dict[str, str]:
         return {
-            "SLIPWAY_ROOT": str(root),
-            "SLIPWAY_RENDEZVOUS": f"127.0.0.1:{port}",
-            "SLIPWAY_CHECKPOINT_DIR": str(disk),
+            "SLIPWAY_CHECKPOINT_DIR": str(self._folder / f"disk-{root.name[-1]}"),
             "SLIPWAY_CHECKPOINT_URI": f"s3://{BUCKET}/{self.prefix}",
             "AWS_ENDPOINT_URL_S3": self._url,
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_REGION": "us-east-1",
-            "OMP_NUM_THREADS": "1",
         }
 
 
-def attack(kills: int, seed: int, folder: Path, steps: int) -> list[str]:
-    """So many interruptions of one job; what was wrong. Prints what was done."""
-    random, counts, wrong = Random(seed), Counter[str](), list[str]()
+def attack(kills: int, seed: int, folder: Path, steps: int) -> Tally:
+    """So many interruptions of one job."""
+    random, tally = Random(seed), Tally()
+    counts, wrong = tally.counts, tally.wrong
     with faulty_server() as server:
-        s3 = boto3.client(
-            "s3", endpoint_url=server.url, region_name="us-east-1",
-            aws_access_key_id="testing", aws_secret_access_key="testing",
-        )  # fmt: skip
+        keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+        s3 = boto3.client("s3", endpoint_url=server.url, region_name="us-east-1", **keys)
         s3.create_bucket(Bucket=BUCKET)
         unbroken = _to_the_end(Interrupted(folder, server, steps, "unbroken"))
         server.on_call = lambda operation, key: time.sleep(SLOW_SECONDS)
@@ -161,11 +119,8 @@ def attack(kills: int, seed: int, folder: Path, steps: int) -> list[str]:
                 job.kill(kind, random)
                 counts["interruptions"] += 1
                 counts[f"of kind {kind}"] += 1
-            try:
-                job.ended()
-            except subprocess.TimeoutExpired:
-                wrong.append(f"start {job._starts}: a host did not end")
-                job.end()
+            if not job.ended():
+                wrong.append(f"start {job.starts}: a host did not end")
             found = re.findall(r"^.*rank 0 resumed (\d+)", job.printed(), re.MULTILINE)
             counts["resumes"] += len(found)
             counts["whole checkpoints on S3 looked at"] += _check_prefix(s3, job.prefix, wrong)
@@ -180,17 +135,16 @@ def attack(kills: int, seed: int, folder: Path, steps: int) -> list[str]:
         counts["calls of S3"] = len(server.calls)
         if final != unbroken:
             wrong.append(f"the weights are {final}, unbroken {unbroken}")
-    for what, number in sorted(counts.items()):
-        print(number, what)
-    return wrong
+    return tally
 
 
 def _to_the_end(job: Interrupted) -> str | None:
     job.start()
-    codes = job.ended()
-    if any(codes):
+    job.ended()
+    found = _final(job.printed())
+    if found is None:
         print(job.printed()[-3000:])
-    return _final(job.printed())
+    return found
 
 
 def _saved(job: Interrupted, times: int) -> bool:
@@ -246,22 +200,6 @@ def _words(process: psutil.Process) -> list[str]:
         return []
 
 
-def main() -> int:
-    """Run it, print the figures; 1 where anything was wrong."""
-    parser = argparse.ArgumentParser(description="Kills hosts and ranks while checkpoints go to S3.")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=400)
-    options = parser.parse_args()
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="uploads-") as folder:
-        wrong = attack(options.kills, options.seed, Path(folder), options.steps)
-    for each in wrong:
-        print("WRONG:", each)
-    print(f"{len(wrong)} wrong, {time.monotonic() - began:.0f} s")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    sys.exit(tell_kills(attack, kills=20, steps=400))

@@ -1,6 +1,6 @@
 """`launch lint` over public packages again, against what its findings there were labelled.
 
-    python tools/benchmarks/real_programs/measure.py FOLDER
+    python -m tools.benchmarks.real_programs.measure FOLDER
 
 FOLDER holds the packages of packages.json, each in the folder that is named there, with an empty `.git` in
 it, which makes it a project; those that are not there are left out. A package takes up to two minutes.
@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from launcher.failure_modes.model import Severity
 from launcher.session.lint_scripts import lint
@@ -52,7 +50,7 @@ def differences(package: Package, found: set[Place]) -> list[str]:
 def main() -> int:
     """Measure what is there, print what differs and the figures, exit with 1 where something differs."""
     if len(sys.argv) != 2:
-        print("usage: python tools/benchmarks/real_programs/measure.py FOLDER", file=sys.stderr)
+        print("usage: python -m tools.benchmarks.real_programs.measure FOLDER", file=sys.stderr)
         return 2
     folder, differ = Path(sys.argv[1]), []
     there = [each for each in packages() if each.half != EARLIER and (folder / each.folder).is_dir()]

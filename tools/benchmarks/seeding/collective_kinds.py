@@ -4,112 +4,78 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
-from tools.benchmarks.seeding.site import Mutant, Site
-from tools.benchmarks.seeding.whole import WRAPPERS, Whole
+from tools.benchmarks.seeding.site import Site
+from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, is_method, kind, moved
 
-DEADLOCK = frozenset({"DDP004", "CKPT003"})
-
-
-def made(kind: str, site: Site, text: str | None, lines: range | set[int], *codes: str) -> Iterator[Mutant]:
-    """A mutant, where it could be written."""
-    if text is not None:
-        yield Mutant(kind, site.path, text, frozenset(lines), frozenset(codes))
+DEADLOCK = ("DDP004", "CKPT003")
 
 
-def moved(lines: range, by: int) -> range:
-    """Lines, so many further down."""
-    return range(lines.start + by, lines.stop + by)
-
-
-def guarded_collective(whole: Whole) -> Iterator[Mutant]:
+@kind("guard around a collective", *DEADLOCK)
+def guarded_collective(whole: Whole) -> Places:
     """A guard around a collective that every rank ran."""
     for site, statement, _ in whole.collectives():
         guard = site.guard(statement)
         if guard is not None:
             text = site.put_under([statement], [f"if {guard}:"])
-            yield from made(
-                "guard around a collective", site, text, moved(site.lines_of(statement), 1), *DEADLOCK
-            )
+            yield site, text, moved(site.lines_of(statement), 1)
 
 
-def guarded_call(whole: Whole) -> Iterator[Mutant]:
+@kind("guard around a call that runs a collective", *DEADLOCK)
+def guarded_call(whole: Whole) -> Places:
     """A guard around a call of a function that runs a collective in any case."""
-    for site in whole.sites:
-        for call in site.calls:
-            statement = site.parents.get(call)
-            if not isinstance(statement, ast.Expr) or whole.is_collective(site, call):
-                continue
-            if not isinstance(call.func, ast.Name) or not whole.surely_runs_collective(call.func.id):
-                continue
-            guard = site.guard(statement)
-            if guard is not None and whole.on_every_rank(site, call):
-                text = site.put_under([statement], [f"if {guard}:"])
-                lines = moved(site.lines_of(statement), 1)
-                yield from made("guard around a call that runs a collective", site, text, lines, *DEADLOCK)
+    for site, call, statement in whole.called():
+        if whole.is_collective(site, call) or not isinstance(call.func, ast.Name):
+            continue
+        guard = site.guard(statement)
+        if guard and whole.surely_runs_collective(call.func.id) and whole.on_every_rank(site, call):
+            text = site.put_under([statement], [f"if {guard}:"])
+            yield site, text, moved(site.lines_of(statement), 1)
 
 
-def early_return(whole: Whole) -> Iterator[Mutant]:
+@kind("return of other ranks before a collective", *DEADLOCK)
+def early_return(whole: Whole) -> Places:
     """The other ranks return before a collective."""
     for site, statement, _ in whole.collectives():
         guard = site.guard(statement)
         if guard is not None and site.function(statement) is not None:
             text = site.with_before(statement, [f"if not ({guard}):", "    return"])
-            lines = range(statement.lineno, statement.lineno + 2)
-            yield from made("return of other ranks before a collective", site, text, lines, *DEADLOCK)
+            yield site, text, range(statement.lineno, statement.lineno + 2)
 
 
-def barrier_in_except(whole: Whole) -> Iterator[Mutant]:
+@kind("barrier in an except", "DDP008")
+def barrier_in_except(whole: Whole) -> Places:
     """A save, load or step whose exception leads to a barrier."""
-    for site in whole.sites:
+    for site, call, statement in whole.called(ast.Expr | ast.Assign):
         dist = site.alias("torch.distributed")
-        if dist is None:
-            continue
-        for call in site.calls:
-            statement = site.parents.get(call)
-            name = site.dotted(call.func)
-            if not isinstance(statement, ast.Expr | ast.Assign) or not name.startswith("torch."):
-                continue
-            if name not in ("torch.load", "torch.save", "torch.cuda.set_device", *_COMMON) or site.under_rank(
-                call
-            ):
-                continue
-            if whole.on_every_rank(site, call):
-                heads, tails = (
-                    ["try:"],
-                    ["except Exception as error:", "    print(error)", f"    {dist}.barrier()"],
-                )
-                text = site.put_under([statement], heads, tails)
-                end = site.lines_of(statement).stop
-                yield from made("barrier in an except", site, text, {end + 3}, "DDP008")
+        if dist and site.dotted(call.func) in _MAY_FAIL and whole.on_every_rank(site, call):
+            tails = ["except Exception as error:", "    print(error)", f"    {dist}.barrier()"]
+            text = site.put_under([statement], ["try:"], tails)
+            yield site, text, {site.lines_of(statement).stop + 3}
 
 
-_COMMON = ("torch.distributed.all_reduce", "torch.distributed.broadcast", "torch.distributed.barrier")
+_MAY_FAIL = (
+    *("torch.load", "torch.save", "torch.cuda.set_device", "torch.distributed.all_reduce"),
+    *("torch.distributed.broadcast", "torch.distributed.barrier"),
+)
 
 
-def break_by_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("break of one rank in a training loop", "DDP004", "DDP007")
+def break_by_rank(whole: Whole) -> Places:
     """One rank leaves the training loop by what it alone sees."""
     for site, loop, backward in whole.training_loops():
-        last = loop.body[-1]
-        guard = site.guard(last)
-        loss = _loss(backward)
+        last, loss = loop.body[-1], _loss(backward)
+        guard, indent = site.guard(last), site.indent(last)
         if guard is None or loss is None or isinstance(last, ast.If | ast.For | ast.With):
             continue
-        text = site.put_under([last], ["if True:"])
-        indent = site.indent(last)
-        if text is None or indent is None or last.end_lineno is None:
-            continue
-        lines = site.text.splitlines(keepends=True)
-        at = last.end_lineno
-        added = [f"{indent}if {guard} and {loss}.item() < 0.01:\n", f"{indent}    break\n"]
-        text = "".join([*lines[:at], *added, *lines[at:]])
-        yield from made(
-            "break of one rank in a training loop", site, text, {at + 1, at + 2}, "DDP004", "DDP007"
-        )
+        if indent is not None and last.end_lineno is not None:
+            lines, at = site.text.splitlines(keepends=True), last.end_lineno
+            added = [f"{indent}if {guard} and {loss}.item() < 0.01:\n", f"{indent}    break\n"]
+            yield site, "".join([*lines[:at], *added, *lines[at:]]), {at + 1, at + 2}
 
 
-def skip_by_nan(whole: Whole) -> Iterator[Mutant]:
+@kind("step skipped by a local NaN", "DDP007")
+def skip_by_nan(whole: Whole) -> Places:
     """A rank whose loss is NaN skips the step."""
     for site, loop, backward in whole.training_loops():
         loss = _loss(backward)
@@ -119,7 +85,7 @@ def skip_by_nan(whole: Whole) -> Iterator[Mutant]:
             continue
         text = site.with_before(backward, [f"if {torch}.isnan({loss}):", "    continue"])
         lines = range(backward.lineno, backward.lineno + 2)
-        yield from made("step skipped by a local NaN", site, text, lines, "DDP007")
+        yield site, text, lines
 
 
 def _loss(backward: ast.Expr) -> str | None:
@@ -127,84 +93,60 @@ def _loss(backward: ast.Expr) -> str | None:
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Attribute)
     loss = call.args[0] if len(call.args) == 1 else call.func.value  # `accelerator.backward(loss)`.
-    if (
-        isinstance(loss, ast.Call)
-        and isinstance(loss.func, ast.Attribute)
-        and loss.func.attr == "scale"
-        and loss.args
-    ):
+    if isinstance(loss, ast.Call) and ast.unparse(loss.func).endswith(".scale") and loss.args:
         loss = loss.args[0]
     return loss.id if isinstance(loss, ast.Name) else None
 
 
-def clip_while_scaled(whole: Whole) -> Iterator[Mutant]:
+@kind("clip while scaled", "DDP007")
+def clip_while_scaled(whole: Whole) -> Places:
     """The unscale_ before a clip removed."""
-    for site in whole.sites:
-        for call in site.calls:
-            statement = site.parents.get(call)
-            if not (isinstance(call.func, ast.Attribute) and call.func.attr == "unscale_"):
-                continue
-            function = site.function(call)
-            if not isinstance(statement, ast.Expr) or function not in whole.reached or function is None:
-                continue
-            if (
-                sum(
-                    isinstance(each, ast.Attribute) and each.attr == "unscale_" for each in ast.walk(function)
-                )
-                > 1
-            ):
-                continue
-            clips = [
-                each
-                for each in site.calls
-                if re.search(r"clip_grad", site.source(each.func)) and site.function(each) is function
-            ]
-            text = site.replaced([(site.span(statement), "pass")])
-            lines = {line for each in clips for line in site.lines_of(each) if each.lineno > call.lineno}
-            if lines:
-                yield from made("clip while scaled", site, text, lines, "DDP007")
+    for site, call, statement in whole.called():
+        function = site.function(call)
+        if not is_method(call, "unscale_") or function is None or function not in whole.reached:
+            continue
+        if sum(getattr(each, "attr", "") == "unscale_" for each in ast.walk(function)) > 1:
+            continue
+        clips = [
+            each
+            for each in site.calls
+            if re.search(r"clip_grad", site.source(each.func)) and site.function(each) is function
+        ]
+        lines = {line for each in clips for line in site.lines_of(each) if each.lineno > call.lineno}
+        if lines:
+            yield site, site.replaced([(site.span(statement), "pass")]), lines
 
 
-def clip_put_before_step(whole: Whole) -> Iterator[Mutant]:
+@kind("clip while scaled", "DDP007")
+def clip_put_before_step(whole: Whole) -> Places:
     """A clip put between the scaled backward and the scaler's step."""
     for site, loop, backward in whole.training_loops():
         match = re.fullmatch(r"(\w+)\.scale\(.*\)\.backward\(\)", site.source(backward))
-        model = _model_of(site, loop, whole)
-        if (
-            match is None
-            or model is None
-            or "clip_grad" in site.source(loop)
-            or "unscale_" in site.source(loop)
-        ):
+        model, torch = _model_of(site, loop, whole), site.alias("torch")
+        if not (match and model and torch) or re.search(r"clip_grad|unscale_", site.source(loop)):
             continue
         for statement in site.block(backward):
-            if site.source(statement).startswith(f"{match[1]}.step(") and site.alias("torch"):
-                text = site.with_before(
-                    statement, [f"{site.alias('torch')}.nn.utils.clip_grad_norm_({model}.parameters(), 1.0)"]
-                )
-                yield from made("clip while scaled", site, text, {statement.lineno}, "DDP007")
+            if site.source(statement).startswith(f"{match[1]}.step("):
+                clip = f"{torch}.nn.utils.clip_grad_norm_({model}.parameters(), 1.0)"
+                yield site, site.with_before(statement, [clip]), {statement.lineno}
 
 
-def step_in_no_sync(whole: Whole) -> Iterator[Mutant]:
+@kind("step inside no_sync", "DDP007")
+def step_in_no_sync(whole: Whole) -> Places:
     """Forward, backward and step under no_sync."""
     for site, loop, backward in whole.training_loops():
-        model = _model_of(site, loop, whole)
-        block = site.block(backward)
+        model, block = _model_of(site, loop, whole), site.block(backward)
         if model is None or "no_sync" in site.source(loop):
             continue
-        forward = [
-            n for n, each in enumerate(block) if re.search(rf"\b{re.escape(model)}\(", site.source(each))
-        ]
-        steps = [
-            n
-            for n, each in enumerate(block)
-            if re.match(r"(\w*optim\w*|scaler|opt)\.step\(", site.source(each))
-        ]
-        if not forward or not steps or forward[0] > block.index(backward) or steps[0] < block.index(backward):
-            continue
-        text = site.put_under(block[forward[0] : steps[0] + 1], [f"with {model}.no_sync():"])
-        lines = set(moved(site.lines_of(block[steps[0]]), 1))
-        yield from made("step inside no_sync", site, text, lines, "DDP007")
+        called = re.compile(rf"\b{re.escape(model)}\(")
+        forward = [n for n, each in enumerate(block) if called.search(site.source(each))]
+        steps = [n for n, each in enumerate(block) if _STEP.match(site.source(each))]
+        if forward and steps and forward[0] <= block.index(backward) <= steps[0]:
+            text = site.put_under(block[forward[0] : steps[0] + 1], [f"with {model}.no_sync():"])
+            yield site, text, moved(site.lines_of(block[steps[0]]), 1)
+
+
+_STEP = re.compile(r"(\w*optim\w*|scaler|opt)\.step\(")
 
 
 def _model_of(site: Site, loop: ast.For, whole: Whole) -> str | None:
@@ -218,7 +160,8 @@ def _model_of(site: Site, loop: ast.For, whole: Whole) -> str | None:
     return None
 
 
-def wrapper_removed(whole: Whole) -> Iterator[Mutant]:
+@kind("model not wrapped", "DDP009")
+def wrapper_removed(whole: Whole) -> Places:
     """The model is no longer wrapped, and its gradients stay where they are."""
     if "DistributedSampler(" not in whole.text or len(WRAPPERS.findall(whole.text)) != 1:
         return
@@ -232,18 +175,4 @@ def wrapper_removed(whole: Whole) -> Iterator[Mutant]:
             text = site.replaced([(site.span(call), site.source(call.args[0]))])
             by = text.count("\n") - site.text.count("\n")
             lines = moved(site.lines_of(backward[0][1]), by if backward[0][1].lineno > call.lineno else 0)
-            yield from made("model not wrapped", site, text, lines, "DDP009")
-
-
-KINDS = (
-    guarded_collective,
-    guarded_call,
-    early_return,
-    barrier_in_except,
-    break_by_rank,
-    skip_by_nan,
-    clip_while_scaled,
-    clip_put_before_step,
-    step_in_no_sync,
-    wrapper_removed,
-)
+            yield site, text, lines

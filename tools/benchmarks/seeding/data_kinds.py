@@ -6,9 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tools.benchmarks.seeding.collective_kinds import made, moved
-from tools.benchmarks.seeding.site import FunctionNode, Mutant, Site
-from tools.benchmarks.seeding.whole import WRAPPERS, Whole
+from tools.benchmarks.seeding.site import Site
+from tools.benchmarks.seeding.whole import WRAPPERS, Places, Whole, is_method, kind
 
 _SAMPLER = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
 _LOADER = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
@@ -18,8 +17,7 @@ _NOT_FOR_TRAINING = re.compile(r"val|test|eval", re.IGNORECASE)
 def _placed(whole: Whole, names: tuple[str, ...]) -> Iterator[tuple[Site, ast.Call]]:
     for site in whole.sites:
         for call in site.calls_of(*names):
-            function = site.function(call)
-            if (function is None or function in whole.reached) and not site.under_rank(call):
+            if whole.reaches(site, call) and not site.under_rank(call):
                 yield site, call
 
 
@@ -46,40 +44,29 @@ def _for_training(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.Call]]:
             yield site, loader, samplers[0]
 
 
-def epoch_never_set(whole: Whole) -> Iterator[Mutant]:
+@kind("set_epoch removed", "DATA004")
+def epoch_never_set(whole: Whole) -> Places:
     """set_epoch of the training's sampler removed."""
     calls = [
-        (site, call)
-        for site in whole.sites
-        for call in site.calls
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "set_epoch"
+        (site, call, where) for site, call, where in whole.called(ast.AST) if is_method(call, "set_epoch")
     ]
     if not WRAPPERS.search(whole.text) or not any(_shuffles(*each) for each in _for_training(whole)):
         return
-    for site, call in calls:
-        assert isinstance(call.func, ast.Attribute)
-        receiver = site.source(call.func.value)
-        statement = site.parents[call]
-        function = site.function(call)
+    for site, call, statement in calls:
+        receiver = ast.unparse(call.func).removesuffix(".set_epoch")
         if not isinstance(statement, ast.Expr) or _NOT_FOR_TRAINING.search(receiver) or receiver == "loader":
             continue
-        if function is not None and function not in whole.reached:
+        others = [(where, each) for where, each, _ in calls if each is not call]
+        same = any(not _NOT_FOR_TRAINING.search(ast.unparse(each.func)) for _, each in others)
+        loop, function = _head_of_loop(site, call), site.function(call)
+        if same or not whole.reaches(site, call) or not (loop or function):
             continue
-        others = [each for where, each in calls if each is not call]
-        same = [each for each in others if not _NOT_FOR_TRAINING.search(ast.unparse(each.func))]
-        loop = next((each for each in site.around(call) if isinstance(each, ast.For | ast.While)), None)
-        if same or (loop is None and function is None):
-            continue
-        lines = set(_loop_lines(whole, site, loop, function))
-        lines |= {
-            line
-            for where, each in calls
-            if each is not call and where is site
-            for line in site.lines_of(each)
-        }
-        yield from made(
-            "set_epoch removed", site, site.replaced([(site.span(statement), "pass")]), lines, "DATA004"
-        )
+        lines = {line for where, each in others if where is site for line in site.lines_of(each)}
+        # The head of the loop over the epochs: around the call, or around the call of its function.
+        for each in site.calls if not loop and function else ():
+            if site.source(each.func).rpartition(".")[2] == function.name:
+                lines |= set(_head_of_loop(site, each))
+        yield site, site.replaced([(site.span(statement), "pass")]), lines | set(loop)
 
 
 def _shuffles(site: Site, _: ast.Call, sampler: ast.Call) -> bool:
@@ -88,22 +75,13 @@ def _shuffles(site: Site, _: ast.Call, sampler: ast.Call) -> bool:
     return shuffle is None or (isinstance(shuffle, ast.Constant) and shuffle.value is True)
 
 
-def _loop_lines(
-    whole: Whole, site: Site, loop: ast.For | ast.While | None, function: FunctionNode | None
-) -> Iterator[int]:
-    """The head of the loop over the epochs: around the call, or around the call of its function."""
-    if loop is not None:
-        yield from range(loop.lineno, loop.body[0].lineno)
-    elif function is not None:
-        for call in site.calls:
-            if site.source(call.func).rpartition(".")[2] == function.name:
-                for outer in site.around(call):
-                    if isinstance(outer, ast.For | ast.While):
-                        yield from range(outer.lineno, outer.body[0].lineno)
-                        break
+def _head_of_loop(site: Site, node: ast.AST) -> range:
+    loop = next((each for each in site.around(node) if isinstance(each, ast.For | ast.While)), None)
+    return range(loop.lineno, loop.body[0].lineno) if loop else range(0)
 
 
-def sampler_dropped(whole: Whole) -> Iterator[Mutant]:
+@kind("sampler dropped", "DATA003")
+def sampler_dropped(whole: Whole) -> Places:
     """The sampler no longer given to the training's loader."""
     if _draws_its_data(whole):
         return
@@ -113,7 +91,7 @@ def sampler_dropped(whole: Whole) -> Iterator[Mutant]:
             continue
         by = text.count("\n") - site.text.count("\n")
         lines = {line + min(by, 0) for line in site.lines_of(loader)} | set(site.lines_of(loader))
-        yield from made("sampler dropped", site, text, lines | set(site.lines_of(sampler)), "DATA003")
+        yield site, text, lines | set(site.lines_of(sampler))
 
 
 def _draws_its_data(whole: Whole) -> bool:
@@ -127,14 +105,16 @@ def _draws_its_data(whole: Whole) -> bool:
     )
 
 
-def shuffled_beside_sampler(whole: Whole) -> Iterator[Mutant]:
+@kind("shuffle beside a sampler", "DATA003")
+def shuffled_beside_sampler(whole: Whole) -> Places:
     """shuffle=True beside the sampler."""
     for site, loader, _ in _for_training(whole):
         text = site.with_argument(loader, "shuffle", "True")
-        yield from made("shuffle beside a sampler", site, text, site.lines_of(loader), "DATA003")
+        yield site, text, site.lines_of(loader)
 
 
-def workerless_prefetch(whole: Whole) -> Iterator[Mutant]:
+@kind("prefetch_factor without workers", "DATA005")
+def workerless_prefetch(whole: Whole) -> Places:
     """prefetch_factor, and no workers."""
     for site, loader in _placed(whole, _LOADER):
         given = next((each for each in loader.keywords if each.arg == "num_workers"), None)
@@ -143,10 +123,11 @@ def workerless_prefetch(whole: Whole) -> Iterator[Mutant]:
         if site.keyword(loader, "persistent_workers") is not None:
             continue
         text = site.replaced([(site.span(given), "num_workers=0, prefetch_factor=2")])
-        yield from made("prefetch_factor without workers", site, text, site.lines_of(loader), "DATA005")
+        yield site, text, site.lines_of(loader)
 
 
-def seed_by_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("sampler's seed by rank", "DATA008")
+def seed_by_rank(whole: Whole) -> Places:
     """A sampler whose seed is another on each rank."""
     for site, sampler in _placed(whole, _SAMPLER):
         dist = site.alias("torch.distributed")
@@ -157,10 +138,11 @@ def seed_by_rank(whole: Whole) -> Iterator[Mutant]:
         ):
             continue
         text = site.with_argument(sampler, "seed", new)
-        yield from made("sampler's seed by rank", site, text, site.lines_of(sampler), "DATA008")
+        yield site, text, site.lines_of(sampler)
 
 
-def sampler_by_local_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("sampler by LOCAL_RANK", "DATA003", "DIST007")
+def sampler_by_local_rank(whole: Whole) -> Places:
     """A sampler that takes the rank on its host for the rank of all."""
     if re.search(r"\bspawn\(|submitit", whole.text):
         return
@@ -168,10 +150,11 @@ def sampler_by_local_rank(whole: Whole) -> Iterator[Mutant]:
         if len(sampler.args) > 2 or site.alias("os") != "os":
             continue
         text = site.with_argument(sampler, "rank", 'int(os.environ["LOCAL_RANK"])')
-        yield from made("sampler by LOCAL_RANK", site, text, site.lines_of(sampler), "DATA003", "DIST007")
+        yield site, text, site.lines_of(sampler)
 
 
-def unseeded_split(whole: Whole) -> Iterator[Mutant]:
+@kind("split without a seed", "DATA003")
+def unseeded_split(whole: Whole) -> Places:
     """The dataset of a sampler split by chance, with no seed in the program."""
     if re.search("seed", whole.text, re.IGNORECASE):
         return
@@ -182,12 +165,11 @@ def unseeded_split(whole: Whole) -> Iterator[Mutant]:
             call = f"{site.alias('torch')}.utils.data.random_split({dataset.id}, [0.9, 0.1])"
             where = statement if statement.lineno < loader.lineno else site.statement(loader)
             text = site.with_before(where, [f"{dataset.id}, held_out = {call}"])
-            yield from made(
-                "split without a seed", site, text, moved(range(where.lineno, where.lineno + 1), 0), "DATA003"
-            )
+            yield site, text, {where.lineno}
 
 
-def downloaded_by_all(whole: Whole) -> Iterator[Mutant]:
+@kind("download on every rank", "DATA009")
+def downloaded_by_all(whole: Whole) -> Places:
     """A data set of torchvision that every rank downloads."""
     if "init_process_group" not in whole.text:
         return
@@ -202,16 +184,4 @@ def downloaded_by_all(whole: Whole) -> Iterator[Mutant]:
                 continue
             if whole.on_every_rank(site, call):
                 text = site.with_argument(call, "download", "True")
-                yield from made("download on every rank", site, text, site.lines_of(call), "DATA009")
-
-
-KINDS = (
-    epoch_never_set,
-    sampler_dropped,
-    shuffled_beside_sampler,
-    workerless_prefetch,
-    seed_by_rank,
-    sampler_by_local_rank,
-    unseeded_split,
-    downloaded_by_all,
-)
+                yield site, text, site.lines_of(call)

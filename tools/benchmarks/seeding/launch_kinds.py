@@ -7,10 +7,9 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from tools.benchmarks.seeding.collective_kinds import made, moved
-from tools.benchmarks.seeding.site import MENTIONS_RANK, TESTS_RANK_0, Mutant, Site
+from tools.benchmarks.seeding.site import MENTIONS_RANK, TESTS_RANK_0, Site
 from tools.benchmarks.seeding.switches import is_switched_off
-from tools.benchmarks.seeding.whole import Whole
+from tools.benchmarks.seeding.whole import Places, Whole, is_method, kind, moved
 
 _INIT = "torch.distributed.init_process_group"
 _SPAWNS = re.compile(r"\bspawn\(|start_processes\(|submitit|mp\.Process\(")
@@ -19,12 +18,11 @@ _SPAWNS = re.compile(r"\bspawn\(|start_processes\(|submitit|mp\.Process\(")
 def _starts(whole: Whole) -> Iterator[tuple[Site, ast.Call, ast.stmt]]:
     for site in whole.sites:
         for call in site.calls_of(_INIT):
-            function = site.function(call)
-            if function is None or function in whole.reached:
+            if whole.reaches(site, call):
                 yield site, call, site.statement(call)
 
 
-def _set_before(whole: Whole, kind: str, name: str, value: str, code: str) -> Iterator[Mutant]:
+def _set_before(whole: Whole, name: str, value: str) -> Places:
     for site, call, statement in _starts(whole):
         method = site.keyword(call, "init_method")
         if method is not None and site.source(method).strip("\"'") != "env://":
@@ -32,41 +30,46 @@ def _set_before(whole: Whole, kind: str, name: str, value: str, code: str) -> It
         if name in whole.text or not whole.on_every_rank(site, call) or site.alias("os") != "os":
             continue
         text = site.with_before(statement, [f'os.environ["{name}"] = {value}'])
-        yield from made(kind, site, text, {statement.lineno}, code)
+        yield site, text, {statement.lineno}
 
 
-def fixed_port(whole: Whole) -> Iterator[Mutant]:
+@kind("fixed port", "NCCL009")
+def fixed_port(whole: Whole) -> Places:
     """A port of the script's own."""
-    yield from _set_before(whole, "fixed port", "MASTER_PORT", '"29500"', "NCCL009")
+    yield from _set_before(whole, "MASTER_PORT", '"29500"')
 
 
-def fixed_address(whole: Whole) -> Iterator[Mutant]:
+@kind("fixed address", "DIST006")
+def fixed_address(whole: Whole) -> Places:
     """An address of the script's own, in the environment or as init_method."""
-    yield from _set_before(whole, "fixed address", "MASTER_ADDR", '"10.0.0.12"', "DIST006")
+    yield from _set_before(whole, "MASTER_ADDR", '"10.0.0.12"')
     for site, call, _ in _starts(whole):
         if site.keyword(call, "init_method") is not None and not _SPAWNS.search(whole.text):
             text = site.with_argument(call, "init_method", '"tcp://10.0.0.12:23456"')
-            yield from made("fixed address", site, text, site.lines_of(call), "DIST006")
+            yield site, text, site.lines_of(call)
 
 
-def fixed_world_size(whole: Whole) -> Iterator[Mutant]:
+@kind("fixed world size", "DIST006")
+def fixed_world_size(whole: Whole) -> Places:
     """A number of processes written into the script."""
     if not _SPAWNS.search(whole.text):
         for site, call, _ in _starts(whole):
             text = site.with_argument(call, "world_size", "8")
-            yield from made("fixed world size", site, text, site.lines_of(call), "DIST006")
+            yield site, text, site.lines_of(call)
 
 
-def local_rank_as_rank(whole: Whole) -> Iterator[Mutant]:
+@kind("LOCAL_RANK as rank", "DIST007")
+def local_rank_as_rank(whole: Whole) -> Places:
     """LOCAL_RANK as the rank of the process group."""
     if not _SPAWNS.search(whole.text):
         for site, call, _ in _starts(whole):
             if site.alias("os") == "os":
                 text = site.with_argument(call, "rank", 'int(os.environ["LOCAL_RANK"])')
-                yield from made("LOCAL_RANK as rank", site, text, site.lines_of(call), "DIST007")
+                yield site, text, site.lines_of(call)
 
 
-def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
+@kind("device from the global rank", "DIST006")
+def global_rank_as_device(whole: Whole) -> Places:
     """The rank among all processes as the index of a device."""
     if _SPAWNS.search(whole.text):
         return
@@ -80,9 +83,7 @@ def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
                 for init in site.calls_of(_INIT)
             )
             new = f"{dist}.get_rank()" if dist and late and call.lineno % 2 else 'int(os.environ["RANK"])'
-            if (new.startswith("int") and site.alias("os") != "os") or (
-                function and function not in whole.reached
-            ):
+            if (new.startswith("int") and site.alias("os") != "os") or not whole.reaches(site, call):
                 continue
             if re.search(r"(?<![a-z_])(global_)?rank\b", site.source(call)):
                 continue  # It may be the global rank already.
@@ -94,49 +95,48 @@ def global_rank_as_device(whole: Whole) -> Iterator[Mutant]:
                 if site.keyword(call, "device_ids") is None:
                     continue
                 text = site.with_argument(call, "device_ids", f"[{new}]") or site.text
-            yield from made("device from the global rank", site, text, site.lines_of(call), "DIST006")
+            yield site, text, site.lines_of(call)
 
 
-def integer_in_environment(whole: Whole) -> Iterator[Mutant]:
+@kind("number in os.environ", "CODE003")
+def integer_in_environment(whole: Whole) -> Places:
     """A number put into os.environ."""
     for site, _, statement in _starts(whole):
         if site.alias("os") == "os":
             text = site.with_before(statement, ['os.environ["OMP_NUM_THREADS"] = 4'])
-            yield from made("number in os.environ", site, text, {statement.lineno}, "CODE003")
+            yield site, text, {statement.lineno}
 
 
-def interface_chosen(whole: Whole) -> Iterator[Mutant]:
+@kind("network interface chosen", "NCCL001")
+def interface_chosen(whole: Whole) -> Places:
     """NCCL's interface chosen by the script."""
     for site, call, statement in _starts(whole):
         if site.alias("os") == "os" and "NCCL_" not in whole.text and not site.under_rank(call):
             if any(isinstance(each, ast.If) for each in site.around(statement)):
                 continue  # Under a condition it may be meant.
             text = site.with_before(statement, ['os.environ["NCCL_SOCKET_IFNAME"] = "eth0"'])
-            yield from made("network interface chosen", site, text, {statement.lineno}, "NCCL001")
+            yield site, text, {statement.lineno}
 
 
-def bool_as_type(whole: Whole) -> Iterator[Mutant]:
+@kind("type=bool", "CODE002")
+def bool_as_type(whole: Whole) -> Places:
     """A switch made an option with type=bool."""
     for site in whole.sites:
         if "argparse" not in site.imported and "ArgumentParser" not in site.imported:
             continue
         for call in site.calls:
             action = site.keyword(call, "action")
-            if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" and action):
+            if not is_method(call, "add_argument") or getattr(action, "value", None) != "store_true":
                 continue
-            if not (isinstance(action, ast.Constant) and action.value == "store_true"):
-                continue
-            function = site.function(call)
-            if function is not None and function not in whole.reached:
-                continue
-            if site is not whole.sites[0] and site.under_main_guard(call):
+            if not whole.reaches(site, call) or (site is not whole.sites[0] and site.under_main_guard(call)):
                 continue  # Nobody starts this file.
             given = next(each for each in call.keywords if each.arg == "action")
             text = site.replaced([(site.span(given), "type=bool")])
-            yield from made("type=bool", site, text, site.lines_of(call), "CODE002")
+            yield site, text, site.lines_of(call)
 
 
-def save_without_guard(whole: Whole) -> Iterator[Mutant]:
+@kind("save without a guard", "CKPT008")
+def save_without_guard(whole: Whole) -> Places:
     """The test for rank 0 around a save removed; not where the program as it is written never saves."""
     if _INIT.rpartition(".")[2] not in whole.text:
         return
@@ -147,19 +147,13 @@ def save_without_guard(whole: Whole) -> Iterator[Mutant]:
             saves = [each for each in site.calls_of("torch.save") if node in site.around(each)]
             if len(saves) != 1 or MENTIONS_RANK.search(site.source(saves[0])) or len(saves[0].args) < 2:
                 continue
-            inner = [
-                each
-                for each in site.around(saves[0])
-                if isinstance(each, ast.If) and node in site.around(each)
-            ]
-            if any(MENTIONS_RANK.search(site.source(each.test)) for each in inner):
+            inner = [each for each in site.around(saves[0]) if node in site.around(each)]
+            if any(isinstance(e, ast.If) and MENTIONS_RANK.search(site.source(e.test)) for e in inner):
                 continue
-            if is_switched_off(whole, site, saves[0]):
-                continue
-            if _lacks_names(site, node):
-                continue  # The other ranks would stop with a NameError, which is another defect.
-            text, by = _unguarded(site, node)
-            yield from made("save without a guard", site, text, moved(site.lines_of(saves[0]), by), "CKPT008")
+            # Without its names the other ranks would stop with a NameError, which is another defect.
+            if not is_switched_off(whole, site, saves[0]) and not _lacks_names(site, node):
+                text, by = _unguarded(site, node)
+                yield site, text, moved(site.lines_of(saves[0]), by)
 
 
 def _lacks_names(site: Site, node: ast.If) -> bool:
@@ -192,24 +186,9 @@ def _unguarded(site: Site, node: ast.If) -> tuple[str | None, int]:
         return "".join([*lines[: node.lineno - 1], body, *lines[last:]]), node.lineno - 1 - start
     test = node.test
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        kept = [each for each in test.values if not TESTS_RANK_0.fullmatch(site.source(each))]
-        if len(kept) == len(test.values) - 1 and not any(
-            MENTIONS_RANK.search(site.source(each)) for each in kept
-        ):
-            new = " and ".join(site.source(each) for each in kept)
-            if "\n" not in site.source(test):
-                return site.replaced([(site.span(test), new)]), 0
+        parts = [site.source(each) for each in test.values]
+        kept = [each for each in parts if not TESTS_RANK_0.fullmatch(each)]
+        is_whole = len(kept) == len(parts) - 1 and "\n" not in site.source(test)
+        if is_whole and not any(map(MENTIONS_RANK.search, kept)):
+            return site.replaced([(site.span(test), " and ".join(kept))]), 0
     return None, 0
-
-
-KINDS = (
-    fixed_port,
-    fixed_address,
-    fixed_world_size,
-    local_rank_as_rank,
-    global_rank_as_device,
-    integer_in_environment,
-    interface_chosen,
-    bool_as_type,
-    save_without_guard,
-)

@@ -19,14 +19,8 @@ from pathlib import Path
 _BY_COMMIT = "/"
 _PIP = ("-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
 _WHEELS = (
-    "--only-binary",
-    ":all:",
-    "--python-version",
-    "3.11",
-    "--implementation",
-    "cp",
-    "--platform",
-    "manylinux1_x86_64",
+    *("--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp"),
+    *("--platform", "manylinux1_x86_64"),
 )
 
 
@@ -90,13 +84,7 @@ class Source:
 def sources() -> Iterator[Source]:
     """The sources that the table names."""
     for row in json.loads(Path(__file__).with_name("programs.json").read_text("utf-8")):
-        yield Source(
-            row["package"],
-            row["version"],
-            tuple(row["programs"]),
-            row.get("sha256", ""),
-            tuple(row.get("below", ())),
-        )
+        yield Source(**{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()})
 
 
 def _run(command: list[str]) -> None:

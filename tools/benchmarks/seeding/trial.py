@@ -14,11 +14,10 @@ from launcher.failure_modes.model import Finding
 from launcher.program.index import Unread
 from launcher.program.program import FileCache, Program, read_program
 from launcher.rules.script.check import check_program
-from tools.benchmarks.seeding import collective_kinds, data_kinds, launch_kinds
+from tools.benchmarks.seeding import collective_kinds, data_kinds, launch_kinds  # noqa: F401 - they add KINDS
 from tools.benchmarks.seeding.site import Mutant, Site
-from tools.benchmarks.seeding.whole import Whole
+from tools.benchmarks.seeding.whole import KINDS, Whole
 
-KINDS = (*collective_kinds.KINDS, *launch_kinds.KINDS, *data_kinds.KINDS)
 MOST_A_KIND = 4
 """So many mutants of one kind are made of one program, so that none is the whole figure."""
 

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, wraps
+from types import UnionType
 
-from tools.benchmarks.seeding.site import FunctionNode, Site
+from tools.benchmarks.seeding.site import FunctionNode, Mutant, Site
 
 COLLECTIVES = frozenset(
     f"torch.distributed.{name}"
     for name in (
-        "barrier",
-        "all_reduce",
-        "all_gather",
-        "all_gather_object",
-        "all_gather_into_tensor",
-        "broadcast",
-        "broadcast_object_list",
-        "reduce",
-        "gather",
+        *("barrier", "monitored_barrier", "all_reduce", "reduce", "reduce_scatter_tensor", "broadcast"),
+        *("broadcast_object_list", "all_gather", "all_gather_object", "all_gather_into_tensor", "gather"),
         "gather_object",
-        "reduce_scatter_tensor",
-        "monitored_barrier",
     )
 )
 METHODS = frozenset({("accelerator", "wait_for_everyone"), ("fabric", "barrier")})
@@ -131,6 +123,19 @@ class Whole:
             node: name for name, found in self.functions.items() for _, node in found if name != node.name
         }
 
+    def reaches(self, site: Site, node: ast.AST) -> bool:
+        """Whether a node is in no function, or in one that is reached."""
+        function = site.function(node)
+        return function is None or function in self.reached
+
+    def called(self, of: type | UnionType = ast.Expr) -> Iterator[tuple[Site, ast.Call, ast.stmt]]:
+        """Every call that is the whole value of such a statement."""
+        for site in self.sites:
+            for call in site.calls:
+                statement = site.parents.get(call)
+                if isinstance(statement, of):
+                    yield site, call, statement
+
     def is_collective(self, site: Site, call: ast.Call) -> bool:
         """Whether a call is surely a collective of all ranks."""
         if any(each.arg in ("group", "async_op", None) for each in call.keywords):
@@ -146,15 +151,9 @@ class Whole:
 
     def collectives(self) -> Iterator[tuple[Site, ast.Expr, ast.Call]]:
         """The statements of a collective that every rank comes to."""
-        for site in self.sites:
-            for call in site.calls:
-                statement = site.parents.get(call)
-                if (
-                    isinstance(statement, ast.Expr)
-                    and self.is_collective(site, call)
-                    and self.on_every_rank(site, call)
-                ):
-                    yield site, statement, call
+        for site, call, statement in self.called():
+            if self.is_collective(site, call) and self.on_every_rank(site, call):
+                yield site, statement, call
 
     def surely_runs_collective(self, name: str, depth: int = 0) -> bool:
         """Whether the one function of a name runs a collective in whichever way it is gone through."""
@@ -179,24 +178,26 @@ class Whole:
         """The innermost loops with a `backward()` as a statement that every rank comes to, and that."""
         if not WRAPPERS.search(self.text):
             return
-        for site in self.sites:
-            for call in site.calls:
-                statement = site.parents.get(call)
-                if not (isinstance(call.func, ast.Attribute) and call.func.attr == "backward"):
-                    continue
-                if not isinstance(statement, ast.Expr) or not self.on_every_rank(site, call):
-                    continue
-                if any(
-                    isinstance(each, ast.With) and "join" in site.source(each.items[0].context_expr).lower()
-                    for each in site.around(statement)
-                ):
-                    continue  # `with Join([model]):` lets the ranks have different numbers of batches.
-                for outer in site.around(statement):
-                    if isinstance(outer, FunctionNode | ast.ClassDef):
-                        break
-                    if isinstance(outer, ast.For):
-                        yield site, outer, statement
-                        break
+        for site, call, statement in self.called():
+            if not is_method(call, "backward"):
+                continue
+            around = list(site.around(statement))
+            if not self.on_every_rank(site, call) or any(
+                isinstance(each, ast.With) and "join" in site.source(each.items[0].context_expr).lower()
+                for each in around
+            ):
+                continue  # `with Join([model]):` lets the ranks have different numbers of batches.
+            holder = next((each for each in around if isinstance(each, _HOLDERS)), None)
+            if isinstance(holder, ast.For):
+                yield site, holder, statement
+
+
+_HOLDERS = FunctionNode | ast.ClassDef | ast.For
+
+
+def is_method(call: ast.Call, name: str) -> bool:
+    """Whether a call is of something's method with this name."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == name
 
 
 def _is_main_guard(statement: ast.stmt) -> bool:
@@ -222,3 +223,33 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+Places = Iterator[tuple[Site, str | None, Iterable[int]]]
+"""Files with a defect: what is written there, None where it cannot be, and the lines at which it is found."""
+
+KINDS: list[Callable[[Whole], Iterator[Mutant]]] = []
+"""Each kind of defect, as what makes its mutants of a program."""
+
+
+def kind(
+    name: str, *codes: str
+) -> Callable[[Callable[[Whole], Places]], Callable[[Whole], Iterator[Mutant]]]:
+    """Add a kind of defects, which any of the codes may find, to KINDS."""
+
+    def of(places: Callable[[Whole], Places]) -> Callable[[Whole], Iterator[Mutant]]:
+        @wraps(places)
+        def mutants(whole: Whole) -> Iterator[Mutant]:
+            for site, text, lines in places(whole):
+                if text is not None:
+                    yield Mutant(name, site.path, text, frozenset(lines), frozenset(codes))
+
+        KINDS.append(mutants)
+        return mutants
+
+    return of
+
+
+def moved(lines: range, by: int) -> range:
+    """Lines, so many further down."""
+    return range(lines.start + by, lines.stop + by)

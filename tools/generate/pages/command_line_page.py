@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from cyclopts import App
 
 from launcher.cli.app import app
-from tools.generate.generated import ROOT, filled_in
+from tools.generate.generated import ROOT, filled_in, table_of
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
 
@@ -57,14 +57,14 @@ def table(name: str) -> str:
     rows = [_row(argument) for argument in _arguments(name)]
     if not rows:
         return "It has no options.\n"
-    return "| option | value | meaning |\n| --- | --- | --- |\n" + "".join(rows)
+    return table_of(("option", "value", "meaning"), rows)
 
 
 def _arguments(name: str) -> Iterator[Any]:
     yield from commands()[name].assemble_argument_collection()
 
 
-def _row(argument: Any) -> str:
+def _row(argument: Any) -> tuple[str, str, str]:
     positional = argument.field_info.kind is not Parameter.KEYWORD_ONLY
     value, repeated = _value(argument.hint)
     default = argument.field_info.default
@@ -76,7 +76,7 @@ def _row(argument: Any) -> str:
     if argument.required:
         words.append("required")
     name = argument.names[0].lstrip("-").upper() if positional else argument.names[0]
-    return f"| `{name}` | {', '.join(word for word in words if word)} | {argument.parameter.help} |\n"
+    return f"`{name}`", ", ".join(word for word in words if word), argument.parameter.help
 
 
 def _value(hint: Any) -> tuple[str, bool]:

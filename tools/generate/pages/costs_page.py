@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launcher.provisioning.rest_costs import CostLine, prices, rest_costs, total
-from tools.generate.generated import ROOT, filled_in
+from tools.generate.generated import ROOT, filled_in, table_of
 from tools.generate.synthesis import synthesize
 
 PAGE = ROOT / "docs" / "reference" / "costs.md"
@@ -34,32 +34,30 @@ def generated() -> dict[Path, str]:
 
 def price_table() -> str:
     """Every price with its source."""
-    return "".join(
-        ["| what | price | source and its date | looked up |\n| --- | --- | --- | --- |\n", *_prices()]
-    )
+    return table_of(("what", "price", "source and its date", "looked up"), _prices())
 
 
 def cluster_table(name: str, lines: tuple[CostLine, ...]) -> str:
     """What one cluster costs, line by line."""
-    return "".join([f"## {name}\n\n| what | a month |\n| --- | --- |\n", *_lines(lines)])
+    return f"## {name}\n\n{table_of(('what', 'a month'), _lines(lines))}"
 
 
-def _prices() -> Iterator[str]:
+def _prices() -> Iterator[tuple[str, ...]]:
     for each in prices():
         source = each.source if each.verified else f"**not verified**: {each.source}"
-        yield f"| {each.what} | {_usd(each.usd)} per {each.per} | {source} | {each.looked_up} |\n"
+        yield each.what, f"{_usd(each.usd)} per {each.per}", source, each.looked_up
 
 
-def _lines(lines: tuple[CostLine, ...]) -> Iterator[str]:
+def _lines(lines: tuple[CostLine, ...]) -> Iterator[tuple[str, str]]:
     for line in lines:
         what = f"{line.what} ({line.reservation})" if line.reservation else line.what
         if line.usd_a_month is None:
-            yield f"| {what} | not known |\n"
+            yield what, "not known"
             continue
         *counts, usd = line.factors
         product = " x ".join([*(f"{count:g}" for count in counts), _usd(usd)])
-        yield f"| {what} | {product} = {line.usd_a_month:.2f} |\n"
-    yield f"| **together** | **{total(lines):.2f}** |\n"
+        yield what, f"{product} = {line.usd_a_month:.2f}"
+    yield "**together**", f"**{total(lines):.2f}**"
 
 
 def _usd(price: float) -> str:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Stage
-from launcher.failure_modes.registry import IN_WORDS, registered
-from tools.generate.generated import ROOT, as_markdown, command_of
+from launcher.failure_modes.registry import IN_WORDS, BlindExamples, registered
+from tools.generate.generated import ROOT, as_markdown, command_of, table_of
 
 PAGES = ROOT / "docs" / "reference" / "failure-modes"
 COVERAGE = ROOT / "launcher" / "failure_modes" / "coverage.json"
+BLIND_RESULTS = ROOT / "tests" / "blind" / "results.json"
 
 Coverage = Mapping[str, tuple[Stage, ...]]
 
@@ -58,8 +59,13 @@ def collect() -> Coverage:
 
 
 def coverage_json(covered: Coverage) -> str:
-    """The text of coverage.json: one line for each code."""
-    lines = (f"  {json.dumps(code)}: {json.dumps(list(stages))}" for code, stages in covered.items())
+    """The text of coverage.json: for each code its stages, with the blind examples of each."""
+    blind = json.loads(BLIND_RESULTS.read_text("utf-8"))
+    counted = {
+        code: {stage: blind.get(code, {}).get(stage, []) for stage in stages}
+        for code, stages in covered.items()
+    }
+    lines = (f"  {json.dumps(code)}: {json.dumps(stages)}" for code, stages in counted.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -84,7 +90,7 @@ _MARK = (
 
 
 def _introduction() -> str:
-    stages = "\n".join(f"| {stage.value} | {stage.letter} | {words} |" for stage, words in IN_WORDS.items())
+    rows = [(stage.value, stage.letter, words) for stage, words in IN_WORDS.items()]
     return f"""\
 {_MARK}
 
@@ -96,10 +102,7 @@ them. `launch explain CODE` prints one, `launch explain --all` the list.
 The texts are those of the catalogue in `launcher/failure_modes/`; the stages come from the code that catches
 the mode.
 
-| stage | | meaning |
-| --- | --- | --- |
-{stages}
-"""
+{table_of(("stage", "", "meaning"), rows)}"""
 
 
 def _claims() -> Iterator[tuple[Stage, str, str]]:
@@ -116,16 +119,18 @@ def _claims() -> Iterator[tuple[Stage, str, str]]:
 
 
 def _table(modes: Sequence[FailureMode], covered: Coverage) -> str:
-    rows = (
-        f"| [{mode.code}]({page_of_code(mode.code)}) | {mode.severity} | {_cell(mode.title)} "
-        f"| {_letters(covered[mode.code])} |\n"
-        for mode in modes
-    )
-    return "| code | severity | failure mode | caught at |\n| --- | --- | --- | --- |\n" + "".join(rows)
+    rows = []
+    for mode in modes:
+        letters = " ".join(stage.letter for stage in covered[mode.code])
+        title = as_markdown(mode.title).replace("|", "\\|")
+        rows.append((f"[{mode.code}]({page_of_code(mode.code)})", mode.severity, title, letters))
+    return table_of(("code", "severity", "failure mode", "caught at"), rows)
 
 
 def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
-    caught = "; ".join(IN_WORDS[stage] for stage in stages) or "not caught yet"
+    blind = json.loads(BLIND_RESULTS.read_text("utf-8")).get(mode.code, {})
+    counts = {stage: f" ({BlindExamples(*blind[stage])})" for stage in stages if stage in blind}
+    caught = "; ".join(IN_WORDS[stage] + counts.get(stage, "") for stage in stages) or "not caught yet"
     sources = "".join(f"- {as_markdown(str(source))} ({source.when_read})\n" for source in mode.sources)
     announced = "".join(f"Announced: {as_markdown(each.text)}.\n\n" for each in mode.notices)
     return (
@@ -137,11 +142,3 @@ def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
         f"Caught: {caught}.\n\n"
         f"Sources:\n\n{sources}"
     )
-
-
-def _letters(stages: Sequence[Stage]) -> str:
-    return " ".join(stage.letter for stage in stages)
-
-
-def _cell(text: str) -> str:
-    return as_markdown(text).replace("|", "\\|")

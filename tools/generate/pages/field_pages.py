@@ -16,7 +16,7 @@ from launcher.cli.interaction import as_json
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import POLICIES
 from launcher.jobs.specification import job_schema
-from tools.generate.generated import ROOT, filled_in
+from tools.generate.generated import ROOT, filled_in, table_of
 
 CLUSTER_PAGE = ROOT / "docs" / "reference" / "cluster-file.md"
 JOB_PAGE = ROOT / "docs" / "reference" / "job-file.md"
@@ -84,14 +84,14 @@ def _table(
 ) -> str:
     required = schema.get("required", ())
     head = ["field", "value", "default", "meaning", *(["when changed"] if when_changed is not None else [])]
-    rows = [head, ["---"] * len(head)]
+    rows = []
     for name, field in schema["properties"].items():
         row = [f"`{name}`", _type(field, parts, (*path, name)), _default(name, field, required)]
         row.append(_cell(field.get("description", _described(field, parts))))
         if when_changed is not None:
             row.append(_cell(when_changed.get(".".join((*path, name)), "as its fields")))
         rows.append(row)
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return table_of(head, rows)
 
 
 def _described(field: Schema, parts: Schema) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tools.checks.real_programs import EARLIER, HALVES, NEW, Label, figures, labels, of_half, packages
-from tools.generate.generated import ROOT, filled_in
+from tools.generate.generated import ROOT, filled_in, table_of
 
 PAGE = ROOT / "docs" / "contributing" / "lint-findings.md"
 TYPE_BOOL = "CODE002"
@@ -36,44 +36,46 @@ def generated() -> dict[Path, str]:
     """What the page should hold now."""
     every = labels()
     parts = {
-        "sizes": "".join(_sizes()),
-        "figures": "".join(_figures(every)),
-        "codes": "".join(_codes([each for half in NEW for each in of_half(half, every)])),
+        "sizes": table_of(("", "Packages", "Programs"), _sizes(), (1, 2)),
+        "figures": table_of(("", *_COLUMNS), _figures(every), (1, 2, 3, 4)),
+        "codes": table_of(
+            ("Code", *_COLUMNS),
+            _codes([each for half in NEW for each in of_half(half, every)]),
+            (1, 2, 3, 4),
+        ),
     }
     return {PAGE: filled_in(PAGE, __name__, "tools/benchmarks/real_programs/", parts)}
 
 
-def _sizes() -> Iterator[str]:
-    yield "| | Packages | Programs |\n| --- | ---: | ---: |\n"
+_COLUMNS = ("True", "Of", "Precision", "At least, with 95 % confidence")
+Row = tuple[object, ...]
+
+
+def _sizes() -> Iterator[Row]:
     for half in HALVES:
         chosen = [each for each in packages() if each.half == half]
-        yield f"| {_NAMES[half]} | {len(chosen)} | {sum(each.programs for each in chosen)} |\n"
+        yield _NAMES[half], len(chosen), sum(each.programs for each in chosen)
 
 
-def _figures(every: Sequence[Label]) -> Iterator[str]:
-    yield "| | True | Of | Precision | At least, with 95 % confidence |\n"
-    yield "| --- | ---: | ---: | ---: | ---: |\n"
+def _figures(every: Sequence[Label]) -> Iterator[Row]:
     for half in HALVES:
         mine = of_half(half, every)
-        for when, chosen in (
-            ("before", [each for each in mine if each.before]),
-            ("now", [each for each in mine if each.now]),
-        ):
+        for when in ("before", "now"):
+            chosen = [each for each in mine if getattr(each, when)]
+            others = [each for each in chosen if each.code != TYPE_BOOL]
             yield _line(f"{half}, {when}", chosen)
-            yield _line(
-                f"{half}, {when}, without {TYPE_BOOL}", [each for each in chosen if each.code != TYPE_BOOL]
-            )
+            yield _line(f"{half}, {when}, without {TYPE_BOOL}", others)
 
 
-def _codes(new: Sequence[Label]) -> Iterator[str]:
-    yield "| Code | True | Of | Precision | At least, with 95 % confidence |\n"
-    yield "| --- | ---: | ---: | ---: | ---: |\n"
+def _codes(new: Sequence[Label]) -> Iterator[Row]:
     now = [each for each in new if each.now]
     for code in sorted({each.code for each in now}):
         yield _line(code, [each for each in now if each.code == code])
 
 
-def _line(name: str, chosen: Iterable[Label]) -> str:
+def _line(name: str, chosen: Iterable[Label]) -> Row:
     counted = figures(chosen)
-    precision = f"{counted.precision:.0%} | {counted.bound:.0%}" if counted.found else "- | -"
-    return f"| {name} | {counted.true} | {counted.found} | {precision.replace('%', ' %')} |\n"
+    shares = (
+        f"{100 * share:.0f} %" if counted.found else "-" for share in (counted.precision, counted.bound)
+    )
+    return name, counted.true, counted.found, *shares

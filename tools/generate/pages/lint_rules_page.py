@@ -13,7 +13,7 @@ from pathlib import Path
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import Finding, Severity
 from launcher.rules.script.check import RuleDescription, rule_descriptions
-from tools.generate.generated import ROOT, as_markdown, filled_in
+from tools.generate.generated import ROOT, as_markdown, filled_in, table_of
 from tools.generate.pages.failure_mode_page import page_of_code
 from tools.generate.pages.lint_examples import Example, examples, findings_in, is_shown
 
@@ -61,17 +61,14 @@ def _rules() -> list[_Rule]:
 
 
 def _table(found: dict[str, list[_Rule]]) -> str:
-    head = "| code | severity | failure mode | fix | |\n| --- | --- | --- | --- | --- |\n"
     rows = []
     for code, rules in found.items():
         severities = sorted({each.finding.severity for each in rules}, key=list(Severity).index)
         job = "with a job" if all(each.description.with_job for each in rules) else ""
         title = as_markdown(CATALOGUE[code].title).replace("|", "\\|")
         fixes = " or ".join(sorted({_fix_word(each.finding) for each in rules} - {""}))
-        rows.append(
-            f"| [{code}](#{code.lower()}) | {' or '.join(severities)} | {title} | {fixes} | {job} |\n"
-        )
-    return head + "".join(rows)
+        rows.append((f"[{code}](#{code.lower()})", " or ".join(severities), title, fixes, job))
+    return table_of(("code", "severity", "failure mode", "fix", ""), rows)
 
 
 def _fix_word(finding: Finding) -> str:

@@ -12,6 +12,7 @@ from tests.emulator.cloudformation.account import Account
 from tests.emulator.cloudformation.kinds.kind import (
     Kind,
     Properties,
+    Put,
     Resource,
     as_list,
     only,
@@ -71,27 +72,23 @@ class Role(Kind):
             iam.detach_role_policy(RoleName=name, PolicyArn=arn)
 
 
-class InlinePolicy(Kind):
+class InlinePolicy(Put):
     type = "AWS::IAM::Policy"
 
-    def create(self, account: Account, name: str, properties: Properties) -> Resource:
-        self._put(account, properties)
-        return Resource(name, properties)
-
     def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        self._put(account, properties)
-        kept = set(properties["Roles"]) if _same_name(old.properties, properties) else set()
+        super().update(account, old, properties)
+        same = old.properties["PolicyName"] == properties["PolicyName"]
+        kept = set(properties["Roles"]) if same else set()
         self._remove(account, old.properties, set(old.properties["Roles"]) - kept)
 
     def delete(self, account: Account, old: Resource) -> None:
         self._remove(account, old.properties, set(old.properties["Roles"]))
 
-    def _put(self, account: Account, properties: Properties) -> None:
+    def put(self, account: Account, name: str, properties: Properties) -> None:
+        document = json.dumps(properties["PolicyDocument"])
         for role in properties["Roles"]:
             account.client("iam").put_role_policy(
-                RoleName=role,
-                PolicyName=properties["PolicyName"],
-                PolicyDocument=json.dumps(properties["PolicyDocument"]),
+                RoleName=role, PolicyName=properties["PolicyName"], PolicyDocument=document
             )
 
     def _remove(self, account: Account, properties: Properties, roles: set[str]) -> None:
@@ -171,7 +168,3 @@ class Key(Kind):
 
 def _managed(properties: Properties) -> set[str]:
     return {arn for arn in properties.get("ManagedPolicyArns", ()) if "::aws:policy/" not in arn}
-
-
-def _same_name(old: Properties, new: Properties) -> bool:
-    return bool(old["PolicyName"] == new["PolicyName"])

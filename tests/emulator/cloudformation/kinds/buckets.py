@@ -13,6 +13,7 @@ from tests.emulator.cloudformation.kinds.kind import (
     Kind,
     NotEmulated,
     Properties,
+    Put,
     Resource,
     as_list,
     only,
@@ -21,7 +22,7 @@ from tests.emulator.cloudformation.kinds.kind import (
 
 
 class Bucket(Kind):
-    type = "AWS::S3::Bucket"
+    type, deletion = "AWS::S3::Bucket", ("s3", "delete_bucket", "Bucket")
     KNOWN = frozenset(
         {
             "BucketName", "BucketEncryption", "LifecycleConfiguration", "LoggingConfiguration",
@@ -43,9 +44,6 @@ class Bucket(Kind):
 
     def update(self, account: Account, old: Resource, properties: Properties) -> None:
         self._configure(account, old.physical_id, old.properties, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("s3").delete_bucket(Bucket=old.physical_id)
 
     def _configure(self, account: Account, name: str, old: Properties, new: Properties) -> None:
         s3 = account.client("s3")
@@ -72,36 +70,22 @@ class Bucket(Kind):
             s3.delete_public_access_block(Bucket=name)
         logging = new.get("LoggingConfiguration") or {}
         # By the API, moto wants a right on the target that a template gives only later.
-        s3_backends[account.id]["aws"].get_bucket(name).logging = (
-            {
-                "TargetBucket": logging.get("DestinationBucketName", name),
-                "TargetPrefix": logging.get("LogFilePrefix", ""),
-            }
-            if logging
-            else {}
-        )
+        target, prefix = logging.get("DestinationBucketName", name), logging.get("LogFilePrefix", "")
+        wanted = {"TargetBucket": target, "TargetPrefix": prefix} if logging else {}
+        s3_backends[account.id]["aws"].get_bucket(name).logging = wanted
         if tags := tags_of(new):
             s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": as_list(tags)})
         elif tags_of(old):
             s3.delete_bucket_tagging(Bucket=name)
 
 
-class BucketPolicy(Kind):
-    type = "AWS::S3::BucketPolicy"
+class BucketPolicy(Put):
+    type, deletion = "AWS::S3::BucketPolicy", ("s3", "delete_bucket_policy", "Bucket")
+    given = "Bucket"
 
-    def create(self, account: Account, name: str, properties: Properties) -> Resource:
-        self._put(account, properties)
-        return Resource(properties["Bucket"], properties)
-
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        self._put(account, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("s3").delete_bucket_policy(Bucket=old.properties["Bucket"])
-
-    def _put(self, account: Account, properties: Properties) -> None:
+    def put(self, account: Account, name: str, properties: Properties) -> None:
         document = json.dumps(properties["PolicyDocument"])
-        account.client("s3").put_bucket_policy(Bucket=properties["Bucket"], Policy=document)
+        account.client("s3").put_bucket_policy(Bucket=name, Policy=document)
 
 
 def _encryption_rule(rule: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class Kind:
 
     type: ClassVar[str]
     known: ClassVar[dict[str, Kind]] = {}
+    deletion: ClassVar[tuple[str, str, str]]
+    """The service, its call and the argument that delete one by its physical id."""
 
     def __init_subclass__(cls) -> None:
         if "type" in vars(cls):
@@ -61,19 +63,39 @@ class Kind:
 
     def delete(self, account: Account, old: Resource) -> None:
         """Delete one."""
-        raise NotImplementedError
+        service, call, argument = self.deletion
+        ids = [old.physical_id] if argument.endswith("s") else old.physical_id
+        getattr(account.client(service), call)(**{argument: ids})
 
     def also_create_only(self, old: Properties, new: Properties) -> list[str]:
         """Changed properties that only a new resource can have, beyond those that the schema names."""
         return []
 
 
-def kind_of(resource_type: str) -> Kind:
-    """The kind of a type.
+class Put(Kind):
+    """A type that the same call makes and changes."""
 
-    Raises:
-        NotEmulated: the emulator does not know the type.
-    """
+    given: ClassVar[str] = ""
+    """The property with the name that a template gives one."""
+    arn: ClassVar[tuple[str, str] | None] = None
+    """The service of its ARN, and what stands in there before the name."""
+
+    def create(self, account: Account, name: str, properties: Properties) -> Resource:
+        name = properties.get(self.given, name)
+        self.put(account, name, properties)
+        service, before = self.arn or ("", "")
+        return Resource(name, properties, {"Arn": account.arn(service, before + name)} if service else {})
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        self.put(account, old.physical_id, properties)
+
+    def put(self, account: Account, name: str, properties: Properties) -> None:
+        """Make one, or change it."""
+        raise NotImplementedError
+
+
+def kind_of(resource_type: str) -> Kind:
+    """The kind of a type."""
     try:
         return Kind.known[resource_type]
     except KeyError:

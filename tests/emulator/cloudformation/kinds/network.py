@@ -33,15 +33,25 @@ def retag(ec2: Any, id_: str, old: Resource, properties: Properties) -> None:
 
 
 def refuse_where_used(what: str, ids: list[str]) -> None:
-    """EC2's refusal to delete what something else needs.
-
-    Raises:
-        Refused: there are users, and the message names them.
-    """
+    """EC2's refusal to delete what something else needs."""
     if ids:
         raise Refused(
             f"DependencyViolation: The {what} has dependencies and cannot be deleted ({', '.join(ids)})."
         )
+
+
+def interfaces_of(ec2: Any, key: str, id_: str) -> list[str]:
+    """The interfaces in a VPC or a subnet, or with a group, by the key of EC2's filter."""
+    found = ec2.describe_network_interfaces(Filters=[{"Name": key, "Values": [id_]}])["NetworkInterfaces"]
+    return [each["NetworkInterfaceId"] for each in found]
+
+
+class _Tagged(Kind):
+    """A type of which nothing but the tags can be changed."""
+
+    def update(self, account: Account, old: Resource, properties: Properties) -> None:
+        id_ = old.attributes.get("AllocationId", old.physical_id)
+        retag(account.client("ec2"), id_, old, properties)
 
 
 class Vpc(Kind):
@@ -49,20 +59,15 @@ class Vpc(Kind):
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         ec2 = account.client("ec2")
-        vpc = ec2.create_vpc(**only(properties, "CidrBlock", "InstanceTenancy"), **tagged("vpc", properties))[
-            "Vpc"
-        ]
+        wanted = only(properties, "CidrBlock", "InstanceTenancy")
+        vpc = ec2.create_vpc(**wanted, **tagged("vpc", properties))["Vpc"]
         self._set_dns(ec2, vpc["VpcId"], properties)
         filters = [
             {"Name": "vpc-id", "Values": [vpc["VpcId"]]},
             {"Name": "group-name", "Values": ["default"]},
         ]
         (group,) = ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
-        attributes = {
-            "VpcId": vpc["VpcId"],
-            "CidrBlock": vpc["CidrBlock"],
-            "DefaultSecurityGroup": group["GroupId"],
-        }
+        attributes = {**only(vpc, "VpcId", "CidrBlock"), "DefaultSecurityGroup": group["GroupId"]}
         return Resource(vpc["VpcId"], properties, attributes)
 
     def update(self, account: Account, old: Resource, properties: Properties) -> None:
@@ -75,12 +80,11 @@ class Vpc(Kind):
         attached = [{"Name": "attachment.vpc-id", "Values": [old.physical_id]}]
         gateways = ec2.describe_internet_gateways(Filters=attached)["InternetGateways"]
         groups = ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
-        interfaces = ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
         subnets = ec2.describe_subnets(Filters=filters)["Subnets"]
         used = [each["SubnetId"] for each in subnets]
         used += [each["GroupId"] for each in groups if each["GroupName"] != "default"]
         used += [each["InternetGatewayId"] for each in gateways]
-        used += [each["NetworkInterfaceId"] for each in interfaces]
+        used += interfaces_of(ec2, "vpc-id", old.physical_id)
         refuse_where_used(f"vpc '{old.physical_id}'", used)
         ec2.delete_vpc(VpcId=old.physical_id)
 
@@ -91,18 +95,15 @@ class Vpc(Kind):
 
 
 class VpcCidrBlock(Kind):
-    type = "AWS::EC2::VPCCidrBlock"
+    type, deletion = "AWS::EC2::VPCCidrBlock", ("ec2", "disassociate_vpc_cidr_block", "AssociationId")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         made = account.client("ec2").associate_vpc_cidr_block(**only(properties, "VpcId", "CidrBlock"))
         return Resource(made["CidrBlockAssociation"]["AssociationId"], properties)
 
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("ec2").disassociate_vpc_cidr_block(AssociationId=old.physical_id)
-
 
 class Subnet(Kind):
-    type = "AWS::EC2::Subnet"
+    type, deletion = "AWS::EC2::Subnet", ("ec2", "delete_subnet", "SubnetId")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         ec2 = account.client("ec2")
@@ -118,19 +119,17 @@ class Subnet(Kind):
         retag(ec2, old.physical_id, old, properties)
 
     def delete(self, account: Account, old: Resource) -> None:
-        ec2, filters = account.client("ec2"), [{"Name": "subnet-id", "Values": [old.physical_id]}]
-        interfaces = ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
-        used = [each["NetworkInterfaceId"] for each in interfaces]
+        used = interfaces_of(account.client("ec2"), "subnet-id", old.physical_id)
         refuse_where_used(f"subnet '{old.physical_id}'", used)
-        ec2.delete_subnet(SubnetId=old.physical_id)
+        super().delete(account, old)
 
     def _set_public_addresses(self, ec2: Any, id_: str, properties: Properties) -> None:
         public = {"Value": properties.get("MapPublicIpOnLaunch", False)}
         ec2.modify_subnet_attribute(SubnetId=id_, MapPublicIpOnLaunch=public)
 
 
-class RouteTable(Kind):
-    type = "AWS::EC2::RouteTable"
+class RouteTable(_Tagged):
+    type, deletion = "AWS::EC2::RouteTable", ("ec2", "delete_route_table", "RouteTableId")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         made = account.client("ec2").create_route_table(
@@ -139,22 +138,14 @@ class RouteTable(Kind):
         id_ = made["RouteTable"]["RouteTableId"]
         return Resource(id_, properties, {"RouteTableId": id_})
 
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        retag(account.client("ec2"), old.physical_id, old, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("ec2").delete_route_table(RouteTableId=old.physical_id)
-
 
 class SubnetRouteTableAssociation(Kind):
     type = "AWS::EC2::SubnetRouteTableAssociation"
+    deletion = "ec2", "disassociate_route_table", "AssociationId"
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         made = account.client("ec2").associate_route_table(**only(properties, "SubnetId", "RouteTableId"))
         return Resource(made["AssociationId"], properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("ec2").disassociate_route_table(AssociationId=old.physical_id)
 
 
 class Route(Kind):
@@ -171,18 +162,12 @@ class Route(Kind):
         account.client("ec2").delete_route(**only(old.properties, "RouteTableId", "DestinationCidrBlock"))
 
 
-class InternetGateway(Kind):
-    type = "AWS::EC2::InternetGateway"
+class InternetGateway(_Tagged):
+    type, deletion = "AWS::EC2::InternetGateway", ("ec2", "delete_internet_gateway", "InternetGatewayId")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         made = account.client("ec2").create_internet_gateway(**tagged("internet-gateway", properties))
         return Resource(made["InternetGateway"]["InternetGatewayId"], properties)
-
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        retag(account.client("ec2"), old.physical_id, old, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("ec2").delete_internet_gateway(InternetGatewayId=old.physical_id)
 
 
 class VpcGatewayAttachment(Kind):
@@ -196,55 +181,43 @@ class VpcGatewayAttachment(Kind):
         account.client("ec2").detach_internet_gateway(**only(old.properties, "InternetGatewayId", "VpcId"))
 
 
-class ElasticAddress(Kind):
+class ElasticAddress(_Tagged):
     type = "AWS::EC2::EIP"
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         made = account.client("ec2").allocate_address(Domain="vpc", **tagged("elastic-ip", properties))
         return Resource(made["PublicIp"], properties, {"AllocationId": made["AllocationId"]})
 
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        retag(account.client("ec2"), old.attributes["AllocationId"], old, properties)
-
     def delete(self, account: Account, old: Resource) -> None:
         account.client("ec2").release_address(AllocationId=old.attributes["AllocationId"])
 
 
-class NatGateway(Kind):
-    type = "AWS::EC2::NatGateway"
+class NatGateway(_Tagged):
+    type, deletion = "AWS::EC2::NatGateway", ("ec2", "delete_nat_gateway", "NatGatewayId")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         wanted = only(properties, "SubnetId", "AllocationId")
         made = account.client("ec2").create_nat_gateway(**wanted, **tagged("natgateway", properties))
         return Resource(made["NatGateway"]["NatGatewayId"], properties)
 
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        retag(account.client("ec2"), old.physical_id, old, properties)
-
     def delete(self, account: Account, old: Resource) -> None:
         ec2 = account.client("ec2")
         (gateway,) = ec2.describe_nat_gateways(NatGatewayIds=[old.physical_id])["NatGateways"]
-        ec2.delete_nat_gateway(NatGatewayId=old.physical_id)
+        super().delete(account, old)
         # moto leaves the gateway's interface behind.
         for address in gateway["NatGatewayAddresses"]:
             ec2.delete_network_interface(NetworkInterfaceId=address["NetworkInterfaceId"])
 
 
 class VpcEndpoint(Kind):
-    type = "AWS::EC2::VPCEndpoint"
-    LISTS = (
-        ("RouteTableIds", "RouteTableIds"),
-        ("SubnetIds", "SubnetIds"),
-        ("SecurityGroupIds", "SecurityGroupIds"),
-    )
+    type, deletion = "AWS::EC2::VPCEndpoint", ("ec2", "delete_vpc_endpoints", "VpcEndpointIds")
+    LISTS = ("RouteTableIds", "SubnetIds", "SecurityGroupIds")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         ec2 = account.client("ec2")
         policy = properties.get("PolicyDocument")
         made = ec2.create_vpc_endpoint(
-            **only(
-                properties, "VpcId", "ServiceName", "PrivateDnsEnabled", *(name for name, _ in self.LISTS)
-            ),
+            **only(properties, "VpcId", "ServiceName", "PrivateDnsEnabled", *self.LISTS),
             VpcEndpointType=properties.get("VpcEndpointType", "Gateway"),
             **({"PolicyDocument": json.dumps(policy)} if policy else {}),
             **tagged("vpc-endpoint", properties),
@@ -254,10 +227,10 @@ class VpcEndpoint(Kind):
 
     def update(self, account: Account, old: Resource, properties: Properties) -> None:
         ec2, changes = account.client("ec2"), {}
-        for name, verb in self.LISTS:
+        for name in self.LISTS:
             before, after = old.properties.get(name, []), properties.get(name, [])
-            changes[f"Add{verb}"] = [each for each in after if each not in before]
-            changes[f"Remove{verb}"] = [each for each in before if each not in after]
+            changes[f"Add{name}"] = [each for each in after if each not in before]
+            changes[f"Remove{name}"] = [each for each in before if each not in after]
         if properties.get("PolicyDocument") != old.properties.get("PolicyDocument"):
             policy = properties.get("PolicyDocument")
             changes |= {"PolicyDocument": json.dumps(policy)} if policy else {"ResetPolicy": True}
@@ -266,9 +239,6 @@ class VpcEndpoint(Kind):
             ec2.modify_vpc_endpoint(VpcEndpointId=old.physical_id, **wanted)
         self._give_groups(ec2, old.physical_id, properties)
         retag(ec2, old.physical_id, old, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[old.physical_id])
 
     def _give_groups(self, ec2: Any, id_: str, properties: Properties) -> None:
         # moto's interfaces of an endpoint have no groups, so that nothing would hold the groups.
@@ -279,8 +249,8 @@ class VpcEndpoint(Kind):
             )
 
 
-class FlowLog(Kind):
-    type = "AWS::EC2::FlowLog"
+class FlowLog(_Tagged):
+    type, deletion = "AWS::EC2::FlowLog", ("ec2", "delete_flow_logs", "FlowLogIds")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         made = account.client("ec2").create_flow_logs(
@@ -292,9 +262,3 @@ class FlowLog(Kind):
             **tagged("vpc-flow-log", properties),
         )  # fmt: skip
         return Resource(made["FlowLogIds"][0], properties)
-
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        retag(account.client("ec2"), old.physical_id, old, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("ec2").delete_flow_logs(FlowLogIds=[old.physical_id])

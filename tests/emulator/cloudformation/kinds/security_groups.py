@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from tests.emulator.cloudformation.account import Account
-from tests.emulator.cloudformation.kinds.kind import Kind, Properties, Resource, only
-from tests.emulator.cloudformation.kinds.network import refuse_where_used, retag, tagged
+from tests.emulator.cloudformation.kinds.kind import Kind, Properties, Put, Resource, only
+from tests.emulator.cloudformation.kinds.network import interfaces_of, refuse_where_used, retag, tagged
 
 ALL_OUT = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 # The group and the prefix list at the other end of a rule are called otherwise by the rule's direction.
@@ -61,9 +61,7 @@ class SecurityGroup(Kind):
 
     def delete(self, account: Account, old: Resource) -> None:
         ec2, id_ = account.client("ec2"), old.physical_id
-        filters = [{"Name": "group-id", "Values": [id_]}]
-        interfaces = ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
-        used = [each["NetworkInterfaceId"] for each in interfaces]
+        used = interfaces_of(ec2, "group-id", id_)
         for group in ec2.describe_security_groups()["SecurityGroups"]:
             rules = (*group["IpPermissions"], *group["IpPermissionsEgress"])
             peers = {pair["GroupId"] for rule in rules for pair in rule["UserIdGroupPairs"]}
@@ -126,19 +124,10 @@ class SecurityGroupEgress(_Rule):
         return super().create(account, name, properties)
 
 
-class EmptyDefaultSecurityGroup(Kind):
+class EmptyDefaultSecurityGroup(Put):
     """The CDK's custom resource: it revokes the rules of a VPC's default group, and gives them back."""
 
     type = "Custom::VpcRestrictDefaultSG"
-
-    def create(self, account: Account, name: str, properties: Properties) -> Resource:
-        self._run(account, properties)
-        self._empty(account, properties["DefaultSecurityGroupId"])
-        return Resource(name, properties)
-
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        self._run(account, properties)
-        self._empty(account, properties["DefaultSecurityGroupId"])
 
     def delete(self, account: Account, old: Resource) -> None:
         self._run(account, old.properties)
@@ -147,8 +136,9 @@ class EmptyDefaultSecurityGroup(Kind):
         ec2.authorize_security_group_ingress(GroupId=id_, IpPermissions=[itself])
         ec2.authorize_security_group_egress(GroupId=id_, IpPermissions=[ALL_OUT])
 
-    def _empty(self, account: Account, id_: str) -> None:
-        ec2 = account.client("ec2")
+    def put(self, account: Account, name: str, properties: Properties) -> None:
+        self._run(account, properties)
+        ec2, id_ = account.client("ec2"), properties["DefaultSecurityGroupId"]
         (group,) = ec2.describe_security_groups(GroupIds=[id_])["SecurityGroups"]
         if group["IpPermissions"]:
             ec2.revoke_security_group_ingress(GroupId=id_, IpPermissions=group["IpPermissions"])

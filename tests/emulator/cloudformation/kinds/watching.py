@@ -10,6 +10,7 @@ from tests.emulator.cloudformation.account import Account
 from tests.emulator.cloudformation.kinds.kind import (
     Kind,
     Properties,
+    Put,
     Resource,
     as_list,
     only,
@@ -19,11 +20,12 @@ from tests.emulator.cloudformation.kinds.kind import (
 
 
 class LogGroup(Kind):
-    type = "AWS::Logs::LogGroup"
+    type, deletion = "AWS::Logs::LogGroup", ("logs", "delete_log_group", "logGroupName")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         logs, name = account.client("logs"), properties.get("LogGroupName", name)
-        logs.create_log_group(logGroupName=name, tags=tags_of(properties), **self._key(properties))
+        key = {"kmsKeyId": properties["KmsKeyId"]} if "KmsKeyId" in properties else {}
+        logs.create_log_group(logGroupName=name, tags=tags_of(properties), **key)
         self._retain(logs, name, properties)
         return Resource(name, properties, {"Arn": account.arn("logs", f"log-group:{name}:*")})
 
@@ -34,12 +36,6 @@ class LogGroup(Kind):
         if gone := tags_gone(old, properties):
             logs.untag_resource(resourceArn=arn, tagKeys=gone)
         logs.tag_resource(resourceArn=arn, tags=tags_of(properties))
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("logs").delete_log_group(logGroupName=old.physical_id)
-
-    def _key(self, properties: Properties) -> dict[str, Any]:
-        return {"kmsKeyId": properties["KmsKeyId"]} if "KmsKeyId" in properties else {}
 
     def _retain(self, logs: Any, name: str, properties: Properties) -> None:
         if days := properties.get("RetentionInDays"):
@@ -67,62 +63,37 @@ class LogRetention(Kind):
         """The group stays as it is."""
 
 
-class Alarm(Kind):
-    type = "AWS::CloudWatch::Alarm"
+class Alarm(Put):
+    type, deletion = "AWS::CloudWatch::Alarm", ("cloudwatch", "delete_alarms", "AlarmNames")
+    given, arn = "AlarmName", ("cloudwatch", "alarm:")
 
-    def create(self, account: Account, name: str, properties: Properties) -> Resource:
-        name = properties.get("AlarmName", name)
-        self._put(account, name, properties)
-        return Resource(name, properties, {"Arn": account.arn("cloudwatch", f"alarm:{name}")})
-
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        self._put(account, old.physical_id, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("cloudwatch").delete_alarms(AlarmNames=[old.physical_id])
-
-    def _put(self, account: Account, name: str, properties: Properties) -> None:
+    def put(self, account: Account, name: str, properties: Properties) -> None:
         account.client("cloudwatch").put_metric_alarm(**{**properties, "AlarmName": name})
 
 
-class Dashboard(Kind):
-    type = "AWS::CloudWatch::Dashboard"
+class Dashboard(Put):
+    type, deletion = "AWS::CloudWatch::Dashboard", ("cloudwatch", "delete_dashboards", "DashboardNames")
+    given = "DashboardName"
 
-    def create(self, account: Account, name: str, properties: Properties) -> Resource:
-        name = properties.get("DashboardName", name)
-        self._put(account, name, properties)
-        return Resource(name, properties)
-
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        self._put(account, old.physical_id, properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("cloudwatch").delete_dashboards(DashboardNames=[old.physical_id])
-
-    def _put(self, account: Account, name: str, properties: Properties) -> None:
-        account.client("cloudwatch").put_dashboard(
-            DashboardName=name, DashboardBody=properties["DashboardBody"]
-        )
+    def put(self, account: Account, name: str, properties: Properties) -> None:
+        body = properties["DashboardBody"]
+        account.client("cloudwatch").put_dashboard(DashboardName=name, DashboardBody=body)
 
 
-class Rule(Kind):
-    type = "AWS::Events::Rule"
-
-    def create(self, account: Account, name: str, properties: Properties) -> Resource:
-        name = properties.get("Name", name)
-        self._put(account, name, properties)
-        return Resource(name, properties, {"Arn": account.arn("events", f"rule/{name}")})
+class Rule(Put):
+    type, deletion = "AWS::Events::Rule", ("events", "delete_rule", "Name")
+    given, arn = "Name", ("events", "rule/")
 
     def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        self._put(account, old.physical_id, properties)
+        super().update(account, old, properties)
         kept = {target["Id"] for target in properties.get("Targets", ())}
         self._remove(account, old, [each for each in _targets(old.properties) if each not in kept])
 
     def delete(self, account: Account, old: Resource) -> None:
         self._remove(account, old, _targets(old.properties))
-        account.client("events").delete_rule(Name=old.physical_id)
+        super().delete(account, old)
 
-    def _put(self, account: Account, name: str, properties: Properties) -> None:
+    def put(self, account: Account, name: str, properties: Properties) -> None:
         events = account.client("events")
         events.put_rule(
             Name=name,
@@ -139,7 +110,7 @@ class Rule(Kind):
 
 
 class Topic(Kind):
-    type = "AWS::SNS::Topic"
+    type, deletion = "AWS::SNS::Topic", ("sns", "delete_topic", "TopicArn")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         key = only(properties, "KmsMasterKeyId", "DisplayName")
@@ -156,41 +127,26 @@ class Topic(Kind):
             sns.untag_resource(ResourceArn=arn, TagKeys=gone)
         sns.tag_resource(ResourceArn=arn, Tags=as_list(tags_of(properties)))
 
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("sns").delete_topic(TopicArn=old.physical_id)
 
-
-class TopicPolicy(Kind):
+class TopicPolicy(Put):
     type = "AWS::SNS::TopicPolicy"
-
-    def create(self, account: Account, name: str, properties: Properties) -> Resource:
-        self._put(account, properties)
-        return Resource(name, properties)
-
-    def update(self, account: Account, old: Resource, properties: Properties) -> None:
-        self._put(account, properties)
 
     def delete(self, account: Account, old: Resource) -> None:
         """SNS has no such call: CloudFormation leaves the topic its policy, which goes with the topic."""
 
-    def _put(self, account: Account, properties: Properties) -> None:
-        document = json.dumps(properties["PolicyDocument"])
+    def put(self, account: Account, name: str, properties: Properties) -> None:
+        policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(properties["PolicyDocument"])}
         for arn in properties["Topics"]:
-            account.client("sns").set_topic_attributes(
-                TopicArn=arn, AttributeName="Policy", AttributeValue=document
-            )
+            account.client("sns").set_topic_attributes(TopicArn=arn, **policy)
 
 
 class Subscription(Kind):
-    type = "AWS::SNS::Subscription"
+    type, deletion = "AWS::SNS::Subscription", ("sns", "unsubscribe", "SubscriptionArn")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         wanted = only(properties, "TopicArn", "Protocol", "Endpoint")
         made = account.client("sns").subscribe(**wanted, ReturnSubscriptionArn=True)
         return Resource(made["SubscriptionArn"], properties)
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("sns").unsubscribe(SubscriptionArn=old.physical_id)
 
 
 class Budget(Kind):
@@ -212,18 +168,13 @@ class Budget(Kind):
     def _create(self, account: Account, name: str, properties: Properties) -> None:
         limit = properties["Budget"]["BudgetLimit"]
         amount = {"Amount": str(limit["Amount"]), "Unit": limit["Unit"]}
-        account.client("budgets").create_budget(
-            AccountId=account.id,
-            Budget={
-                "BudgetName": name,
-                "BudgetLimit": amount,
-                **only(properties["Budget"], "BudgetType", "TimeUnit"),
-            },
-        )
+        wanted = only(properties["Budget"], "BudgetType", "TimeUnit")
+        budget = {"BudgetName": name, "BudgetLimit": amount, **wanted}
+        account.client("budgets").create_budget(AccountId=account.id, Budget=budget)
 
 
 class Parameter(Kind):
-    type = "AWS::SSM::Parameter"
+    type, deletion = "AWS::SSM::Parameter", ("ssm", "delete_parameter", "Name")
 
     def create(self, account: Account, name: str, properties: Properties) -> Resource:
         name = properties.get("Name", name)
@@ -238,9 +189,6 @@ class Parameter(Kind):
             ssm.remove_tags_from_resource(ResourceType="Parameter", ResourceId=name, TagKeys=gone)
         if tags := tags_of(properties):
             ssm.add_tags_to_resource(ResourceType="Parameter", ResourceId=name, Tags=as_list(tags))
-
-    def delete(self, account: Account, old: Resource) -> None:
-        account.client("ssm").delete_parameter(Name=old.physical_id)
 
     def _wanted(self, name: str, properties: Properties) -> dict[str, Any]:
         return {"Name": name, **only(properties, "Type", "Value", "Description", "Tier")}

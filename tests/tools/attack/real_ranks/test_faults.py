@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.attack.real_ranks.faults import Answer, answer_of, run, what_is_wrong
-from tools.attack.real_ranks.injected import FAULTS, Fault
+from tools.attack.real_ranks.faults import FAULTS, Answer, Fault, run, what_is_wrong
 
 
 def fault(name: str) -> Fault:
@@ -54,6 +53,4 @@ def test_where_a_host_fails_as_a_whole_it_must_be_named() -> None:
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_killed_is_named_from_what_the_hosts_leave(tmp_path: Path) -> None:
-    killed = fault("killed")
-    run(killed, tmp_path)
-    assert what_is_wrong(killed, answer_of(tmp_path)) == ""
+    assert run(fault("killed"), tmp_path).wrong == ""

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.case_files import read_parts
 from tools.benchmarks.seeding import collective_kinds, data_kinds, launch_kinds
 from tools.benchmarks.seeding.site import Mutant, Site
 from tools.benchmarks.seeding.whole import Whole
 
 Kind = Callable[[Whole], Iterator[Mutant]]
-
-TRAINING = """\
-import os
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel as DDP
-from torch.utils.data import DataLoader, DistributedSampler
-
-def main(net, data):
-    dist.init_process_group("nccl")
-    rank = dist.get_rank()
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    model = DDP(net)
-    optimizer = torch.optim.SGD(model.parameters())
-    sampler = DistributedSampler(data)
-    loader = DataLoader(data, sampler=sampler, num_workers=2)
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        for batch in loader:
-            optimizer.zero_grad()
-            loss = model(batch).sum()
-            loss.backward()
-            optimizer.step()
-        dist.barrier()
-        if rank == 0:
-            torch.save(model.state_dict(), f"{epoch}.pt")
-
-main(make(), read())
-"""
+TRAINING, UNDER_A_SWITCH = (
+    "\n".join(part.lines).strip("\n") + "\n"
+    for part in read_parts(Path(__file__).with_name("programs.test"), re.compile(r"\[(case) (.*)\]"))
+)
 
 
 def seeded(kind: Kind, text: str) -> list[tuple[str, list[str]]]:
@@ -57,122 +34,86 @@ def seeded(kind: Kind, text: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+BEFORE_THE_GROUP = (
+    ('    dist.init_process_group("nccl")\n    rank = dist.get_rank()\n', ""),
+    ("    model = DDP", '    dist.init_process_group("nccl")\n    model = DDP'),
+)
+DROPPED = "loader = DataLoader(data, num_workers=2)"
+SHUFFLED = "loader = DataLoader(data, sampler=sampler, num_workers=2, shuffle=True)"
+INIT = 'dist.init_process_group("nccl", world_size=8)'
+SAVE = 'torch.save(model.state_dict(), f"{epoch}.pt")'
+NO_SYNC = "with model.no_sync():; loss = model(batch).sum(); loss.backward(); optimizer.step()"
+NAN = "if torch.isnan(loss):; continue"
+DEVICE = 'torch.cuda.set_device(int(os.environ["RANK"]))'
+
+
 @pytest.mark.parametrize(
-    ("kind", "new", "place"),
+    ("kind", "changes", "new", "place"),
     [
-        (collective_kinds.guarded_collective, "if dist.get_rank() == 0:; dist.barrier()", "dist.barrier()"),
-        (collective_kinds.skip_by_nan, "if torch.isnan(loss):; continue", "if torch.isnan(loss):"),
-        (collective_kinds.early_return, "if not (dist.get_rank() == 0):; return", "return"),
         (
-            collective_kinds.break_by_rank,
-            "if rank == 0 and loss.item() < 0.01:; break",
-            "break",
+            collective_kinds.guarded_collective,
+            (),
+            "if dist.get_rank() == 0:; dist.barrier()",
+            "dist.barrier()",
         ),
-        (data_kinds.epoch_never_set, "pass", "for epoch in range(3):"),
-        (
-            data_kinds.sampler_dropped,
-            "loader = DataLoader(data, num_workers=2)",
-            "loader = DataLoader(data, num_workers=2)",
-        ),
-        (
-            data_kinds.shuffled_beside_sampler,
-            "loader = DataLoader(data, sampler=sampler, num_workers=2, shuffle=True)",
-            "loader = DataLoader(data, sampler=sampler, num_workers=2, shuffle=True)",
-        ),
-        (
-            launch_kinds.fixed_world_size,
-            'dist.init_process_group("nccl", world_size=8)',
-            'dist.init_process_group("nccl", world_size=8)',
-        ),
-        (
-            launch_kinds.save_without_guard,
-            'torch.save(model.state_dict(), f"{epoch}.pt")',
-            'torch.save(model.state_dict(), f"{epoch}.pt")',
-        ),
+        (collective_kinds.skip_by_nan, (), *[NAN] * 2),
+        # The loss of a library's backward is what it is given.
+        (collective_kinds.skip_by_nan, (("loss.b", "accelerator.b"), ("ward()", "ward(loss)")), None, NAN),
+        (collective_kinds.early_return, (), *["if not (dist.get_rank() == 0):; return"] * 2),
+        (collective_kinds.break_by_rank, (), *["if rank == 0 and loss.item() < 0.01:; break"] * 2),
+        (collective_kinds.step_in_no_sync, (), NO_SYNC, "optimizer.step()"),
+        (data_kinds.epoch_never_set, (), "pass", "for epoch in range(3):"),
+        (data_kinds.sampler_dropped, (), DROPPED, f"sampler = DistributedSampler(data); {DROPPED}"),
+        (data_kinds.shuffled_beside_sampler, (), *[SHUFFLED] * 2),
+        (launch_kinds.fixed_world_size, (), *[INIT] * 2),
+        (launch_kinds.save_without_guard, (), *[SAVE] * 2),
+        # A device before the group is made is the rank of the environment.
+        (launch_kinds.global_rank_as_device, BEFORE_THE_GROUP, *[DEVICE] * 2),
     ],
 )
-def test_a_defect_is_written_where_it_is_one(kind: Kind, new: str, place: str) -> None:
-    ((written, places),) = seeded(kind, TRAINING)
-    assert written == new
-    assert place in places
+def test_a_defect_is_written_where_it_is_one(
+    kind: Kind, changes: tuple[tuple[str, str], ...], new: str | None, place: str
+) -> None:
+    text = TRAINING
+    for old, changed in changes:
+        assert old in text
+        text = text.replace(old, changed)
+    ((written, places),) = seeded(kind, text)
+    assert new is None or written == new
+    assert "; ".join(places) == place
 
 
-def test_a_step_in_no_sync_has_its_forward_and_backward_inside() -> None:
-    ((written, places),) = seeded(collective_kinds.step_in_no_sync, TRAINING)
-    inside = "loss = model(batch).sum(); loss.backward(); optimizer.step()"
-    assert written == f"with model.no_sync():; {inside}"
-    assert places == ["optimizer.step()"]
-
-
-def test_a_device_before_the_group_is_made_is_the_rank_of_the_environment() -> None:
-    text = TRAINING.replace('    dist.init_process_group("nccl")\n    rank = dist.get_rank()\n', "").replace(
-        "    model = DDP", '    dist.init_process_group("nccl")\n    model = DDP'
-    )
-    ((written, _),) = seeded(launch_kinds.global_rank_as_device, text)
-    assert written == 'torch.cuda.set_device(int(os.environ["RANK"]))'
+OWN_DATA = (
+    "class Made(torch.utils.data.Dataset):\n    def __getitem__(self, i): return torch.rand(1)\ndef main"
+)
+SAVED = "        if rank == 0:\n            torch.save(model.state_dict(), f"
+NAMED = "        if rank == 0:\n            name = make()\n"
+OF_SOME = "        if dist.get_rank() < 4:\n            dist.barrier(group)"
+UNEVEN = "        for batch in loader:\n            optimizer.zero_grad()\n"
+JOINED = "        with Join([model]):\n          for batch in loader:\n"
+SPAWNED = "torch.multiprocessing.spawn(main, args=(make(), read()))"
 
 
 @pytest.mark.parametrize(
     ("kind", "old", "new"),
     [
-        pytest.param(
-            data_kinds.epoch_never_set,
-            "DistributedSampler(data)",
-            "DistributedSampler(data, shuffle=options.shuffle)",
-            id="a sampler that may not shuffle needs no epoch",
-        ),
-        pytest.param(
-            data_kinds.sampler_dropped,
-            "def main",
-            "class Made(torch.utils.data.Dataset):\n    def __getitem__(self, i): return torch.rand(1)\n"
-            "def main",
-            id="data that each rank draws by itself need no sampler",
-        ),
-        pytest.param(
-            launch_kinds.save_without_guard,
-            "        if rank == 0:\n            torch.save(model.state_dict(), f",
-            "        if rank == 0:\n            name = make()\n        if rank == 0:\n"
-            "            torch.save(model.state_dict(), name + f",
-            id="a path that rank 0 alone has is an error of another kind",
-        ),
-        pytest.param(
-            launch_kinds.global_rank_as_device,
-            'int(os.environ["LOCAL_RANK"])',
-            "rank",
-            id="an index that may be the global rank already",
-        ),
-        pytest.param(
-            launch_kinds.fixed_world_size,
-            "main(make(), read())",
-            "torch.multiprocessing.spawn(main, args=(make(), read()))",
-            id="a program that starts its processes itself",
-        ),
-        pytest.param(
-            collective_kinds.skip_by_nan, "model = DDP(net)", "model = net", id="a model that nothing wraps"
-        ),
-        pytest.param(
-            collective_kinds.skip_by_nan,
-            "        for batch in loader:\n            optimizer.zero_grad()\n",
-            "        with Join([model]):\n          for batch in loader:\n",
-            id="ranks that may have different numbers of batches",
-        ),
-        pytest.param(
-            collective_kinds.guarded_collective,
-            "        dist.barrier()",
-            "        if dist.get_rank() < 4:\n            dist.barrier(group)",
-            id="a collective of some ranks",
-        ),
+        # A sampler that may not shuffle needs no epoch, data that each rank draws by itself no sampler.
+        (data_kinds.epoch_never_set, "Sampler(data)", "Sampler(data, shuffle=options.shuffle)"),
+        (data_kinds.sampler_dropped, "def main", OWN_DATA),
+        # A path that rank 0 alone has is an error of another kind; the index may be the global rank already.
+        (launch_kinds.save_without_guard, SAVED, NAMED + SAVED.replace(", f", ", name + f")),
+        (launch_kinds.global_rank_as_device, 'int(os.environ["LOCAL_RANK"])', "rank"),
+        # A program that starts its processes itself; a model that nothing wraps.
+        (launch_kinds.fixed_world_size, "main(make(), read())", SPAWNED),
+        (collective_kinds.skip_by_nan, "model = DDP(net)", "model = net"),
+        # Ranks that may have different numbers of batches; a collective of some ranks.
+        (collective_kinds.skip_by_nan, UNEVEN, JOINED),
+        (collective_kinds.guarded_collective, "        dist.barrier()", OF_SOME),
     ],
 )
 def test_what_would_be_no_such_defect_is_left_alone(kind: Kind, old: str, new: str) -> None:
     assert old in TRAINING
     assert seeded(kind, TRAINING.replace(old, new, 1)) == []
-
-
-def test_the_loss_of_a_librarys_backward_is_what_it_is_given() -> None:
-    text = TRAINING.replace("loss.backward()", "accelerator.backward(loss)")
-    ((written, _),) = seeded(collective_kinds.skip_by_nan, text)
-    assert "torch.isnan(loss)" in written
 
 
 def test_the_options_of_an_imported_module_that_is_never_started_are_left_alone() -> None:
@@ -194,29 +135,6 @@ def test_what_an_imported_module_does_when_it_is_started_is_left_alone() -> None
     for calls, mutants in (("other.check()", 1), ("pass", 0)):
         sites = [Site(Path("train.py"), entry.format(calls)), Site(Path("other.py"), other)]
         assert len(list(collective_kinds.guarded_collective(Whole(sites)))) == mutants
-
-
-UNDER_A_SWITCH = """\
-import torch
-import torch.distributed as dist
-
-class config:
-    saves = {value}
-
-def store(state, rank, text=False):
-    if text:
-        print(state)
-    else:
-        if rank == 0:
-            torch.save(state, "a.pt")
-
-def main(state):
-    dist.init_process_group("nccl")
-    if state and config.saves:
-        store(state, dist.get_rank(){given})
-
-main({{}})
-"""
 
 
 @pytest.mark.parametrize(
