@@ -265,6 +265,25 @@ def conditions_of(
     return frozenset(found)
 
 
+def entered_under(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, frozenset[tuple[str, bool]]]]:
+    """Where a context is entered, and under which conditions: by its call, or by calls of what returns it."""
+    function = scope_of(call).node
+    returned = file_of(call).returns_of.get(function, ())
+    if isinstance(function, ast.FunctionDef) and any(call in ast.walk(each) for each in returned):
+        for site in program.evaluation.callers.call_sites(function) or ():
+            yield site.call, conditions_of(program, call, site.arguments)
+    else:
+        yield call, conditions_of(program, call)
+
+
+def shared_conditions(program: Program, one: ast.AST, other: ast.AST) -> frozenset[tuple[str, bool]]:
+    """The conditions under which the block is come to that holds two places."""
+    around, top = set(ancestors(other)), one
+    while (outer := parent_of(top)) is not None and outer not in around:
+        top = outer
+    return conditions_of(program, top)
+
+
 def _conditions_in(
     program: Program, test: ast.expr, holds: bool, given: Mapping[str, ast.expr], depth: int = 4
 ) -> set[tuple[str, bool]]:

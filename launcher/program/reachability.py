@@ -19,6 +19,7 @@ from launcher.program.index import (
     FileIndex,
     FunctionNode,
     ancestors,
+    class_of,
     dotted_name,
     file_of,
     is_main_guard,
@@ -99,6 +100,18 @@ class Reachability:
             for name in _TRAINER_METHODS
             for call in file.calls_of.get(name, ())
         )
+
+    def is_never_called(self, node: ast.AST) -> bool:
+        """Whether a node stands in a function or method that surely nobody calls."""
+        scope = scope_of(node).function
+        function = None if scope is None else scope.node
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+            return False
+        owner = class_of(function)
+        by_name = function.name.startswith("__") or bool(self.program.mentioning("getattr"))
+        if owner is not None and (owner.bases or by_name):
+            return False
+        return self.program.evaluation.callers.call_sites(function) == []
 
     def reaches(self, node: ast.AST) -> bool:
         """Whether the entry may come to a statement or expression."""

@@ -22,8 +22,6 @@ from launcher.program.dataflow import (
 )
 from launcher.program.divergence import Loop, calls_in, is_forward, makes_ranks_agree, trains_within
 from launcher.program.index import (
-    BindingKind,
-    FileIndex,
     ancestors,
     ancestors_in_function,
     file_of,
@@ -32,9 +30,21 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.participants import Participants, conditions_of
+from launcher.program.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.program import Program
-from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Constant, Defined, External, Instance, Made
+from launcher.program.reachability import Reachability
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    INIT_PROCESS_GROUP,
+    Constant,
+    Defined,
+    Either,
+    External,
+    Instance,
+    Made,
+    alternatives,
+)
 from launcher.rules.script.findings import finding_at, insert_before, related_at
 
 _CLIPS = (
@@ -377,34 +387,32 @@ def the_last_micro_batch_is_synchronised(program: Program) -> Iterator[Finding]:
         for call in file.calls_of.get("no_sync", ()):
             if not _is_the_models(program, call) or averages_models(program):
                 continue
-            for place, under in _entered_under(program, call):
+            for place, under in entered_under(program, call):
                 behind = [each for each in _calls_beside(place) if each.lineno > place.lineno]
                 steps = {each: conditions_of(program, each) for each in behind if _steps(program, each)}
-                notes = [
-                    related_at(call, "gradients stay on their rank"),
-                    *(related_at(each, "the step") for each in steps),
-                ]
-                if steps and (any(under & each for each in steps.values()) or _is_never_left(program, call)):
+                under -= {one for step in steps for one in shared_conditions(program, place, step)}
+                if any(under & each for each in steps.values()) or _is_never_left(program, call, [*steps]):
                     yield finding_at(
                         ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                         call,
                         "no_sync() is on for the last micro-batch before the optimizer's step, too: it steps "
                         "with gradients that no other rank has seen, and the models of the ranks drift apart",
                         remedy="Leave no_sync() for the micro-batch after which the optimizer steps.",
-                        related=notes[1:],
+                        related=[related_at(each, "the step") for each in steps],
                     )
+                block = next((each for each in ancestors(place) if isinstance(each, ast.With)), place)
                 closing = {(test, not holds) for test, holds in under}
-                clips = [each for each in behind if _clips(program, each) and not _is_within(each, place)]
+                clips = [each for each in behind if _clips(program, each) and block not in ancestors(each)]
                 for clip in clips if steps and all(closing & each for each in steps.values()) else ():
                     if not closing & conditions_of(program, clip):
                         yield finding_at(
                             ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                             clip,
-                            "this clips after every micro-batch, also those whose gradients are not reduced yet: "
-                            "each rank cuts what it has gathered by another factor",
+                            "this clips after every micro-batch, also those whose gradients are not reduced "
+                            "yet: each rank cuts what it has gathered by another factor",
                             remedy="Clip where the optimizer steps, right before it.",
                             severity=Severity.WARNING,
-                            related=notes,
+                            related=[related_at(call, "gradients stay on their rank")],
                         )
 
 
@@ -412,37 +420,18 @@ def _calls_beside(call: ast.Call) -> list[ast.Call]:
     return [each for each in file_of(call).calls if scope_of(each) is scope_of(call)]
 
 
-def _entered_under(
-    program: Program, call: ast.Call
-) -> Iterator[tuple[ast.Call, frozenset[tuple[str, bool]]]]:
-    """Where a `no_sync()` is entered and under which conditions: itself, or the calls of what returns it."""
-    function = scope_of(call).node
-    returned = file_of(call).returns_of.get(function, ())
-    if not isinstance(function, ast.FunctionDef) or not any(call in ast.walk(each) for each in returned):
-        yield call, conditions_of(program, call)
-        return
-    for site in program.evaluation.callers.call_sites(function) or ():
-        yield site.call, conditions_of(program, call, site.arguments)
-
-
-def _is_within(node: ast.AST, place: ast.AST) -> bool:
-    """Whether a node stands in the block of the `with` that a place is the context of."""
-    block = next((each for each in ancestors(place) if isinstance(each, ast.With)), None)
-    return block is not None and block in ancestors(node)
-
-
-def _is_never_left(program: Program, call: ast.Call) -> bool:
-    """Whether all backward passes of a function stand in the block of a `no_sync()`, also where that yields to
-    the blocks of those who enter a context manager."""
+def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> bool:
+    """Whether all backward passes of a function stand in a `no_sync()` and its steps behind it, also those
+    of the blocks to which it yields."""
     item = parent_of(call)
     block = parent_of(item) if isinstance(item, ast.withitem) else None
     backward = [each for each in _calls_beside(call) if last_name(each.func) == "backward"]
-    if block is None or backward:
-        return block is not None and all(block in ancestors(each) for each in backward)
+    if block is None or not steps or any(block in ancestors(each) for each in steps):
+        return False
     function = scope_of(call).node
     yields = file_of(call).yields_of.get(function, ())
-    if not isinstance(function, ast.FunctionDef) or not any(block in ancestors(each) for each in yields):
-        return False
+    if backward or not isinstance(function, ast.FunctionDef) or not yields:
+        return bool(backward) and all(block in ancestors(each) for each in backward)
     sites = program.evaluation.callers.call_sites(function) or ()
     blocks = [parent_of(item) for site in sites if isinstance(item := parent_of(site.call), ast.withitem)]
     return any(last_name(each.func) == "backward" for block in blocks if block for each in calls_in(block))
@@ -581,30 +570,19 @@ def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
 
 def _is_wrapped_model_used(program: Program) -> bool:
     """Whether a model that DDP wraps may be called, or handed to what may call it."""
-    for file in program.files:
-        for call in file.calls:
-            looks = last_name(call.func) in ("isinstance", "hasattr", "print", "id", "type")
-            given = [] if looks or isinstance(program.value(call.func), Defined) else all_arguments(call)
-            called = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-            for each in (call.func, *([called] if last_name(call.func) == "forward" else []), *given):
-                named = isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
-                if named and calls_that_may_make(program, each, DDP):
-                    return True
-    return any(_is_named_otherwise(use) for file in program.files for use in _uses_of_ddp(program, file))
-
-
-def _uses_of_ddp(program: Program, file: FileIndex) -> Iterator[ast.expr]:
-    for name in program.known_as({"DistributedDataParallel"}):
-        yield from (*file.names.get(name, ()), *file.attributes.get(name, ()))
-
-
-def _is_named_otherwise(use: ast.expr) -> bool:
-    """Whether a class is read and neither called, looked for by isinstance, nor an annotation."""
-    outer = parent_of(use)
-    outer = parent_of(outer) if isinstance(outer, ast.Tuple) else outer
-    if isinstance(outer, ast.Call):
-        return outer.func is not use and last_name(outer.func) != "isinstance"
-    return not isinstance(outer, ast.arg | ast.AnnAssign | ast.FunctionDef)
+    for call in (each for file in program.files for each in file.calls):
+        value = program.value(call.func)
+        given = [] if last_name(call.func) in ("isinstance", "hasattr", "print") else all_arguments(call)
+        kinds = alternatives(value) if isinstance(value, Either) else ()
+        if External(DDP) in (*kinds, *map(program.value, given)):
+            return True  # The class itself is handed on, and may wrap another model.
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        used = [call.func, *([owner] if last_name(call.func) == "forward" else [])]
+        for each in (*used, *(() if isinstance(value, Defined) else given)):
+            named = isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
+            if named and calls_that_may_make(program, each, DDP):
+                return True
+    return False
 
 
 def _may_reduce(program: Program) -> bool:
@@ -616,7 +594,8 @@ def _may_reduce(program: Program) -> bool:
             if name in _HARMLESS:
                 continue
             if name in _COLLECTIVES and any(
-                _near_gradients(each) and not _is_in_unused_function(program, each) for each in calls
+                _near_gradients(each) and not program.analysis(Reachability).is_never_called(each)
+                for each in calls
             ):
                 return True
             if any(each in lowered for each in _REDUCING) and not all(
@@ -624,15 +603,6 @@ def _may_reduce(program: Program) -> bool:
             ):
                 return True
     return False
-
-
-def _is_in_unused_function(program: Program, node: ast.AST) -> bool:
-    """Whether a node stands in a function whose name nobody reads."""
-    function = scope_of(node).function
-    if function is None or not isinstance(function.node, ast.FunctionDef) or function.node.decorator_list:
-        return False
-    names = (function.node.name, "getattr")
-    return not any(each in file.names or each in file.attributes for file in program.files for each in names)
 
 
 def _is_of_torch(program: Program, call: ast.Call) -> bool:

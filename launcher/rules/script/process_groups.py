@@ -20,13 +20,24 @@ from launcher.program.index import (
     Scope,
     ancestors,
     file_of,
+    parent_of,
     positional_of,
     scope_of,
     statement_of,
 )
 from launcher.program.participants import Participants
 from launcher.program.program import Program
-from launcher.program.values import DDP, INIT_PROCESS_GROUP, Constant, Defined, Instance, RankValue
+from launcher.program.reachability import Reachability
+from launcher.program.values import (
+    DDP,
+    INIT_PROCESS_GROUP,
+    LIBRARY_TABLES,
+    UNKNOWN,
+    Constant,
+    Defined,
+    Instance,
+    RankValue,
+)
 from launcher.rules.script.findings import destroy_group_at_end, finding_at, related_at
 
 SHORT_TIMEOUT = 300
@@ -153,16 +164,16 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
 
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
 def groups_are_destroyed(program: Program) -> Iterator[Finding]:
-    """A program that makes a process group and nowhere destroys one: informational.
+    """A program that makes a process group and nowhere destroys it: informational.
 
     A rank that exits with operations pending may keep another one from exiting. Silent about a function that
-    the program never calls.
+    the program never calls; such a one destroys nothing, and the end of a group within it is not its own.
 
     Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line.
 
     Source: torch.distributed's documentation, on shutdown.
     """
-    if program.unread or any("destroy_process_group" in file.text for file in program.files):
+    if program.unread or _is_destroyed(program):
         return
     for call, _ in program.calls(INIT_PROCESS_GROUP):
         function = scope_of(call).function
@@ -175,6 +186,20 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
             "pending may keep another one from exiting",
             fix=destroy_group_at_end(program, call),
         )
+
+
+def _is_destroyed(program: Program) -> bool:
+    """Whether the program may come to the end of the process group of all ranks."""
+    for name in program.known_as({"destroy_process_group"}):
+        for file in program.mentioning(name):
+            for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
+                call = parent_of(use)
+                group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
+                made = UNKNOWN if group is None else program.value(group)
+                within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
+                if not within and not program.analysis(Reachability).is_never_called(use):
+                    return True
+    return any(f"{mark}destroy_process_group{mark}" in file.text for file in program.files for mark in "\"'")
 
 
 def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
