@@ -150,6 +150,12 @@ class CollectiveCalls:
                 made = self.program.value(node.func)
                 if isinstance(made, Instance) and made.name in LIBRARY_TABLES["gradient_reducers"]:
                     return True
+                returned = (
+                    file_of(made.node).returns_of.get(made.node, ()) if isinstance(made, Defined) else ()
+                )
+                values = [each.value for each in returned]
+                if values and all(each is not None and self._reduces(each, depth + 1) for each in values):
+                    return True
             elif isinstance(node, ast.Name) and getattr(parent_of(node), "func", None) is not node:
                 bindings = self.program.evaluation.sources(node)
                 values = [each.value for each in bindings if each.kind is BindingKind.ASSIGNED]
