@@ -89,6 +89,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *gradients.CLIPPING_RULES,
     *no_sync.NO_SYNC_RULES,
     *reduction.REDUCTION_RULES,
+    *process_groups.ENGINE_RULES,
     *checkpoints.CHECKPOINT_RULES,
     *processes.COMMAND_RULES,
     *process_groups.XLA_RULES,

@@ -17,7 +17,7 @@ from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
-from launcher.program.dataflow import argument_of, calls_that_may_make, origins, unmoved
+from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
 from launcher.program.divergence import (
     Divergence,
     FunctionSummaries,
@@ -563,23 +563,22 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
     """
     for definition, wrapper in _wrapped_classes(program):
         for held in _classes_within(program, definition, set()):
-            for forward in held.body:
-                if isinstance(forward, ast.FunctionDef) and forward.name == "forward":
-                    if any(makes_ranks_agree(each) for each in calls_in(forward)):
-                        continue
-                    given = _given_to(program, forward, wrapper) if held is definition else {}
-                    difference = Difference(program, forward, given)
-                    for place, layers, reason in _choices(_Forward(program, forward, difference)):
-                        names = ", ".join(f"`self.{each}`" for each in sorted(layers))
-                        yield finding_at(
-                            ddp.REDUCTION_NOT_FINISHED,
-                            place,
-                            f"the forward pass runs {names} on some ranks only ({reason}): on the others DDP "
-                            "waits in backward for gradients that never come, and the next forward raises or "
-                            "hangs",
-                            related=[related_at(wrapper, "wrapped here")],
-                            severity=None if reason == BY_RANK else Severity.WARNING,
-                        )
+            for forward in _methods_of_forward(held):
+                if any(makes_ranks_agree(each) for each in calls_in(forward)):
+                    continue
+                outermost = held is definition and forward.name == "forward"
+                given = _given_to(program, forward, wrapper) if outermost else {}
+                difference = Difference(program, forward, given)
+                for place, layers, reason in _choices(_Forward(program, forward, difference)):
+                    names = ", ".join(f"`self.{each}`" for each in sorted(layers))
+                    yield finding_at(
+                        ddp.REDUCTION_NOT_FINISHED,
+                        place,
+                        f"the forward pass runs {names} on some ranks only ({reason}): on the others DDP "
+                        "waits in backward for gradients that never come; the next forward raises or hangs",
+                        related=[related_at(wrapper, "wrapped here")],
+                        severity=None if reason == BY_RANK else Severity.WARNING,
+                    )
 
 
 def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
@@ -596,6 +595,16 @@ def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]
                 if isinstance(value, Made) and value.definition not in seen:
                     seen.add(value.definition)
                     yield value.definition, call
+
+
+def _methods_of_forward(definition: ast.ClassDef) -> list[ast.FunctionDef]:
+    """The forward pass of a class, and the methods that it calls."""
+    methods = {each.name: each for each in definition.body if isinstance(each, ast.FunctionDef)}
+    found = [methods[name] for name in ("forward",) if name in methods]
+    for method in found:
+        called = {each.func.attr for each in calls_in(method) if _is_of_self(each.func)}
+        found += [each for name, each in methods.items() if name in called and each not in found]
+    return found
 
 
 def _classes_within(
@@ -642,7 +651,11 @@ class _Forward:
             for source in self.program.evaluation.sources(function) if isinstance(function, ast.Name) else ():
                 if isinstance(source.node, ast.For | ast.comprehension):
                     held += ast.walk(source.node.iter)
-        return {each.attr for each in held if _is_of_self(each) and _holds_a_module(self.program, each)}
+        return {each.attr for each in held if self.holds_layers(each)}
+
+    def holds_layers(self, node: ast.AST) -> TypeGuard[ast.Attribute]:
+        """Whether this is an attribute of the object that holds modules with parameters."""
+        return _is_of_self(node) and _holds_a_module(self.program, node)
 
 
 def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
@@ -662,6 +675,11 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
             layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
             if layers and not isinstance(body[-1], ast.Raise):
                 yield node.test, layers, reason
+        elif isinstance(node, ast.comprehension) and node.ifs:
+            held = {each.attr for each in ast.walk(node.iter) if forward.holds_layers(each)}
+            reason = next(filter(None, map(forward.difference.reason, node.ifs)), None)
+            if held and reason is not None:
+                yield node.ifs[0], held, reason
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             reason = forward.difference.reason(node.func.slice)
             if reason is not None and (layers := forward.layers_of([node])):
@@ -684,14 +702,8 @@ def _behind(branch: ast.If) -> list[ast.stmt]:
 
 def _is_aside(node: ast.AST, function: ast.AST) -> bool:
     """Whether a node stands in a function within the function, or where no gradients are made."""
-    for outer in ancestors(node):
-        if outer is function:
-            return False
-        if isinstance(outer, ast.FunctionDef | ast.Lambda):
-            return True
-        if isinstance(outer, ast.With) and any("no_grad" in ast.unparse(each) for each in outer.items):
-            return True
-    return True
+    inside = next((each for each in ancestors(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
+    return inside is not function or makes_no_gradients(node)
 
 
 def _holds_a_module(program: Program, attribute: ast.expr) -> bool:

@@ -17,6 +17,7 @@ from launcher.program.dataflow import (
     averages_models,
     calls_behind,
     calls_that_may_make,
+    makes_no_gradients,
     origins,
     unmoved,
 )
@@ -115,17 +116,23 @@ def _clipped_while_scaled(
     program: Program, backward: ast.Call, scaler: str
 ) -> tuple[ast.Call, ast.Call] | None:
     """The first clip behind a scaled backward, and the scaler's step behind that, without unscale_ before."""
-    file, scope = file_of(backward), scope_of(backward)
-    here = [each for each in file.calls if scope_of(each) is scope]
+    scope, anchor = scope_of(backward), backward
+    stepped = [each for file in program.files for each in file.calls_of.get("step", ())]
+    stepped = [each for each in stepped if ast.unparse(each.func) == f"{scaler}.step" and each.args]
+    if stepped and all(scope_of(each) is not scope for each in stepped):  # In another method of a trainer.
+        if any("unscale" in name for file in program.files for name in file.calls_of):
+            return None
+        scope, anchor = scope_of(stepped[0]), stepped[0]
+    here = [each for each in scope.file.calls if scope_of(each) is scope]
     unscaled = [each for each in here if "unscale" in (last_name(each.func) or "")]
     if not any(
         ast.unparse(each.func) == f"{scaler}.update" for each in here if last_name(each.func) == "update"
     ):
         return None
     for clip in here:
-        if clip.lineno <= backward.lineno or not _clips(program, clip):
+        if (anchor is backward and clip.lineno <= backward.lineno) or not _clips(program, clip):
             continue
-        if are_exclusive(backward, clip) or _speaks_of_scaling(backward, clip):
+        if are_exclusive(anchor, clip) or _speaks_of_scaling(anchor, clip):
             continue
         if any(each.lineno < clip.lineno for each in unscaled):
             return None
@@ -440,7 +447,7 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
 NO_SYNC_RULES = (steps_use_synchronised_gradients, the_last_micro_batch_is_synchronised)
 
 
-# Gradients that nobody reduces or applies: a bare model in a process group, an engine never stepped.
+# Gradients that nobody reduces: a bare model in a process group.
 
 
 _REDUCING = (
@@ -497,9 +504,7 @@ _HARMLESS = frozenset(
     }
 )
 """Names that hold a hint, and are none."""
-_COLLECTIVES = frozenset(
-    {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather", "broadcast"}
-)
+_COLLECTIVES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"})
 
 
 @finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
@@ -580,7 +585,7 @@ def _is_wrapped_model_used(program: Program) -> bool:
         used = [call.func, *([owner] if last_name(call.func) == "forward" else [])]
         for each in (*used, *(() if isinstance(value, Defined) else given)):
             named = isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
-            if named and calls_that_may_make(program, each, DDP):
+            if named and calls_that_may_make(program, each, DDP) and not makes_no_gradients(call):
                 return True
     return False
 
@@ -637,44 +642,7 @@ def _optimizes(program: Program, call: ast.Call) -> bool:
     return name.startswith("torch.optim.") and "lr_scheduler" not in name
 
 
-@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
-def engines_are_stepped(program: Program) -> Iterator[Finding]:
-    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
-
-    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
-    scale, the clipping and the zeroing that the engine does.
-
-    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
-    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
-    """
-    engine = "deepspeed.DeepSpeedEngine"
-    backward = [call for call, _ in program.calls(f"{engine}.backward")]
-    if not backward or program.unread:
-        return
-    for file in program.files:
-        if any(name in file.calls_of for name in ("train_batch", "step_and_zero_grad")):
-            return
-        for call in file.calls_of.get("step", ()):
-            name = program.qualified(call.func)
-            if name is None or name.startswith(engine):
-                if name is None and _is_known(program, call):
-                    continue
-                return
-    yield finding_at(
-        ddp.ENGINE_NEVER_STEPPED,
-        backward[0],
-        "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes as "
-        "the engine would change it",
-    )
-
-
-def _is_known(program: Program, call: ast.Call) -> bool:
-    """Whether a step is one of an object of the program itself."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    return isinstance(program.value(owner), Made)
-
-
-REDUCTION_RULES = (gradients_are_reduced, engines_are_stepped)
+REDUCTION_RULES = (gradients_are_reduced,)
 
 
 # Steps that a rank repeats or leaves when its memory is exhausted.

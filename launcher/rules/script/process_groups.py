@@ -36,6 +36,7 @@ from launcher.program.values import (
     Constant,
     Defined,
     Instance,
+    Made,
     RankValue,
 )
 from launcher.rules.script.findings import destroy_group_at_end, finding_at, related_at
@@ -637,3 +638,46 @@ def _updates(program: Program, step: ast.Call) -> bool:
         and (name.startswith(_OPTIMIZERS) or ".amp." in name)
         and ("lr_scheduler" not in name)
     )
+
+
+# Engines that run backward and never step.
+
+
+@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
+def engines_are_stepped(program: Program) -> Iterator[Finding]:
+    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
+
+    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
+    scale, the clipping and the zeroing that the engine does.
+
+    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
+    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
+    """
+    engine = "deepspeed.DeepSpeedEngine"
+    backward = [call for call, _ in program.calls(f"{engine}.backward")]
+    if not backward or program.unread:
+        return
+    for file in program.files:
+        if any(name in file.calls_of for name in ("train_batch", "step_and_zero_grad")):
+            return
+        for call in file.calls_of.get("step", ()):
+            name = program.qualified(call.func)
+            if name is None or name.startswith(engine):
+                if name is None and _is_known(program, call):
+                    continue
+                return
+    yield finding_at(
+        ddp.ENGINE_NEVER_STEPPED,
+        backward[0],
+        "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes as "
+        "the engine would change it",
+    )
+
+
+def _is_known(program: Program, call: ast.Call) -> bool:
+    """Whether a step is one of an object of the program itself."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return isinstance(program.value(owner), Made)
+
+
+ENGINE_RULES = (engines_are_stepped,)
