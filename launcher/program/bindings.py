@@ -239,9 +239,12 @@ class CallGraph:
     def _named(
         self, name: str, wanted: ast.AST, function: FunctionNode, bound: bool
     ) -> Iterator[CallSite | None]:
-        """What every use of a function's or class's name says; from other modules also as an attribute."""
-        for file in self.files.mentioning(name):
-            for alias in {name, *file.imported_as.get(name, ())}:
+        """What every use of a function's or class's name says; from other modules also as an attribute, and
+        in a class's own methods as `cls`."""
+        files, own = self.files.mentioning(name), file_of(wanted)
+        for file in files if own in files else (*files, own):
+            itself = {"cls"} if file is own and isinstance(wanted, ast.ClassDef) else set[str]()
+            for alias in {name, *file.imported_as.get(name, ()), *itself}:
                 for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
                     value = self.value(use)
                     if isinstance(value, Defined) and value.node is wanted:

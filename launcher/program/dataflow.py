@@ -8,7 +8,9 @@ ask here what it may be (`origins`, `calls_that_may_make`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from launcher.program.index import (
@@ -203,53 +205,92 @@ def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[a
     return found
 
 
-def calls_behind(program: Program, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[ast.Call]:
-    """The calls that make a value, through assignments and the results of the program's functions."""
-    seen = set() if seen is None else seen
-    for part in ast.walk(node):
-        if part in seen:
-            continue
-        seen.add(part)
-        inner: list[ast.AST] = []
-        if isinstance(part, ast.Call):
+_MOST_PARTS = 400
+"""So many expressions are looked at for one value."""
+
+
+def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
+    """Every expression that a value may be calculated from: through variables, parameters, and the results of
+    the program's functions; and the loops whose variables are in it."""
+    waiting: list[ast.expr] = [node]
+    seen = set[ast.AST]()
+    while waiting:
+        for part in ast.walk(waiting.pop()):
+            if part in seen or len(seen) > _MOST_PARTS:
+                continue
+            seen.add(part)
             yield part
-            called = program.value(part.func)
-            if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
-                inner += file_of(called.node).returns_of.get(called.node, ())
-        elif isinstance(part, ast.Name):
-            bound = [each for each in program.evaluation.sources(part) if each.value is not None]
-            kinds = (BindingKind.ASSIGNED, BindingKind.CHANGED)
-            inner += [each.value for each in bound if each.value and each.kind in kinds]
-        for each in inner:
-            yield from calls_behind(program, each, seen)
+            if isinstance(part, ast.Call):
+                called = program.value(part.func)
+                waiting += _returned_expressions(called.node) if isinstance(called, Defined) else []
+            elif isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
+                for binding in program.evaluation.sources(part):
+                    if binding.kind is BindingKind.LOOPED:
+                        yield binding.node
+                    if isinstance(binding.node, ast.arg):
+                        given = _given_by_every_call(program, binding.node)
+                        waiting += [each for each in given if each is not None]
+                    elif binding.value is not None:
+                        waiting.append(binding.value)
 
 
-def makes_no_gradients(node: ast.AST) -> bool:
-    """Whether a node stands under `torch.no_grad()`, of a `with` or of its function's decorators."""
-    makers: list[ast.expr] = []
-    for outer in ancestors(node):
-        if isinstance(outer, ast.With):
-            makers += [each.context_expr for each in outer.items]
-        elif isinstance(outer, ast.FunctionDef):
-            makers += outer.decorator_list
-    names = [last_name(each.func if isinstance(each, ast.Call) else each) for each in makers]
-    return any(each in _WITHOUT_GRADIENTS for each in names)
+# What a calculation gives, where everything in it is known.
 
 
-_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}
+_OF_NUMBERS: Mapping[str | None, Callable[..., float]] = {
+    "int": int,
+    "round": round,
+    "max": max,
+    "min": min,
+    "math.floor": math.floor,
+    "math.ceil": math.ceil,
+}
+
+Known = Callable[[ast.expr], "float | ast.expr | None"]
+"""What somebody knows of an expression: its number, or the expression that it stands for."""
 
 
-def unmoved(node: ast.expr) -> ast.expr:
-    """What makes a model: `Model()` of `Model().to(device)` and of `convert_sync_batchnorm(Model())`."""
-    while isinstance(node, ast.Call):
-        name = last_name(node.func)
-        if name in ("to", "cuda", "train") and isinstance(node.func, ast.Attribute):
-            node = node.func.value
-        elif name in ("convert_sync_batchnorm", "compile") and node.args:
-            node = node.args[0]
-        else:
-            break
-    return node
+def calculate_number(program: Program, node: ast.expr, known: Known, depth: int = 12) -> float | None:
+    """The number that an expression surely is: by literals, arithmetic, and what is `known`."""
+    found = (
+        {_number_of(program, each, known, depth - 1) for each in origins(program, node)} if depth else set()
+    )
+    return found.pop() if len(found) == 1 else None
+
+
+def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int) -> float | None:
+    if node is None or isinstance(node, ast.Constant):
+        number = None if node is None else node.value
+        return number if isinstance(number, int | float) and not isinstance(number, bool) else None
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        first = program.value(node.values[0])
+        empty = isinstance(first, Constant) and not first.value
+        return calculate_number(program, node.values[1 if empty else 0], known, depth) or None
+    if isinstance(node, ast.BinOp):
+        left = calculate_number(program, node.left, known, depth)
+        right = calculate_number(program, node.right, known, depth)
+        operation = _ARITHMETIC.get(type(node.op))
+        if left is None or right is None or operation is None:
+            return None
+        return operation(left, right) if right or not isinstance(node.op, ast.Div | ast.FloorDiv) else None
+    told = known(node)
+    if told is not None:
+        return calculate_number(program, told, known, depth) if isinstance(told, ast.expr) else told
+    if not isinstance(node, ast.Call):
+        return None
+    function = _OF_NUMBERS.get(program.qualified(node.func))
+    if function is not None and node.args and not has_star_arguments(node):
+        numbers = [calculate_number(program, each, known, depth) for each in node.args]
+        given = [each for each in numbers if each is not None]
+        return function(*given) if len(given) == len(numbers) else None
+    return None
 
 
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.

@@ -31,6 +31,7 @@ from launcher.program.index import (
     ProgramFiles,
     Scope,
     ancestors,
+    attribute_of_getattr,
     default_of,
     dotted_name,
     file_of,
@@ -448,12 +449,11 @@ class CallEvaluator:
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
         name = self.evaluation.value(node.args[1], environment)
-        if not isinstance(name, Constant):
+        attribute = attribute_of_getattr(node, name.value if isinstance(name, Constant) else None)
+        if attribute is None:
             return UNKNOWN
-        attribute = ast.Attribute(node.args[0], str(name.value), ast.Load())
-        attribute.__dict__.update({key: node.__dict__.get(key) for key in ("parent", "scope")})
         found = self.evaluation.attributes.value(attribute, environment)
-        if len(node.args) == 3:
+        if len(node.args) == 3 and not isinstance(found, Constant):
             return joined((found, self.evaluation.value(node.args[2], environment)))
         return found
 

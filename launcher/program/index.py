@@ -39,7 +39,7 @@ class FileIndex:
         self.names: dict[str, list[ast.Name]] = {}
         """Every name that is read, by its identifier."""
         self.attributes: dict[str, list[ast.Attribute]] = {}
-        """Every attribute that is read, by its last name."""
+        """Every attribute that is read, by its last name; also by `getattr` with a literal."""
         self.set_attributes: dict[str, list[Binding]] = {}
         """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
         self.set_items: dict[str, list[Binding]] = {}
@@ -157,6 +157,9 @@ _HOLDERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast
 PARENT = "parent"
 SCOPE = "scope"
 """Where a walked node keeps what holds it, and in which scope it is evaluated."""
+
+_READ = "read"
+"""Where a call of getattr keeps the attribute that it reads."""
 
 WRITTEN_OUT = "written_out"
 """Where a partial application keeps that its calls are written out as calls of the function itself."""
@@ -336,6 +339,19 @@ def last_name(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
+def attribute_of_getattr(call: ast.Call, name: object = None) -> ast.Attribute | None:
+    """`getattr(args, "rank", 0)` as the attribute that it reads; made once where its name is written."""
+    written = getattr(call.args[1], "value", None) if isinstance(call.args[1], ast.Constant) else None
+    known = call.__dict__.get(_READ)
+    if known is None and isinstance(written or name, str):
+        known = ast.Attribute(call.args[0], str(written or name), ast.Load())
+        ast.copy_location(known, call)
+        known.__dict__.update({key: call.__dict__.get(key) for key in (PARENT, SCOPE)})
+        if written:
+            call.__dict__[_READ] = known
+    return known if isinstance(known, ast.Attribute) else None
+
+
 def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
     """The function whose parameter this is."""
     arguments = parent_of(parameter)
@@ -451,6 +467,10 @@ class _IndexWalk:
 
     def call(self, node: ast.Call, scope: Scope) -> None:
         self.index.calls.append(node)
+        if last_name(node.func) == "getattr" and len(node.args) >= 2:
+            read = attribute_of_getattr(node)
+            if read is not None:
+                self.index.attributes.setdefault(read.attr, []).append(read)
 
     def target(
         self, target: ast.expr, kind: BindingKind, node: ast.AST, value: ast.expr | None, scope: Scope

@@ -8,8 +8,7 @@ A statement is run by every rank or by some: by the guards around it, before it,
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
@@ -38,6 +37,7 @@ from launcher.program.values import (
     RankValue,
     Value,
     WorldSize,
+    alternatives,
     library_names,
 )
 
@@ -534,95 +534,160 @@ class Uniformity:
         return isinstance(user, ast.For | ast.comprehension) and user.iter is use
 
 
-# What surely differs between the ranks.
+# All that a program says of how a value is made: for rules that must not speak of what they do not know.
 
 
-BY_RANK = "by the rank"
-_FACTS = frozenset({"any", "all", "item", "sum", "max", "min", "amax", "amin", "mean", "numel"})
-"""The methods that make one number of a tensor."""
+_MOST = 200
+"""So many expressions, functions and classes are looked into."""
 
-_DRAWING = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
-"""How the names of what draws random numbers begin."""
+_SPLITTING = (
+    "rank",
+    "world",
+    "shard",
+    "replica",
+    "num_processes",
+    "process_index",
+    "process_count",
+    "split_dataset",
+    "num_hosts",
+    "local_examples",
+    "sampler",
+    "stream",
+)
+"""Parts of identifiers where data may differ between the ranks already: they only silence a rule."""
+
+_DRAWING = frozenset({"rand", "randn", "randint", "random_sample", "normal", "uniform"})
+"""What makes data up, as each rank does by itself."""
+
+PLAIN_DATASETS = (
+    "torchvision.datasets.",
+    "torchaudio.datasets.",
+    "torch.utils.data.TensorDataset",
+    "torch.utils.data.Subset",
+    "torch.utils.data.ConcatDataset",
+    "torch.utils.data.random_split",
+    "datasets.load_dataset",
+    "datasets.load_from_disk",
+)
+"""Datasets of libraries that hold the same samples on every rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What differs between the ranks in a function that works on their parts of a batch.
+class Closure:
+    """The expressions, functions and classes of the program from which a value is made.
 
-    `given` is what its calls give its parameters; of the other parameters the values are the rank's own.
+    `is_known` is False where the value, or what it holds on to, comes from where nobody sees. Arguments of
+    the program's own functions and classes count only by the identifiers with which they are made.
     """
 
-    program: Program
-    function: ast.FunctionDef
-    given: Mapping[str, Sequence[ast.expr]]
+    def __init__(self, program: Program, node: ast.expr) -> None:
+        """Follow the value to its sources."""
+        self.program = program
+        self.parts: list[ast.AST] = []
+        self.is_known = True
+        self._seen: set[ast.AST] = set()
+        self._waiting: list[tuple[ast.AST, bool]] = [(node, True)]
+        while self._waiting and self.is_known:
+            part, must = self._waiting.pop()
+            if part not in self._seen:
+                self._seen.add(part)
+                self.parts.append(part)
+                known = self._follow(part, must)
+                self.is_known = (known or not must) and len(self.parts) <= _MOST
 
-    def reason(self, node: ast.expr | None, depth: int = 8) -> str | None:
-        """Why a number, a truth or a key is not the same on all ranks; None where it may be."""
-        if node is None or not depth:
-            return None
-        by_rank = self.program.analysis(Guards).guard(node)
-        if by_rank is not None or isinstance(self.program.value(node), RankValue):
-            return BY_RANK
-        parts: Sequence[ast.expr] = []
-        match node:
-            case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_]):
-                pass
-            case ast.Compare() | ast.BoolOp() | ast.UnaryOp() | ast.BinOp() | ast.IfExp() | ast.Subscript():
-                parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-            case (
-                ast.NamedExpr(value=inner)
-                | ast.Call(func=ast.Name(id="bool" | "int" | "float"), args=[inner])
-            ):
-                parts = [inner]
-            case ast.Name():
-                parts = self._made_of(node)
-            case ast.Call():
-                if _draws_for_itself(self.program, node):
-                    return "by a number that each rank draws for itself"
-                if isinstance(node.func, ast.Attribute) and node.func.attr in _FACTS:
-                    if self._is_of_the_batch(node.func.value, depth):
-                        return "by what is in its own part of the batch"
-                    parts = [node.func.value]
-        return next((found for each in parts if (found := self.reason(each, depth - 1))), None)
+    def _follow(self, part: ast.AST, must: bool) -> bool:
+        """Put what a part is made of on the list; False where that is not known."""
+        if isinstance(part, ast.Name | ast.Attribute):
+            return self._source(part, must)
+        if isinstance(part, ast.Call):
+            return self._called(part, must)
+        if isinstance(part, ast.Subscript):
+            self._waiting += [(part.value, must), (part.slice, False)]
+            return True
+        if isinstance(part, ast.IfExp):
+            self._waiting += [(part.body, must), (part.orelse, must)]
+            return True
+        if isinstance(part, ast.FunctionDef | ast.ClassDef):
+            self._inside(part)
+            return True
+        for each in ast.iter_child_nodes(part):
+            inner = each.iter if isinstance(each, ast.comprehension) else each
+            self._waiting += [(inner, False)] if isinstance(inner, ast.expr) else []
+        return isinstance(part, ast.Constant | ast.List | ast.Tuple)
 
-    def _made_of(self, name: ast.Name) -> Sequence[ast.expr]:
-        sources = self.program.evaluation.sources(name)
-        if any(each.node in self.function.args.args for each in sources):
-            return self.given.get(name.id, ())
-        return [each.value for each in sources if each.value is not None and each.item is None]
+    def _source(self, name: ast.Name | ast.Attribute, must: bool) -> bool:
+        bindings = self.program.evaluation.sources(name)
+        value = self.program.value(name)
+        self._waiting += [(each.definition, must) for each in alternatives(value) if isinstance(each, Made)]
+        known = bool(bindings) or isinstance(value, Made)
+        for binding in bindings:
+            if binding.kind is BindingKind.PARAMETER:
+                known = self._parameter(binding.node, must) and known
+            elif binding.kind is BindingKind.DEFINED:
+                self._waiting.append((binding.node, must))
+            elif binding.value is not None:
+                self._waiting.append((binding.value, must))
+                known = known and binding.kind is BindingKind.ASSIGNED
+            else:
+                known = False
+        return known
 
-    def _is_of_the_batch(self, node: ast.expr, depth: int) -> bool:
-        """Whether a tensor is made of what the function is given."""
-        for part in ast.walk(node):
-            for each in self.program.evaluation.sources(part) if isinstance(part, ast.Name) else ():
-                if each.node in self.function.args.args[1:]:
-                    return True
-                if each.value is not None and depth and self._is_of_the_batch(each.value, depth - 1):
-                    return True
-        return False
+    def _parameter(self, parameter: ast.AST, must: bool) -> bool:
+        sites = self.program.evaluation.callers.call_sites_giving(parameter)
+        if not sites or not isinstance(parameter, ast.arg):
+            return False
+        known = True
+        for site in sites:
+            given = site.given(parameter)
+            if given is None:
+                known = False
+            else:
+                self._waiting.append((given, must))
+        return known
 
+    def _called(self, call: ast.Call, must: bool) -> bool:
+        arguments = all_arguments(call)
+        known = True
+        for each in alternatives(self.program.value(call.func)):
+            if isinstance(each, Defined):
+                self._waiting.append((each.node, must))
+                self._waiting += [(given, False) for given in arguments]
+            elif isinstance(each, External) and each.name.startswith(PLAIN_DATASETS):
+                self._waiting += [(given, False) for given in arguments]
+            else:
+                self._waiting += [(given, False) for given in arguments]
+                known = False
+        return known
 
-def _draws_for_itself(program: Program, call: ast.Call) -> bool:
-    """Whether a call draws a number from a generator that is not seeded alike on all ranks.
+    def _inside(self, part: ast.FunctionDef | ast.ClassDef) -> None:
+        """What the statements of a function or class call of the program's own."""
+        for node in ast.walk(part):
+            if isinstance(node, ast.Call):
+                for each in alternatives(self.program.value(node.func)):
+                    if isinstance(each, Defined):
+                        self._waiting.append((each.node, False))
 
-    torch's begins with the same seed in each process, those of Python and NumPy do not.
-    """
-    name = program.qualified(call.func) or ""
-    if not name.startswith(_DRAWING) or "seed" in name:
-        return False
-    owner = program.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    if isinstance(owner, Instance):
-        seeds = all_arguments(owner.call)
-        return not seeds or any(_is_of_a_rank(program, each) for each in seeds)
-    calls_of = [item for file in program.files for item in file.calls_of.items()]
-    seeding = [call for last, calls in calls_of if "seed" in last for call in calls]
-    library = name.partition(".")[0]
-    own = [each for each in seeding if (program.qualified(each.func) or "").startswith(f"{library}.")]
-    if any(_is_of_a_rank(program, given) for each in own for given in all_arguments(each)):
-        return True
-    return not seeding and library != "torch"
+    def identifiers(self) -> Iterator[str]:
+        """Every name, attribute, keyword and text in it."""
+        for part in self.parts:
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name):
+                    yield node.id
+                elif isinstance(node, ast.Attribute):
+                    yield node.attr
+                elif isinstance(node, ast.arg | ast.keyword) and node.arg:
+                    yield node.arg
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
 
+    @property
+    def may_differ(self) -> bool:
+        """Whether anything in it hints at what differs between the ranks."""
+        return any(
+            each in _DRAWING or any(part in each.lower() for part in _SPLITTING)
+            for each in self.identifiers()
+        )
 
-def _is_of_a_rank(program: Program, node: ast.expr) -> bool:
-    parts = (each for each in ast.walk(node) if isinstance(each, ast.expr))
-    return any(isinstance(program.value(each), RankValue) for each in parts)
+    @property
+    def is_the_same_everywhere(self) -> bool:
+        """Whether all of it is known, and nothing in it can differ between the ranks."""
+        return self.is_known and not self.may_differ

@@ -9,6 +9,7 @@ not reached surely never runs. `surely_runs` is the other side: what every proce
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
@@ -16,9 +17,11 @@ from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import argument_of
 from launcher.program.guards import Guards
 from launcher.program.index import (
+    COMPREHENSIONS,
     FileIndex,
     FunctionNode,
     ancestors,
+    ancestors_in_function,
     class_of,
     dotted_name,
     file_of,
@@ -40,6 +43,11 @@ _NameInFile = tuple["FileIndex | None", str]
 """A name, and the file in which it means something; None where that may be any."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+_FINDING_BY_TEXT = ("globals", "__subclasses__", "import_module", "eval", "instantiate", "modules")
+"""By which a program may come to definitions whose names it only calculates."""
+
+_REPEATING = (ast.For, ast.AsyncFor, ast.While, *COMPREHENSIONS)
 
 _TRAINER_LIBRARIES = tuple(f"{name}." for name in library_names("trainer_imports"))
 """How the names of libraries begin whose loops run the backward pass themselves."""
@@ -101,18 +109,6 @@ class Reachability:
             for call in file.calls_of.get(name, ())
         )
 
-    def is_never_called(self, node: ast.AST) -> bool:
-        """Whether a node stands in a function or method that surely nobody calls."""
-        scope = scope_of(node).function
-        function = None if scope is None else scope.node
-        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-            return False
-        owner = class_of(function)
-        by_name = function.name.startswith("__") or bool(self.program.mentioning("getattr"))
-        if owner is not None and (owner.bases or by_name):
-            return False
-        return self.program.evaluation.callers.call_sites(function) == []
-
     def reaches(self, node: ast.AST) -> bool:
         """Whether the entry may come to a statement or expression."""
         if file_of(node) is self.program.entry:
@@ -122,6 +118,41 @@ class Reachability:
             return False  # What a module does when it is started is not done when it is imported.
         definitions = [each for each in outer if isinstance(each, _DEFINITIONS)]
         return not definitions or definitions[-1] in self._reached
+
+    def is_named_nowhere(self, node: ast.AST) -> bool:
+        """Whether a node stands in a class or function that the program never names, so that it never runs.
+
+        Not where decorators, registries of subclasses or texts may lead to it.
+        """
+        definitions = [each for each in ancestors(node) if isinstance(each, _DEFINITIONS)]
+        outer = definitions[-1] if definitions else None
+        if outer is None or outer.decorator_list or self._is_found_by_text:
+            return False
+        if isinstance(outer, ast.ClassDef) and outer.keywords:
+            return False
+        return outer.name not in self._words and not any(
+            outer.name in names
+            for file in self.program.files
+            for names in (file.imported_as, file.names, file.attributes)
+        )
+
+    @cached_property
+    def _is_found_by_text(self) -> bool:
+        """Whether the program may come to definitions that it does not name."""
+        return bool(self.program.mentioning(*_FINDING_BY_TEXT)) or any(
+            each.name == "__init_subclass__" for file in self.program.files for each in file.functions
+        )
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """The words of all texts of the program."""
+        return frozenset(
+            word
+            for file in self.program.files
+            for node in ast.walk(file.tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            for word in re.findall(r"\w+", node.value)
+        )
 
     def reaches_line(self, path: str, line: int) -> bool:
         """Whether the entry may come to what stands in a line of one of the program's files."""
@@ -134,6 +165,25 @@ class Reachability:
                     return part in self._reached
                 return not (isinstance(part, ast.If) and _asks_for_name(part.test))
         return True
+
+
+def runs_once(program: Program, node: ast.AST, depth: int = 6) -> bool:
+    """Whether a run of the program surely comes to a node once at most: no loop stands around it, nor around
+    the calls of its function."""
+    outer = list(ancestors_in_function(node))
+    if depth == 0 or any(isinstance(each, _REPEATING) for each in outer):
+        return False
+    scope = scope_of(node).function
+    if scope is None:
+        return True
+    if (
+        not isinstance(scope.node, ast.FunctionDef)
+        or scope.node.decorator_list
+        or class_of(scope.node) is not None
+    ):
+        return False
+    sites = program.evaluation.callers.call_sites(scope.node)
+    return sites is not None and len(sites) == 1 and runs_once(program, sites[0].call, depth - 1)
 
 
 def _reached_definitions(program: Program) -> set[ast.AST]:

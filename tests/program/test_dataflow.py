@@ -1,10 +1,13 @@
-"""Which programs may average models or gradients by themselves, and which average figures alone."""
+"""What calculations give, what runs once, and which programs may average models or gradients."""
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from launcher.program.dataflow import averages_models
+from launcher.program.dataflow import averages_models, calculate_number
+from launcher.program.reachability import runs_once
 from tests.program.conftest import ReadProgram, program
 
 __all__ = ["program"]
@@ -71,3 +74,45 @@ def test_what_is_given_figures_averages_no_models(program: ReadProgram, text: st
 
 def test_of_a_function_that_is_set_from_itself_nobody_knows_what_it_is_given(program: ReadProgram) -> None:
     assert averages_models(program(START + "while more:\n    mean = mean\n    a = b\n    b = a\nmean(a)"))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("look(4 * 2 - 1)", 7),
+        ("SIZE = 96\ndef half(n): return max(1, n // 2)\nlook(half(SIZE))", 48),
+        ("import math\nlook(math.ceil(96 / known()))", 12),
+        ("class T:\n    size = 3\nlook(min(T().size, 9))", 3),
+        ("look(8 // 0)", None),
+        ("look(unknown() + 1)", None),
+        ("n = 3 if x else 4\nlook(n)", None),
+        ("look(True)", None),
+    ],
+)
+def test_a_calculation_of_what_is_known_gives_its_number(
+    program: ReadProgram, text: str, number: float | None
+) -> None:
+    read = program(text)
+
+    def known(part: ast.expr) -> float | None:
+        return 8 if ast.unparse(part) == "known()" else None
+
+    (call,) = read.entry.calls_of["look"]
+    assert calculate_number(read, call.args[0], known) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "once"),
+    [
+        ("look()", True),
+        ("def main(): look()\nmain()", True),
+        ("for epoch in range(9): look()", False),
+        ("def step(): look()\nwhile more: step()", False),
+        ("def step(): look()\nstep()\nstep()", False),
+        ("class T:\n    def step(self): look()\nT().step()", False),
+    ],
+)
+def test_what_no_loop_stands_around_runs_once(program: ReadProgram, text: str, once: bool) -> None:
+    read = program(text)
+    (call,) = read.entry.calls_of["look"]
+    assert runs_once(read, call) is once

@@ -47,9 +47,10 @@ from launcher.rules.script.samplers import (
     samplers_know_the_epoch,
     samplers_share_their_seed,
     samplers_stand_without_shuffle,
+    shuffles_before_a_cut_agree,
     training_data_is_split,
 )
-from launcher.rules.script.shards import shards_are_equally_many, shuffles_before_a_cut_agree
+from launcher.rules.script.shards import batches_are_skipped_together, shards_are_equally_many
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
@@ -64,6 +65,7 @@ DATA_RULES = (
     samplers_know_the_epoch,
     listings_are_sorted,
     shards_are_equally_many,
+    batches_are_skipped_together,
     shuffles_before_a_cut_agree,
     workers_are_there,
     workers_leave_the_devices_alone,

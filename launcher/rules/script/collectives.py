@@ -17,15 +17,19 @@ from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
-from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
+from launcher.program.dataflow import argument_of, calls_that_may_make, origins
 from launcher.program.divergence import (
+    BY_RANK,
+    Difference,
     Divergence,
     FunctionSummaries,
     Loop,
     calls_in,
     collectives_run_by,
+    makes_no_gradients,
     makes_ranks_agree,
     may_run_collectives,
+    unmoved,
     wrapped_training_loops,
 )
 from launcher.program.guards import Guard, Guards
@@ -39,7 +43,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import BY_RANK, Difference, ends_block
+from launcher.program.participants import ends_block
 from launcher.program.program import Program
 from launcher.program.values import (
     DDP,

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice, product
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import all_arguments, argument_of
+from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
+    BindingKind,
     FunctionNode,
     ancestors,
-    class_of,
     file_of,
     is_main_guard,
     last_name,
@@ -25,11 +26,11 @@ from launcher.program.index import (
 from launcher.program.participants import Uniformity
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability, is_for_one_host, process_starts
-from launcher.program.values import Defined, External, Made, RankValue, alternatives
+from launcher.program.values import Defined, External, Made, RankValue, Several, alternatives
 from launcher.rules.script.environment import as_attribute, is_given
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
 from launcher.rules.script.loaders import Loaders
-from launcher.rules.script.shards import is_cut_by_rank
+from launcher.rules.script.shards import class_around, follow_list, is_cut_by_rank, names_in
 from launcher.text.values import nearest
 
 LISTINGS = (
@@ -43,12 +44,6 @@ LISTINGS = (
     "pathlib.Path.rglob",
 )
 """What answers in the order of the file system."""
-
-_KEEPING = frozenset({"list", "tuple", "iter", "filter", "map", "enumerate", "set", "frozenset"})
-"""What keeps the order of its argument, or gives it that of a set, which differs between processes."""
-
-_DEEPEST_LISTING = 4
-"""So many times is a list followed from one variable to the next."""
 
 
 @finds(Stage.SCRIPT, data.FILES_UNSORTED)
@@ -72,7 +67,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     for call, name in program.calls(*LISTINGS):
         if name == "os.walk" and _is_sorted_within(call):
             continue
-        for end in _ends_in_call(program, call):
+        for end in follow_list(program, call):
             if is_cut_by_rank(program, end):
                 related = [] if end is call else [related_at(end, "cut by rank here")]
                 yield finding_at(
@@ -85,7 +80,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
                     fix=_sorted(call, name),
                 )
                 break
-            kept = _kept_by_dataset(program, end)
+            kept = _kept_by_dataset(program, end) or _as_dataset(program, end)
             if kept is not None:
                 if distributed is None:
                     distributed = _splits_by_index(program)
@@ -114,9 +109,11 @@ def _sorted(listing: ast.Call, name: str) -> Fix | None:
 
 
 def _is_sorted_within(walk: ast.Call) -> bool:
-    """Whether the loop over `os.walk` sorts anything: `dirs.sort()`, `for name in sorted(names)`."""
+    """Whether the loop or comprehension over `os.walk` sorts: `dirs.sort()`, `for name in sorted(names)`."""
     loop = parent_of(walk)
-    if not isinstance(loop, ast.For):
+    if isinstance(loop, ast.comprehension):
+        loop = parent_of(loop)
+    if not isinstance(loop, ast.For | ast.ListComp | ast.GeneratorExp):
         return True  # What becomes of the triples is not followed.
     return any(
         isinstance(node, ast.Call) and last_name(node.func) in ("sort", "sorted", "natsorted")
@@ -130,159 +127,46 @@ def _splits_by_index(program: Program) -> bool:
     return bool(loaders.samplers) or any(True for _ in program.calls("accelerate.Accelerator.prepare"))
 
 
-def _is_sampled(program: Program, kept: ast.Subscript) -> bool:
-    """Whether a DistributedSampler is made of an object of the Dataset that reads here."""
-    owner = _class_around(kept)
+def _is_sampled(program: Program, kept: ast.expr) -> bool:
+    """Whether a DistributedSampler is made of a Dataset that reads here, or of a list itself."""
+    owner = class_around(kept)
     for sampler in program.analysis(Loaders).samplers:
         given = argument_of(sampler, "dataset", 0)
         made = alternatives(program.value(given)) if given is not None else ()
-        if any(isinstance(each, Made) and each.definition is owner for each in made):
+        if given is kept or any(isinstance(each, Made) and each.definition is owner for each in made):
             return True
     return False
 
 
-def _ends_in_call(program: Program, call: ast.Call) -> Iterator[ast.expr]:
-    """The listing, and every place to which its list is handed on, unless it is sorted on the way."""
-    waiting: list[tuple[ast.expr, int]] = [(call, 0)]
-    seen = set[ast.AST]()
-    while waiting:
-        node, depth = waiting.pop(0)
-        value = _outermost(program, node)
-        if value is None or value in seen:
-            continue
-        seen.add(value)
-        yield value
-        if depth < _DEEPEST_LISTING:
-            for uses in _handed_on(program, value):
-                if not any(_sorts(each) for each in uses):
-                    waiting += [(each, depth + 1) for each in uses]
-
-
-def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
-    """The uses of each variable, attribute and parameter that gets a list."""
-    parent = parent_of(value)
-    if isinstance(parent, ast.Assign):
-        for target in parent.targets:
-            yield [each for each in _uses(target, parent) if _is_given_to(program, each, value)]
-    elif isinstance(parent, ast.AugAssign) and parent.value is value:
-        yield list(_uses(parent.target, parent))
-    elif isinstance(parent, ast.For) and parent.iter is value:
-        for node in ast.walk(parent):
-            if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend"):
-                assert isinstance(node.func, ast.Attribute | ast.Name)
-                if isinstance(node.func, ast.Attribute):
-                    yield list(_uses(node.func.value, parent))
-    elif isinstance(parent, ast.Call | ast.keyword):
-        yield from _as_parameter(program, value, parent)
-
-
-def _is_given_to(program: Program, use: ast.expr, value: ast.expr) -> bool:
-    """Whether a variable has this list where it is read: not one that it got in between."""
-    if not isinstance(use, ast.Name):
-        return True
-    bindings = program.evaluation.sources(use)
-    return not bindings or any(each.value is value for each in bindings)
-
-
-def _as_parameter(
-    program: Program, value: ast.expr, parent: ast.Call | ast.keyword
-) -> Iterator[list[ast.expr]]:
-    """The uses of the parameter as which a function or class of the program gets a list."""
-    call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call):
-        return
-    called = program.value(call.func)
-    if not isinstance(called, Defined):
-        return
-    function: ast.AST | None = called.node
-    bound = called.owner is not None
-    if isinstance(function, ast.ClassDef):
-        bound = True
-        function = next(
-            (each for each in function.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"),
-            None,
-        )
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        return
-    arguments = bind_arguments(function, call, bound) or {}
-    name = next((name for name, given in arguments.items() if given is value), None)
-    if name is not None:
-        scope = file_of(function).scopes[function]
-        yield [
-            each for each in file_of(function).names.get(name, ()) if scope_of(each).holder_of(name) is scope
-        ]
-
-
-def _uses(target: ast.expr, statement: ast.stmt) -> Iterator[ast.expr]:
-    """Where a variable, or an attribute of the method's object, is read."""
-    file = file_of(statement)
-    if isinstance(target, ast.Name):
-        holder = scope_of(statement).holder_of(target.id)
-        for name in file.names.get(target.id, ()):
-            if scope_of(name).holder_of(target.id) is holder:
-                yield name
-    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-        owner = _class_around(statement)
-        for attribute in file.attributes.get(target.attr, ()):
-            if owner is not None and _class_around(attribute) is owner:
-                yield attribute
-
-
-def _class_around(node: ast.AST) -> ast.ClassDef | None:
-    function = scope_of(node).function
-    return None if function is None else class_of(function.node)
-
-
-def _outermost(program: Program, node: ast.expr) -> ast.expr | None:
-    """An expression with all around it that keeps its order: `list(...)`, a comprehension; None if sorted."""
-    while True:
-        parent = parent_of(node)
-        if isinstance(parent, ast.Call) and node in parent.args:
-            called = program.value(parent.func)
-            if isinstance(called, External) and called.name in ("sorted", "natsort.natsorted", "len"):
-                return None
-            if not isinstance(called, External) or called.name not in _KEEPING:
-                return node
-            node = parent
-        elif isinstance(parent, ast.comprehension) and parent.iter is node:
-            outer = parent_of(parent)
-            if not isinstance(outer, ast.ListComp | ast.GeneratorExp) or len(outer.generators) != 1:
-                return None
-            node = outer
-        else:
-            return node
-
-
-def _sorts(use: ast.expr) -> bool:
-    """Whether a list is sorted, or replaced by a sorted one, where it is read here."""
-    for outer in ancestors(use):
-        if isinstance(outer, ast.Call):
-            if last_name(outer.func) in ("sort", "sorted", "natsorted", "min", "max", "argsort"):
-                return True
-        elif isinstance(outer, ast.stmt):
-            return False
-    return False
+def _as_dataset(program: Program, node: ast.expr) -> ast.expr | None:
+    """A list that a DistributedSampler is given as the dataset: what a ConcatDataset makes of the files."""
+    call = parent_of(node)
+    samplers = program.analysis(Loaders).samplers
+    return node if isinstance(call, ast.Call) and call in samplers and call.args[:1] == [node] else None
 
 
 def _kept_by_dataset(program: Program, node: ast.expr) -> ast.Subscript | None:
     """Where a map-style Dataset reads by its index what a method of it sets: `self.files[index]`."""
     statement = parent_of(node)
     if isinstance(statement, ast.Subscript) and statement.value is node:
-        owner = _class_around(node)
+        owner = class_around(node)
         return _by_index(program, statement, owner) if isinstance(node, ast.Attribute) else None
     return None
 
 
 def _by_index(program: Program, read: ast.Subscript, owner: ast.ClassDef | None) -> ast.Subscript | None:
-    """A subscript of `__getitem__` by its index, in a Dataset of torch."""
+    """A subscript of `__getitem__` by its index, or what is calculated from it, in a Dataset of torch."""
     function = scope_of(read).function
     if function is None or owner is None or not _is_dataset(program, owner):
         return None
     node = function.node
     if not isinstance(node, ast.FunctionDef) or node.name != "__getitem__" or len(node.args.args) != 2:
         return None
-    index = node.args.args[1].arg
-    return read if isinstance(read.slice, ast.Name) and read.slice.id == index else None
+    by_index = {node.args.args[1].arg}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Assign) and by_index & names_in(part.value):
+            by_index |= {name for target in part.targets for name in names_in(target)}
+    return read if by_index & names_in(read.slice) else None
 
 
 def _is_dataset(program: Program, definition: ast.ClassDef) -> bool:
@@ -309,10 +193,20 @@ FETCHING = (
     "urllib.request.urlretrieve",
     "wget.download",
     "gdown.download",
+    "nltk.download",
+    "shutil.copytree",
     "shutil.unpack_archive",
     "tarfile.open.extractall",
     "tarfile.TarFile.extractall",
     "zipfile.ZipFile.extractall",
+    "boto3.client.download_file",
+    "boto3.session.Session.client.download_file",
+    "boto3.resource.Bucket.download_file",
+    "boto3.resource.Object.download_file",
+    "s3fs.S3FileSystem.get",
+    "s3fs.S3FileSystem.download",
+    "sagemaker.s3.S3Downloader.download",
+    "google.cloud.storage.Client.bucket.blob.download_to_filename",
 )
 """What writes files in place, without a lock. huggingface_hub and datasets take locks, and are not here."""
 
@@ -325,7 +219,19 @@ _GROUP = (
 _EXISTENCE = frozenset(
     {"os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path.exists", "pathlib.Path.is_dir"}
 )
-_HARMLESS = frozenset({"tarfile.open", "zipfile.ZipFile", "open", "torch.no_grad", "warnings.catch_warnings"})
+_HARMLESS = frozenset(
+    {
+        "tarfile.open",
+        "zipfile.ZipFile",
+        "open",
+        "torch.no_grad",
+        "warnings.catch_warnings",
+        "contextlib.closing",
+        "requests.get",
+        "urllib.request.urlopen",
+        "httpx.stream",
+    }
+)
 """Context managers that let every rank through at once."""
 
 _DEEPEST_DOWNLOAD = 6
@@ -373,6 +279,8 @@ def _last(name: str) -> str:
 
 def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     yield from program.calls(*FETCHING)
+    yield from (each for each in program.calls(*_COMMANDS) if _fetches_by_command(program, each[0]))
+    yield from ((call, "open") for call in _writes_of_urls(program))
     for file in program.files:
         for call in file.calls:
             download = argument_of(call, "download")
@@ -382,21 +290,56 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
                     yield call, name
 
 
+_COMMANDS = (
+    "subprocess.run",
+    "subprocess.call",
+    "subprocess.check_call",
+    "subprocess.check_output",
+    "os.system",
+)
+_OPENING_URLS = ("requests.get", "urllib.request.urlopen", "httpx.get", "httpx.stream")
+
+
+def _fetches_by_command(program: Program, call: ast.Call) -> bool:
+    """Whether a command that is run writes files: `aws s3 cp s3://...`, `tar xf`, `wget`."""
+    command = call.args[0] if call.args else None
+    parts = command.elts if isinstance(command, ast.List | ast.Tuple) else [command]
+    words = [
+        word for each in parts for word in _spellings(program, each)[0].text.replace(_UNKNOWN, "?").split()
+    ]
+    match words:
+        case ["tar", flags, *_]:
+            return "x" in flags
+        case ["unzip" | "wget" | "gdown", *_]:
+            return True
+        case ["curl", *given]:
+            return any(each in given for each in ("-o", "-O", "--output"))
+        case ["aws", "s3", "cp" | "sync", source, *_]:
+            return source.startswith("s3:")
+    return False
+
+
+def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
+    """Where files are opened in the functions that open URLs: what is read there is written here."""
+    scopes = {scope_of(call) for call, _ in program.calls(*_OPENING_URLS)}
+    for scope in scopes:
+        for call in scope.file.calls_of.get("open", ()):
+            mode = argument_of(call, "mode", 0 if isinstance(call.func, ast.Attribute) else 1)
+            if scope_of(call) is scope and isinstance(mode, ast.Constant) and mode.value in ("wb", "xb"):
+                yield call
+
+
 def _differs(program: Program, call: ast.Call) -> bool:
     """Whether the path may differ between the ranks: a rank or a temporary folder is in it."""
-    given = all_arguments(call)
-    for node in (each for one in given for each in ast.walk(one)):
-        if isinstance(node, ast.Name | ast.Attribute | ast.Call):
-            value = program.value(node)
-            if isinstance(value, RankValue) or (program.qualified(node) or "").startswith("tempfile."):
-                return True
-            for binding in program.evaluation.sources(node):
-                if binding.value is not None and any(
-                    isinstance(part, ast.expr) and isinstance(program.value(part), RankValue)
-                    for part in ast.walk(binding.value)
-                ):
-                    return True
-    return False
+    return any(
+        isinstance(part, ast.Name | ast.Attribute | ast.Call)
+        and (
+            isinstance(program.value(part), RankValue)
+            or (program.qualified(part) or "").startswith(("tempfile.", "os.getpid", "uuid."))
+        )
+        for given in all_arguments(call)
+        for part in parts_of(program, given)
+    )
 
 
 class _Paths:
@@ -495,7 +438,7 @@ class _Paths:
             and branch.lineno < node.lineno
             and scope_of(branch) is scope_of(node)
             and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)
-            and not self._chooses(branch.test)
+            and not self._passes(branch)
             and _may_part(branch, self.program)
             for branch in file.statements.get(ast.If, ())
         )
@@ -519,6 +462,7 @@ def _may_part(branch: ast.If, program: Program) -> bool:
 
 VARIABLE = "SM_CHANNEL_"
 FOLDER = "/opt/ml/input/data"
+_INPUT_FOLDER = "SM_INPUT_DIR"
 _ANY = frozenset({"SM_CHANNELS", "SM_INPUT_DIR", "SM_TRAINING_ENV", "SM_INPUT_DATA_CONFIG"})
 """Variables by which a script may read channels whose names it does not write."""
 
@@ -565,7 +509,8 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
             continue
         meant = nearest(read.name, list(job.inputs))
         has = ", ".join(sorted(job.inputs)) or "none"
-        what = "KeyError" if read.by_variable else "no such folder on the hosts"
+        what = "the variable is not set" if read.by_variable else "no such folder on the hosts"
+        what = "KeyError" if isinstance(read.node, ast.Subscript) else what
         yield finding_at(
             data.CHANNELS_DIFFER,
             read.node,
@@ -594,16 +539,113 @@ def _key(name: str) -> str:
 
 
 def _reads(program: Program) -> Iterator[ChannelRead]:
+    made_of_parts = any(name in file.text for name in (FOLDER, _INPUT_FOLDER) for file in program.files)
     for file in program.files:
         for node in ast.walk(file.tree):
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-                continue
-            if node.value.startswith(VARIABLE) and len(node.value) > len(VARIABLE):
-                yield from _by_variable(program, node, node.value)
-            elif node.value.startswith(f"{FOLDER}/"):
-                name = node.value[len(FOLDER) + 1 :].partition("/")[0]
-                if name and not isinstance(parent_of(node), ast.JoinedStr | ast.Expr):
-                    yield ChannelRead(node, _key(name), name, _is_sure(node), by_variable=False)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if node.value.startswith(VARIABLE) and len(node.value) > len(VARIABLE):
+                    yield from _by_variable(program, node, node.value)
+                elif node.value.startswith(f"{FOLDER}/"):
+                    name = node.value[len(FOLDER) + 1 :].partition("/")[0]
+                    if name and not isinstance(parent_of(node), ast.JoinedStr | ast.Expr):
+                        yield ChannelRead(node, _key(name), name, _is_sure(node), by_variable=False)
+            elif isinstance(node, ast.Subscript) and last_name(node.value) == "environ":
+                yield from _by_spelling(program, node, node.slice, VARIABLE)
+            elif made_of_parts and _joins(node) and not _joins(parent_of(node)):
+                assert isinstance(node, ast.expr)
+                yield from _by_spelling(program, node, node, f"{FOLDER}/")
+
+
+def _by_spelling(program: Program, node: ast.expr, spelt: ast.expr, begin: str) -> Iterator[ChannelRead]:
+    """A read of a channel whose variable or folder is put together: `f"SM_CHANNEL_{name}"`."""
+    if isinstance(spelt, ast.Constant):
+        return
+    by_variable = begin == VARIABLE
+    for spelling in _spellings(program, spelt):
+        text = re.sub("/+", "/", spelling.text)
+        name = text.removeprefix(begin).partition("/")[0]
+        written = any(
+            isinstance(each.value, str) and each.value.startswith(begin) and each.value != begin
+            for each in spelling.literals
+        )
+        if text.startswith(begin) and name and _UNKNOWN not in name and not written:
+            needed = all(map(_is_sure, (node, *spelling.literals)))
+            yield ChannelRead(node, _key(name), name.lower() if by_variable else name, needed, by_variable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """A text that an expression may be, and the literals that it is made of."""
+
+    text: str
+    literals: tuple[ast.Constant, ...] = ()
+
+
+_UNKNOWN = "\0"
+"""Stands in a spelling for what is not known of it."""
+
+_MOST_SPELLINGS = 16
+_PATHS = frozenset({"pathlib.Path", "pathlib.PurePath", "os.path.join", "str", "os.fspath"})
+
+
+def _joins(node: ast.AST | None) -> bool:
+    """Whether an expression puts texts or parts of a path together."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Add | ast.Div)
+    if isinstance(node, ast.Call):
+        return last_name(node.func) in ("join", "joinpath", "Path", "PurePath", "str", "fspath")
+    return isinstance(node, ast.JoinedStr)
+
+
+def _spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[_Spelling]:
+    """The texts that an expression may be."""
+    if isinstance(node, ast.Constant):
+        return [_Spelling(str(node.value), (node,))] if isinstance(node.value, str) else [_Spelling(_UNKNOWN)]
+    if node is None or depth == 0:
+        return [_Spelling(_UNKNOWN)]
+    if isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == _INPUT_FOLDER:
+        return [_Spelling(FOLDER.rpartition("/")[0])]
+    parts: list[ast.expr] = []
+    between = ""
+    if isinstance(node, ast.JoinedStr):
+        parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
+        parts, between = [node.left, node.right], "/" if isinstance(node.op, ast.Div) else ""
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASES:
+        change = _CASES[node.func.attr]
+        inner = _spellings(program, node.func.value, depth - 1)
+        return [_Spelling(change(each.text), each.literals) for each in inner]
+    elif isinstance(node, ast.Call):
+        joined = isinstance(node.func, ast.Attribute) and node.func.attr == "joinpath"
+        first = [node.func.value] if joined and isinstance(node.func, ast.Attribute) else []
+        known = joined or program.qualified(node.func) in _PATHS
+        parts, between = ([*first, *node.args], "/") if known else ([], "")
+    if parts:
+        of_parts = [_spellings(program, each, depth - 1) for each in parts]
+        return [
+            _Spelling(
+                between.join(each.text for each in chosen),
+                tuple(one for each in chosen for one in each.literals),
+            )
+            for chosen in islice(product(*of_parts), _MOST_SPELLINGS)
+        ]
+    found = [each for each in _sources_of_text(program, node) if each is not node]
+    return [one for each in found for one in _spellings(program, each, depth - 1)] or [_Spelling(_UNKNOWN)]
+
+
+_CASES: Mapping[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "strip": str.strip}
+
+
+def _sources_of_text(program: Program, node: ast.expr) -> Iterator[ast.expr | None]:
+    """What an expression was set to: also each element of a list through which a loop goes."""
+    for origin in origins(program, node):
+        if origin is not None or not isinstance(node, ast.Name):
+            yield origin
+            continue
+        for binding in program.evaluation.sources(node):
+            over = None if binding.value is None else program.value(binding.value)
+            looped = binding.kind is BindingKind.LOOPED and isinstance(over, Several)
+            yield from over.node.elts if looped and isinstance(over, Several) else (None,)
 
 
 def _by_variable(program: Program, node: ast.Constant, variable: str) -> Iterator[ChannelRead]:
@@ -614,7 +656,17 @@ def _by_variable(program: Program, node: ast.Constant, variable: str) -> Iterato
         needed = isinstance(parent.ctx, ast.Load) and _is_sure(parent)
         yield ChannelRead(parent, key, key.lower(), needed, by_variable=True)
     else:
-        yield ChannelRead(node, key, key.lower(), False, by_variable=True)
+        yield ChannelRead(node, key, key.lower(), _is_path_of(program, parent), by_variable=True)
+
+
+def _is_path_of(program: Program, read: ast.AST | None) -> bool:
+    """Whether `os.environ.get(...)` without a default is surely taken for a path, which None is not."""
+    if not isinstance(read, ast.Call) or len(read.args) != 1 or read.keywords:
+        return False
+    user = parent_of(read)
+    if not isinstance(user, ast.Call) or user.args[:1] != [read] or not _is_sure(read):
+        return False
+    return program.qualified(user.func) in ("os.path.join", "pathlib.Path", "open", "os.listdir")
 
 
 def _is_sure(node: ast.AST) -> bool:

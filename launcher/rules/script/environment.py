@@ -618,14 +618,21 @@ OPTION_RULES = (switches_can_be_switched_off,)
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOption:
-    """An option as `add_argument` declares it, with the literal that is its default."""
+    """An option as `add_argument` declares it, with its default; `value` is that where it is a literal."""
 
     name: str
-    value: bool | int | float | str
+    value: bool | int | float | str | None
     call: ast.Call
+    default: ast.expr
 
 
 def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None:
+    """The option that `args.workers` is, where a literal is its default."""
+    found = option_of(program, node)
+    return None if found is None or found.value is None else found
+
+
+def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
     if not isinstance(node, ast.Attribute):
         return None
@@ -647,11 +654,11 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     if not any(as_attribute(each) == name for each in names if each.startswith("-")):
         return None
     default = argument_of(call, "default")
-    if argument_of(call, "dest") is not None or not isinstance(default, ast.Constant):
+    if argument_of(call, "dest") is not None or default is None:
         return None
-    if not isinstance(default.value, bool | int | float | str):
-        return None
-    return DeclaredOption(name, default.value, call)
+    literal = default.value if isinstance(default, ast.Constant) else None
+    value = literal if isinstance(literal, bool | int | float | str) else None
+    return DeclaredOption(name, value, call, default)
 
 
 def as_attribute(option: str) -> str:

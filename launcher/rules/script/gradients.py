@@ -15,13 +15,19 @@ from launcher.program.dataflow import (
     all_arguments,
     argument_of,
     averages_models,
-    calls_behind,
     calls_that_may_make,
-    makes_no_gradients,
     origins,
+    parts_of,
+)
+from launcher.program.divergence import (
+    Loop,
+    calls_in,
+    is_forward,
+    makes_no_gradients,
+    makes_ranks_agree,
+    trains_within,
     unmoved,
 )
-from launcher.program.divergence import Loop, calls_in, is_forward, makes_ranks_agree, trains_within
 from launcher.program.index import (
     ancestors,
     ancestors_in_function,
@@ -556,7 +562,7 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
         for each in origins(program, module)
         if each is not None
     }
-    for call in calls_behind(program, backward.func):
+    for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
         made = origins(program, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
         if made and all(each and (unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
             return None if _is_wrapped_model_used(program) else call
@@ -599,7 +605,7 @@ def _may_reduce(program: Program) -> bool:
             if name in _HARMLESS:
                 continue
             if name in _COLLECTIVES and any(
-                _near_gradients(each) and not program.analysis(Reachability).is_never_called(each)
+                _near_gradients(each) and not program.analysis(Reachability).is_named_nowhere(each)
                 for each in calls
             ):
                 return True

@@ -198,7 +198,7 @@ def _is_destroyed(program: Program) -> bool:
                 group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
                 made = UNKNOWN if group is None else program.value(group)
                 within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
-                if not within and not program.analysis(Reachability).is_never_called(use):
+                if not within and not program.analysis(Reachability).is_named_nowhere(use):
                     return True
     return any(f"{mark}destroy_process_group{mark}" in file.text for file in program.files for mark in "\"'")
 

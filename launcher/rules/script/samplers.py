@@ -10,9 +10,29 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import branch_arms
-from launcher.program.dataflow import argument_of, calls_that_made, has_star_arguments
-from launcher.program.index import Binding, FunctionNode, Scope, ancestors, file_of, parent_of, scope_of
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    calls_that_made,
+    constant_argument,
+    has_star_arguments,
+    parts_of,
+)
+from launcher.program.divergence import makes_ranks_agree
+from launcher.program.index import (
+    SCOPE,
+    Binding,
+    FunctionNode,
+    Scope,
+    ancestors,
+    ancestors_in_function,
+    file_of,
+    parent_of,
+    scope_of,
+)
+from launcher.program.participants import Closure
 from launcher.program.program import Program
+from launcher.program.reachability import Reachability, runs_once
 from launcher.program.values import (
     Constant,
     Instance,
@@ -24,7 +44,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
 from launcher.rules.script.loaders import LOADER, SAMPLER, Loaders
-from launcher.rules.script.shards import Closure
+from launcher.rules.script.shards import follow_list, is_cut_by_rank, uses_of_target
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -62,11 +82,23 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
             continue
         for loader in loop.loaders - seen:
             seen.add(loader)
-            dataset = loaders.given(loader, "dataset")
+            dataset, sampler = loaders.given(loader, "dataset"), loaders.given(loader, "sampler")
             if dataset is None or not Closure(program, dataset).is_the_same_everywhere:
+                continue
+            if sampler is not None and _draws_a_part(program, sampler):
                 continue
             if _is_of_several(program, loader, loop.node):
                 yield loader, loop.node
+
+
+def _draws_a_part(program: Program, sampler: ast.expr) -> bool:
+    """Whether a sampler of one process is given indices, or a number of them, that are a rank's own."""
+    return any(
+        Closure(program, given).may_differ
+        for each in alternatives(program.value(sampler))
+        if isinstance(each, Instance) and SCOPE in each.call.__dict__
+        for given in all_arguments(each.call)
+    )
 
 
 def _is_of_several(program: Program, loader: ast.Call, loop: ast.For) -> bool:
@@ -227,22 +259,6 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
             )
 
 
-def _is_taken_off(program: Program, seed: ast.expr) -> bool:
-    """Whether a rank is subtracted in what a seed is calculated from."""
-    waiting, seen = [seed], set[ast.AST]()
-    while waiting:
-        for node in ast.walk(waiting.pop()):
-            if node in seen:
-                continue
-            seen.add(node)
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-                if isinstance(program.value(node.right), RankValue):
-                    return True
-            elif isinstance(node, ast.Name | ast.Attribute):
-                waiting += [each.value for each in program.evaluation.sources(node) if each.value is not None]
-    return False
-
-
 _OF_ALL_HOSTS = frozenset(
     {
         "WORLD_SIZE",
@@ -258,11 +274,13 @@ _OF_ALL_HOSTS = frozenset(
 
 @finds(Stage.SCRIPT, data.SAMPLER_SEED_DIFFERS)
 def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
-    """A DistributedSampler whose seed is calculated from the rank.
+    """A DistributedSampler whose seed is calculated from the rank, a clock, or what else each process has of
+    its own.
 
     Each rank takes every N-th sample of its own permutation: samples overlap, and others are never seen in an
     epoch. Seeds of dropout and augmentation may and should differ; the sampler's must not. Where the rank is
-    taken off (`torch.initial_seed() - rank`), it may have been put on before, and nothing is said.
+    taken off (`torch.initial_seed() - rank`), it may have been put on before, and nothing is said; nor where
+    a seed was broadcast.
 
     Bad: `DistributedSampler(dataset, seed=seed + dist.get_rank())`
     Good: `DistributedSampler(dataset, seed=seed)`
@@ -271,14 +289,206 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     """
     for sampler in program.analysis(Loaders).samplers:
         seed = argument_of(sampler, "seed", 4)
-        value = None if seed is None or has_star_arguments(sampler) else program.value(seed)
-        if seed is not None and isinstance(value, RankValue) and not _is_taken_off(program, seed):
+        source = None if seed is None else source_of_difference(program, seed)
+        if seed is not None and source is not None:
             yield finding_at(
                 data.SAMPLER_SEED_DIFFERS,
                 seed,
-                f"the sampler's seed differs between the ranks (by {value.source}): each takes its part of "
+                f"the sampler's seed differs between the ranks (by {source}): each takes its part of "
                 "another permutation, so that samples overlap and others are never seen",
             )
+
+
+# Whether what is cut by rank was shuffled alike.
+
+
+_IN_PLACE = frozenset({"random.shuffle", "numpy.random.shuffle"})
+_GENERATORS = (
+    "random.Random",
+    "numpy.random.default_rng",
+    "numpy.random.RandomState",
+    "numpy.random.Generator",
+)
+_IN_PLACE_BY_GENERATOR = frozenset(f"{name}.shuffle" for name in _GENERATORS)
+_REORDERED = frozenset({"numpy.random.permutation", "random.sample"})
+_REORDERED_BY_GENERATOR = frozenset(
+    f"{name}.{verb}" for name in _GENERATORS for verb in ("permutation", "sample")
+)
+_UNSEEDED = _IN_PLACE | _REORDERED | {"torch.randperm"}
+_SHUFFLES = _IN_PLACE | _IN_PLACE_BY_GENERATOR | _REORDERED | _REORDERED_BY_GENERATOR | {"torch.randperm"}
+
+
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER, data.SAMPLER_SEED_DIFFERS)
+def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
+    """A shuffle of a list that is then cut by rank, or a random_split, without a seed or by each rank's own.
+
+    Each rank shuffles in its own way: the parts overlap, and some elements are in none. After such a
+    random_split the training data of one rank holds validation samples of another. Without a seed, silent
+    where anything in the program is called one.
+
+    Bad: `random.shuffle(files); mine = files[rank::world_size]`
+    Good: `random.Random(seed).shuffle(files); mine = files[rank::world_size]`
+
+    Source: torch.utils.data documentation (random_split: its generator).
+    """
+    for call, name in program.calls(*_SHUFFLES):
+        cut = _cut_after(program, call, name)
+        if cut is None:
+            continue
+        source = _source_of_seeds(program, call, name)
+        if source is not None:
+            yield finding_at(
+                data.SAMPLER_SEED_DIFFERS,
+                call,
+                f"{name} by a seed that differs between the ranks (by {source}): each cuts its part out of "
+                "another order: parts overlap and some elements are in none",
+                related=[related_at(cut, "cut by rank here")],
+            )
+        elif name in _UNSEEDED and argument_of(call, "generator") is None and not _is_seeded(program):
+            yield finding_at(
+                data.NO_DISTRIBUTED_SAMPLER,
+                call,
+                f"{name} without a common seed: each rank cuts its part out of another order: "
+                "parts overlap and some elements are in none",
+                remedy="Shuffle with a seed that all ranks share: `random.Random(0).shuffle("
+                f"{ast.unparse(call.args[0]) if call.args else '...'})`.",
+                related=[related_at(cut, "cut by rank here")],
+            )
+    loaders = program.analysis(Loaders)
+    if not loaders.samplers and not loaders.is_data_parallel:
+        return
+    for call, name in program.calls("torch.utils.data.random_split"):
+        generator = argument_of(call, "generator", 2)
+        if has_star_arguments(call) or not loaders.calls:
+            continue
+        source = None if generator is None else _source_of_seeds(program, call, name)
+        if source is not None or (generator is None and not _is_seeded(program)):
+            yield finding_at(
+                data.NO_DISTRIBUTED_SAMPLER if source is None else data.SAMPLER_SEED_DIFFERS,
+                call,
+                f"random_split {'without a common seed' if source is None else 'by a seed of each rank'}: "
+                "each rank splits in another way, and trains on what others validate with",
+                remedy="Pass `generator=torch.Generator().manual_seed(0)`.",
+            )
+
+
+def _cut_after(program: Program, call: ast.Call, name: str) -> ast.expr | None:
+    """Where what a call shuffles is cut by rank."""
+    begins: list[ast.expr] = [call]
+    if name in _IN_PLACE | _IN_PLACE_BY_GENERATOR:
+        begins = [*uses_of_target(call.args[0])] if call.args else []
+    return next(
+        (end for each in begins for end in follow_list(program, each) if is_cut_by_rank(program, end)), None
+    )
+
+
+def _source_of_seeds(program: Program, call: ast.Call, name: str) -> str | None:
+    """By what the seeds of a shuffle differ between the ranks; None where one does not, or there is none."""
+    seeds = list(_seeds_of(program, call, name))
+    sources = [None if each is None else source_of_difference(program, each) for each in seeds]
+    return sources[0] if sources and None not in sources else None
+
+
+def _seeds_of(program: Program, call: ast.Call, name: str) -> Iterator[ast.expr | None]:
+    """What seeds the numbers by which a call shuffles: its generator's seeds, or those of its module."""
+    generator = argument_of(call, "generator")
+    if generator is None and name.startswith(_GENERATORS) and isinstance(call.func, ast.Attribute):
+        generator = call.func.value
+    if generator is None:
+        module = name.rpartition(".")[0]
+        seeding = "torch.manual_seed" if module == "torch" else f"{module}.seed"
+        yield from (argument_of(each, "seed", 0) for each, _ in program.calls(seeding))
+        return
+    for made in alternatives(program.value(generator)):
+        if not isinstance(made, Instance) or SCOPE not in made.call.__dict__:
+            yield None
+        elif made.name == "torch.Generator":
+            for each, _ in program.calls("torch.Generator.manual_seed"):
+                assert isinstance(each.func, ast.Attribute)
+                if program.value(each.func.value) == made:
+                    yield argument_of(each, "seed", 0)
+        else:
+            yield argument_of(made.call, "seed", 0)
+
+
+def _is_seeded(program: Program) -> bool:
+    """Whether anything that a program calls or sets has to do with a seed."""
+    return any(
+        "seed" in name.lower()
+        for file in program.files
+        for names in (file.calls_of, file.names, file.attributes, file.set_attributes)
+        for name in names
+    )
+
+
+# What each process has of its own, so that what is calculated from it differs between the ranks.
+
+
+_OWN = frozenset(
+    {
+        "time.time",
+        "time.time_ns",
+        "time.monotonic",
+        "time.perf_counter",
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "os.getpid",
+        "os.urandom",
+        "uuid.uuid1",
+        "uuid.uuid4",
+        "secrets.randbits",
+        "secrets.randbelow",
+        "torch.seed",
+        "torch.random.seed",
+    }
+)
+"""Calls that each process answers in its own way."""
+
+_DRAWN = frozenset(
+    f"{module}.{name}"
+    for module in ("random", "numpy.random")
+    for name in ("randint", "randrange", "random", "getrandbits")
+)
+"""Calls that do so unless the program gives them a seed."""
+
+
+def source_of_difference(program: Program, node: ast.expr) -> str | None:
+    """By what an expression surely differs between the ranks: a rank, or what each process has of its own.
+
+    None where they agree on a part of it, or a rank is taken off again.
+    """
+    value = program.value(node)
+    parts = list(parts_of(program, node))
+    calls = [each for each in parts if isinstance(each, ast.Call)]
+    taken_off = (
+        isinstance(each, ast.BinOp)
+        and isinstance(each.op, ast.Sub)
+        and isinstance(program.value(each.right), RankValue)
+        for each in parts
+    )
+    if any(map(makes_ranks_agree, calls)) or any(taken_off) or _is_agreed_on(parts):
+        return None
+    if isinstance(value, RankValue):
+        return value.source
+    chosen = [program.value(each.slice) for each in parts if isinstance(each, ast.Subscript)]
+    ranks = [each.source for each in chosen if isinstance(each, RankValue)]
+    own = _OWN if _is_seeded(program) else _OWN | _DRAWN
+    return next(
+        iter([*ranks, *(name for each in calls if (name := program.qualified(each.func)) in own)]), None
+    )
+
+
+def _is_agreed_on(parts: list[ast.AST]) -> bool:
+    """Whether the ranks agree on one of these variables: `dist.broadcast(seed, 0)`."""
+    scopes = {(each.id, scope_of(each)) for each in parts if isinstance(each, ast.Name)}
+    return any(
+        isinstance(given, ast.Name) and (given.id, scope_of(given)) in scopes
+        for file in {scope.file for _, scope in scopes}
+        for call in file.calls
+        if makes_ranks_agree(call)
+        for one in all_arguments(call)
+        for given in ast.walk(one)
+    )
 
 
 # Whether a sampler learns which epoch it is.
@@ -290,8 +500,10 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
 
     The sampler shuffles by its seed and the number of the epoch. That stays 0, and every epoch repeats one
     order, which costs accuracy without any error. Found as well: `set_epoch` on another sampler, such as that
-    of the validation, and with a literal, which is the same epoch each time, where no sampler is told the
-    epoch. Loaders that Accelerate, Lightning or a Trainer got are told by them.
+    of the validation, once before the epochs or with a literal, which is the same epoch each time, where no
+    sampler is told the epoch; what stands in a class or function that nobody names is not called. Loaders
+    that Accelerate, Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that
+    counts need no telling.
 
     Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
     Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
@@ -307,11 +519,11 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
         if epoch_calls is None:
             epoch_calls = list(_epoch_calls(loaders))
         about = [each for each in epoch_calls if each.samplers is None or sampler in each.samplers]
-        if any(not each.is_literal for each in about):
+        if any(not each.is_constant for each in about):
             continue
-        if about and any(not each.is_literal for each in epoch_calls):
+        if about and any(not each.is_constant for each in epoch_calls):
             continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
-        epochs = list(loaders.epoch_loops(loop))
+        epochs = [loop] if isinstance(loop, ast.While) else list(loaders.epoch_loops(loop))
         if not epochs:
             continue
         reported.add(sampler)
@@ -369,35 +581,65 @@ def _name_of(sampler: ast.Call, place: ast.For) -> str | None:
     return target.id
 
 
-def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.For]]:
-    """The distributed samplers that surely shuffle, with a loop that trains by them."""
+def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.For | ast.While]]:
+    """The distributed samplers that surely shuffle, with a loop that trains by them, or begins them again."""
     if not loaders.samplers:
         return
-    for loop in loaders.training_loops:
-        for loader in loop.loaders:
+    loops: list[tuple[ast.For | ast.While, frozenset[ast.Call]]] = [*_cycles(loaders)]
+    loops += [(each.node, each.loaders) for each in loaders.training_loops]
+    for loop, over in loops:
+        for loader in over:
             for sampler in loaders.samplers_of(loader) or ():
                 shuffle = argument_of(sampler, "shuffle", 3)
                 shuffles = shuffle is None or loaders.program.value(shuffle) == Constant(True)
-                if shuffles and not has_star_arguments(sampler):
-                    yield sampler, loop.node
+                if shuffles and not has_star_arguments(sampler) and not _is_seeded_anew(loaders, sampler):
+                    yield sampler, loop
+
+
+def _cycles(loaders: Loaders) -> Iterator[tuple[ast.While, frozenset[ast.Call]]]:
+    """The endless loops in which a generator goes through loaders: `while True: yield from loader`."""
+    for file in (
+        loaders.program.files if any("backward" in each.calls_of for each in loaders.program.files) else ()
+    ):
+        for each in (one for yields in file.yields_of.values() for one in yields):
+            outer = list(ancestors_in_function(each))
+            loop = next((one for one in outer if isinstance(one, ast.For)), None)
+            endless = next((one for one in outer if isinstance(one, ast.While)), None)
+            given = each.value if isinstance(each, ast.YieldFrom) else None if loop is None else loop.iter
+            over = None if given is None else loaders.resolved(loaders.unwrapped(given))
+            if endless is not None and isinstance(endless.test, ast.Constant) and over:
+                yield endless, over - loaders.handed_over
+
+
+def _is_seeded_anew(loaders: Loaders, sampler: ast.Call) -> bool:
+    """Whether the seed of a sampler counts, as the variable of a loop or by `+=`."""
+    seed = argument_of(sampler, "seed", 4)
+    return seed is not None and any(
+        isinstance(part, ast.For | ast.comprehension | ast.AugAssign)
+        for part in parts_of(loaders.program, seed)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _EpochCall:
-    """A call of set_epoch: on which samplers (None: unknown which), and whether with a literal."""
+    """A call of set_epoch: on which samplers (None: unknown which), and whether always with one number."""
 
     node: ast.expr
     samplers: frozenset[ast.Call] | None
-    is_literal: bool
+    is_constant: bool
 
 
 def _epoch_calls(loaders: Loaders) -> Iterator[_EpochCall]:
-    for file in loaders.program.files:
+    program = loaders.program
+    for file in program.files:
         for attribute in file.attributes.get("set_epoch", ()):
             call = parent_of(attribute)
+            if program.analysis(Reachability).is_named_nowhere(attribute):
+                continue
             if isinstance(call, ast.Call) and call.func is attribute:
-                literal = isinstance(argument_of(call, "epoch", 0), ast.Constant)
-                yield _EpochCall(call, _receivers(loaders, attribute.value), literal)
+                epoch = argument_of(call, "epoch", 0)
+                constant = constant_argument(program, epoch) is not None or runs_once(program, call)
+                yield _EpochCall(call, _receivers(loaders, attribute.value), constant)
             else:
                 yield _EpochCall(attribute, None, False)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
+from launcher.program.divergence import calls_in, makes_ranks_agree
 from launcher.program.guards import Guard, Guards
-from launcher.program.index import BindingKind, file_of, parent_of, scope_of
+from launcher.program.index import ancestors, class_of, file_of, last_name, parent_of, scope_of
+from launcher.program.participants import Closure
 from launcher.program.program import Program
 from launcher.program.values import (
     LAST_RANK,
@@ -20,7 +23,6 @@ from launcher.program.values import (
     Made,
     RankValue,
     WorldSize,
-    alternatives,
 )
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.loaders import Loaders
@@ -37,7 +39,7 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     Unless the number of elements divides by the number of ranks, some ranks have one more: they go on to a
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
     divide; where elements are files, the batches differ even then. Not found where the loop may end by
-    itself, the rest is cut off, or Join is used.
+    itself, the rest is cut off (of samples, not of files of many), or Join is used.
 
     Bad: `for path in self.paths[rank::world_size]: yield from read(path)` in an IterableDataset
     Good: a DistributedSampler; or `count = len(paths) // world_size * world_size`, and `paths[:count]` cut.
@@ -54,13 +56,12 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
         for loader in loop.loaders:
             dataset = loaders.given(loader, "dataset")
             dropped = argument_of(loader, "drop_last", 8)
-            if (
-                dataset is None
-                or has_star_arguments(loader)
-                or (dropped is not None and not _is_off(program, dropped))
-            ):
+            if dataset is None or has_star_arguments(loader):
                 continue
-            for cut, what in _uneven_cuts(program, Closure(program, dataset)):
+            closure = Closure(program, dataset)
+            if dropped is not None and not _is_off(program, dropped) and not _reads_many(closure):
+                continue
+            for cut, what in _uneven_cuts(program, closure):
                 if cut not in reported:
                     reported.add(cut)
                     yield finding_at(
@@ -71,6 +72,23 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
                         severity=Severity.WARNING,
                         related=[related_at(loop.node.iter, "the loop that trains to the end of it")],
                     )
+
+
+def _reads_many(closure: Closure) -> bool:
+    """Whether each element is a file of many samples, so that full batches alone are not equally many."""
+    if any(isinstance(part, ast.Call) and last_name(part.func) == "ConcatDataset" for part in closure.parts):
+        return True
+    return any(
+        isinstance(loop, ast.For)
+        and any(
+            isinstance(inner, ast.YieldFrom)
+            or (isinstance(inner, ast.For) and any(isinstance(each, ast.Yield) for each in ast.walk(inner)))
+            for statement in loop.body
+            for inner in ast.walk(statement)
+        )
+        for part in closure.parts
+        for loop in ast.walk(part)
+    )
 
 
 def _is_off(program: Program, node: ast.expr) -> bool:
@@ -98,15 +116,38 @@ def _may_end_early(loop: ast.For) -> bool:
 
 def _sees_to_it(closure: Closure) -> bool:
     """Whether the dataset may cut off the rest, or begin again, by its words."""
-    words = {word for each in closure.identifiers() for word in each.lower().split("_")}
-    if "min" in words or any(word.startswith(_EVENING) for word in words):
+    nodes = {node for part in closure.parts for node in ast.walk(part)}
+    clipping = {
+        node.func
+        for node in nodes
+        if isinstance(node, ast.Call) and any(_is_rank(closure.program, each) for each in node.args)
+    }
+    # `min(len(paths), (rank + 1) * size)` only keeps the end of a block within the whole.
+    least = {node for node in nodes if isinstance(node, ast.Name) and node.id == "min"} - clipping
+    words = {word for each in closure.identifiers() if each != "min" for word in each.lower().split("_")}
+    if least or "min" in words or any(word.startswith(_EVENING) for word in words):
         return True
-    return any(isinstance(node, ast.While) for part in closure.parts for node in ast.walk(part))
+    return any(isinstance(node, ast.While) for node in nodes)
 
 
 def _divides_without_rest(closure: Closure) -> bool:
     """Whether the dataset may be cut to a number that divides."""
-    return any(isinstance(node, ast.FloorDiv) for part in closure.parts for node in ast.walk(part))
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.FloorDiv)
+        and not _adds_before_dividing(closure.program, node)
+        for part in closure.parts
+        for node in ast.walk(part)
+    )
+
+
+def _adds_before_dividing(program: Program, node: ast.BinOp) -> bool:
+    """`(count + world_size - 1) // world_size`, which rounds up."""
+    added = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add | ast.Sub)
+    return added and any(
+        isinstance(each, ast.expr) and isinstance(program.value(each), WorldSize)
+        for each in ast.walk(node.left)
+    )
 
 
 def _may_be_evened(program: Program) -> bool:
@@ -119,59 +160,179 @@ def _may_be_evened(program: Program) -> bool:
     )
 
 
-@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
-def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
-    """An unseeded shuffle of a list that is then cut by rank, or an unseeded random_split.
+# Batches that one rank skips, by what its own data say.
 
-    Each rank shuffles by a seed of its own: the parts overlap, and some elements are in none. After an
-    unseeded random_split the training data of one rank holds validation samples of another. Silent where
-    anything in the program is called a seed.
 
-    Bad: `random.shuffle(files); mine = files[rank::world_size]`
-    Good: `random.Random(seed).shuffle(files); mine = files[rank::world_size]`
+_SIZES = frozenset({"len", "size", "numel", "dim", "shape", "ndim"})
+"""What asks for sizes, which are alike where a sampler gives each rank as many."""
 
-    Source: torch.utils.data documentation (random_split: its generator).
+_FINITE = frozenset({"isnan", "isinf", "isfinite"})
+"""What asks whether a loss is a number, of which another rule speaks."""
+
+_ADDING = frozenset({"append", "extend", "add", "update", "appendleft", "push"})
+_LIBRARIES = ("torch.", "math.", "numpy.", "builtins.")
+_DEEPEST_STEP = 2
+"""So many calls are followed from a training loop to what takes its steps."""
+
+
+@finds(Stage.SCRIPT, data.UNEVEN_BATCHES)
+def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
+    """A step that is skipped, or a loop that is left, by what the batch or the loss of this rank is.
+
+    The other ranks run backward and wait for this one's gradients, and at the end some have batches that the
+    others do not. A warning, as it hangs only once that comes. Not found where the ranks agree before,
+    by any reduction, on sizes, or where Join is used; whether a loss is a number is another rule's question.
+
+    Bad: `if batch is None: continue`, or `if loss.item() < best: break`, in the loop over batches
+    Good: make up a batch of zero weight; or `dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it.
+
+    Source: torch.distributed.algorithms.Join documentation; torch's notes on DDP.
     """
-    if _is_seeded(program):
-        return
-    for call, name in program.calls("random.shuffle", "numpy.random.shuffle"):
-        shuffled = call.args[0] if call.args else None
-        if isinstance(shuffled, ast.Name):
-            holder = scope_of(call).holder_of(shuffled.id)
-            for use in file_of(call).names.get(shuffled.id, ()):
-                if scope_of(use).holder_of(shuffled.id) is holder and is_cut_by_rank(program, use):
-                    yield finding_at(
-                        data.NO_DISTRIBUTED_SAMPLER,
-                        call,
-                        f"{name} without a common seed: each rank cuts its part out of another order: "
-                        "parts overlap and some elements are in none",
-                        remedy=f"Shuffle with a seed that all ranks share: `random.Random(0).shuffle("
-                        f"{shuffled.id})`.",
-                        related=[related_at(use, "cut by rank here")],
-                    )
-                    break
     loaders = program.analysis(Loaders)
-    if not loaders.samplers and not loaders.is_data_parallel:
+    if not loaders.calls or not loaders.is_data_parallel or _may_be_evened(program):
         return
-    for call, _ in program.calls("torch.utils.data.random_split"):
-        if argument_of(call, "generator", 2) is None and not has_star_arguments(call) and loaders.calls:
+    for loop in loaders.training_loops:
+        batch = loop.node.target
+        over = loop.node.iter
+        while isinstance(over, ast.Call) and over.args:
+            if program.qualified(over.func) == "enumerate" and isinstance(batch, ast.Tuple):
+                batch = batch.elts[-1]
+            over = over.args[0]
+        for test, leaving in _own_exits(loaders, loop.node, names_in(batch), _DEEPEST_STEP):
+            what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
             yield finding_at(
-                data.NO_DISTRIBUTED_SAMPLER,
-                call,
-                "random_split without a common seed: each rank splits in another way, and trains on what "
-                "others validate with",
-                remedy="Pass `generator=torch.Generator().manual_seed(0)`.",
+                data.UNEVEN_BATCHES,
+                leaving,
+                f"one rank {what} here by what only it sees, while the others run backward and wait for its "
+                "gradients",
+                severity=Severity.WARNING,
+                remedy="Let all ranks decide alike: reduce the decision first, such as "
+                "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, or train on a batch that counts for nothing.",
+                related=[related_at(test, "under this test")],
             )
 
 
-def _is_seeded(program: Program) -> bool:
-    """Whether anything that a program calls or sets has to do with a seed."""
+def _own_exits(
+    loaders: Loaders, block: ast.For | ast.FunctionDef, own: set[str], deepest: int
+) -> Iterator[tuple[ast.expr, ast.stmt]]:
+    """Where a loop or a function is left before it trains, by what is made of these names, with the test."""
+    own = _made_of_own(loaders.program, block, own)
+    for node in ast.walk(block):
+        if not isinstance(node, ast.Break | ast.Continue | ast.Return):
+            continue
+        around = list(ancestors(node))
+        inner = next((each for each in around if isinstance(each, _LEFT_BY[type(node)])), None)
+        ends = inner is block or (isinstance(node, ast.Return) and block in around)
+        late = isinstance(block, ast.FunctionDef) or isinstance(node, ast.Continue)
+        behind = [each for each in block.body if each.lineno > node.lineno]
+        if not ends or (late and not loaders.trains(behind)):
+            continue
+        for outer in around[: around.index(block)]:
+            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, _FINITE):
+                yield outer.test, node
+                break
+    for call in calls_in(block) if deepest else ():
+        called = loaders.program.value(call.func)
+        if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
+            bound = bind_arguments(called.node, call, called.owner is not None) or {}
+            given = {name for name, each in bound.items() if _tells_own(loaders.program, each, own)}
+            if given and loaders.trains(called.node.body):
+                yield from _own_exits(loaders, called.node, given, deepest - 1)
+
+
+_LEFT_BY: Mapping[type[ast.AST], tuple[type[ast.AST], ...]] = {
+    ast.Break: (ast.For, ast.AsyncFor, ast.While),
+    ast.Continue: (ast.For, ast.AsyncFor, ast.While),
+    ast.Return: (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda),
+}
+
+
+def _made_of_own(program: Program, block: ast.AST, own: set[str]) -> set[str]:
+    """The names, with these, of what is this rank's own: what is calculated from them, and the losses."""
+    nodes = list(ast.walk(block))
+    calls = [each for each in nodes if isinstance(each, ast.Call)]
+    agreed = {name for each in calls if makes_ranks_agree(each) for name in names_in(each)}
+    own = own | {
+        name
+        for each in calls
+        if isinstance(each.func, ast.Attribute) and each.func.attr == "backward"
+        for name in _losses_in(each.func.value)
+    }
+    for _ in range(3):
+        for node in nodes:
+            targets: list[ast.expr] = []
+            values: list[ast.expr] = []
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.NamedExpr):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                values = [node.value]
+            elif isinstance(node, ast.Call) and last_name(node.func) in _ADDING:
+                targets = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+                values = all_arguments(node)
+            inner = [each for value in values for each in ast.walk(value) if isinstance(each, ast.Call)]
+            named = {name for each in targets for name in _set_names(each)}
+            if any(map(makes_ranks_agree, inner)):
+                agreed |= named
+            elif any(_tells_own(program, each, own - agreed) for each in values):
+                own = own | named
+    return own - agreed
+
+
+def _losses_in(node: ast.expr) -> set[str]:
+    """The variables of which backward starts: `loss` of `scaler.scale(loss / params.steps)`."""
+    if isinstance(node, ast.Call):
+        inner = [*node.args] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
+    elif isinstance(node, ast.BinOp):
+        inner = [node.left, node.right]
+    else:
+        inner = [node.value] if isinstance(node, ast.Subscript) else []
+    return {node.id} if isinstance(node, ast.Name) else {name for each in inner for name in _losses_in(each)}
+
+
+def _set_names(target: ast.expr) -> set[str]:
+    """The variables that a target is: not those of whose objects an attribute or an item is set."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return {name for each in target.elts for name in _set_names(each)}
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _tells_own(program: Program, node: ast.expr, own: set[str], unless: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression surely tells something of what these names hold, besides its size."""
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    if any(makes_ranks_agree(each) or last_name(each.func) in unless for each in calls):
+        return False
     return any(
-        "seed" in name.lower()
-        for file in program.files
-        for names in (file.calls_of, file.names, file.attributes, file.set_attributes)
-        for name in names
+        isinstance(each, ast.Name) and each.id in own and _shows_through(program, each, node)
+        for each in ast.walk(node)
     )
+
+
+def _shows_through(program: Program, name: ast.Name, whole: ast.expr) -> bool:
+    """Whether what stands around a name gives on what it holds, and is no unknown function."""
+    inner: ast.AST = name
+    while inner is not whole:
+        outer = parent_of(inner)
+        assert outer is not None
+        if isinstance(outer, ast.Attribute) and outer.attr in _SIZES:
+            return False
+        if isinstance(outer, ast.Call) and inner is not outer.func:
+            called = program.value(outer.func)
+            library = called.name if isinstance(called, External) else None
+            if isinstance(called, Defined):
+                if any(map(makes_ranks_agree, calls_in(called.node))):
+                    return False
+            elif (
+                library is None
+                or library in _SIZES
+                or ("." in library and not library.startswith(_LIBRARIES))
+            ):
+                return False
+        inner = outer
+    return True
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """The names in an expression."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 # Where a program cuts a list by rank: `files[rank::world_size]` and its like.
@@ -185,11 +346,20 @@ _ROUNDS = frozenset({"int", "round"})
 
 
 def is_cut_by_rank(program: Program, node: ast.expr) -> bool:
-    """Whether a list is cut where it stands: by a stride, in blocks, or by islice."""
+    """Whether a list is cut where it stands: by a stride, in blocks, by turns, or by islice."""
     parent = parent_of(node)
     if isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.slice, ast.Slice):
         bounds = (parent.slice.lower, parent.slice.upper, parent.slice.step)
         return any(each is not None and _is_rank(program, each) for each in bounds)
+    if (
+        isinstance(parent, ast.Call)
+        and parent.args[:1] == [node]
+        and program.qualified(parent.func) in _PARTS
+    ):
+        part = parent_of(parent)
+        return isinstance(part, ast.Subscript) and _is_rank(program, part.slice)
+    if isinstance(parent, ast.comprehension) and parent.iter is node:
+        return any(_keeps_its_turn(program, each) for each in parent.ifs)
     if isinstance(parent, ast.Call) and parent.args[:1] == [node]:
         called = program.value(parent.func)
         return called == External("itertools.islice") and any(
@@ -239,11 +409,14 @@ def is_uneven_block(program: Program, node: ast.AST) -> bool:
 
 def has_a_longer_last_block(program: Program, node: ast.AST) -> bool:
     """Whether this rank's block of a list is longer on the last rank, which takes the rest:
-    `x[rank * size:len(x) if rank == world_size - 1 else (rank + 1) * size]`.
+    `x[rank * size:len(x) if rank == world_size - 1 else (rank + 1) * size]`, or a range of its indices.
     """
-    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
-        return False
-    lower, upper = node.slice.lower, node.slice.upper
+    lower: ast.expr | None = None
+    upper: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        lower, upper = node.slice.lower, node.slice.upper
+    elif isinstance(node, ast.Call) and len(node.args) == 2 and program.qualified(node.func) == "range":
+        lower, upper = node.args
     if lower is None or upper is None or _size_of_blocks(program, lower) is None:
         return False
     made = [upper] if isinstance(upper, ast.IfExp) else _assigned(program, upper)
@@ -258,13 +431,16 @@ def _assigned(program: Program, node: ast.expr) -> list[ast.expr | None]:
 
 
 def _is_for_the_last(program: Program, choice: ast.IfExp) -> bool:
-    """Whether a choice is the whole length, or None, on the last rank alone."""
+    """Whether a choice is the whole length, or None, on the last rank alone, not the end of its block."""
     truth = program.analysis(Guards).truth(choice.test)
     if not isinstance(truth, Guard) or truth.members != frozenset({LAST_RANK}):
         return False
     last = choice.orelse if truth.outside else choice.body
-    whole = isinstance(last, ast.Call) and program.value(last.func) == External("len")
-    return whole or program.value(last) == Constant(None)
+    whole = [
+        isinstance(each, ast.Call) and program.qualified(each.func) == "len"
+        for each in origins(program, last)
+    ]
+    return all(whole) or program.value(last) == Constant(None)
 
 
 def _size_of_blocks(program: Program, start: ast.expr) -> ast.expr | None:
@@ -279,6 +455,9 @@ def _size_of_blocks(program: Program, start: ast.expr) -> ast.expr | None:
 
 def _is_rounded_up(program: Program, size: ast.expr | None) -> bool:
     """Whether a size is a length divided by the number of ranks and rounded up."""
+    if isinstance(size, ast.BinOp) and isinstance(size.op, ast.FloorDiv):
+        by_ranks = isinstance(program.value(size.right), WorldSize)
+        return by_ranks and _adds_before_dividing(program, size)
     while isinstance(size, ast.Call) and size.args:
         name = program.qualified(size.func)
         inner = size.args[0]
@@ -313,152 +492,212 @@ def _is_rank(program: Program, node: ast.expr) -> bool:
     return isinstance(program.value(node), RankValue)
 
 
-# All that a program says of how a value is made: for rules that must not speak of what they do not know.
+# Where a list goes without losing its order: to other variables, attributes, parameters and results.
 
 
-_MOST = 200
-"""So many expressions, functions and classes are looked into."""
-
-_SPLITTING = (
-    "rank",
-    "world",
-    "shard",
-    "replica",
-    "num_processes",
-    "process_index",
-    "process_count",
-    "split_dataset",
-    "num_hosts",
-    "local_examples",
-    "sampler",
-    "stream",
+_KEEPING = frozenset(
+    {
+        "list",
+        "tuple",
+        "iter",
+        "filter",
+        "map",
+        "zip",
+        "enumerate",
+        "set",
+        "frozenset",
+        "numpy.array",
+        "numpy.asarray",
+        "numpy.concatenate",
+        "pandas.concat",
+        "torch.cat",
+        "torch.stack",
+        "torch.tensor",
+        "torch.from_numpy",
+        "numpy.stack",
+        "numpy.vstack",
+        "torch.utils.data.ConcatDataset",
+    }
 )
-"""Parts of identifiers where data may differ between the ranks already: they only silence a rule."""
+"""What keeps the order of its argument, or gives it that of a set, which differs between processes."""
 
-_DRAWING = frozenset({"rand", "randn", "randint", "random_sample", "normal", "uniform"})
-"""What makes data up, as each rank does by itself."""
+_COPYING = frozenset({"tolist", "numpy", "copy", "clone"})
+"""Methods that give the same elements in the same order."""
 
-PLAIN_DATASETS = (
-    "torchvision.datasets.",
-    "torchaudio.datasets.",
-    "torch.utils.data.TensorDataset",
-    "torch.utils.data.Subset",
-    "torch.utils.data.ConcatDataset",
-    "torch.utils.data.random_split",
-    "datasets.load_dataset",
-    "datasets.load_from_disk",
-)
-"""Datasets of libraries that hold the same samples on every rank."""
+_DEEPEST_LIST = 6
+"""So many times is a list followed from one variable to the next."""
 
 
-class Closure:
-    """The expressions, functions and classes of the program from which a value is made.
+def follow_list(program: Program, node: ast.expr) -> Iterator[ast.expr]:
+    """A list, and every place to which it is handed on, unless it is sorted on the way."""
+    waiting: list[tuple[ast.expr, int]] = [(node, 0)]
+    seen = set[ast.AST]()
+    while waiting:
+        node, depth = waiting.pop(0)
+        value = _outermost(program, node)
+        if value is None or value in seen:
+            continue
+        seen.add(value)
+        yield value
+        if depth < _DEEPEST_LIST:
+            for uses in _handed_on(program, value):
+                if not any(_sorts(each) for each in uses):
+                    waiting += [(each, depth + 1) for each in uses]
 
-    `is_known` is False where the value, or what it holds on to, comes from where nobody sees. Arguments of
-    the program's own functions and classes count only by the identifiers with which they are made.
-    """
 
-    def __init__(self, program: Program, node: ast.expr) -> None:
-        """Follow the value to its sources."""
-        self.program = program
-        self.parts: list[ast.AST] = []
-        self.is_known = True
-        self._seen: set[ast.AST] = set()
-        self._waiting: list[tuple[ast.AST, bool]] = [(node, True)]
-        while self._waiting and self.is_known:
-            part, must = self._waiting.pop()
-            if part not in self._seen:
-                self._seen.add(part)
-                self.parts.append(part)
-                known = self._follow(part, must)
-                self.is_known = (known or not must) and len(self.parts) <= _MOST
+def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
+    """The uses of each variable, attribute, parameter and result that gets a list."""
+    parent = parent_of(value)
+    if isinstance(parent, ast.Assign | ast.NamedExpr):
+        for target in parent.targets if isinstance(parent, ast.Assign) else [parent.target]:
+            yield [each for each in uses_of_target(target) if _is_given_to(program, each, value)]
+    elif isinstance(parent, ast.AugAssign | ast.AnnAssign) and parent.value is value:
+        yield list(uses_of_target(parent.target))
+    elif isinstance(parent, ast.For) and parent.iter is value:
+        yield from _grown_in(program, parent)
+    elif isinstance(parent, ast.Return):
+        yield _uses_of_result(program, parent, None)
+    elif isinstance(parent, ast.Tuple) and isinstance(outer := parent_of(parent), ast.Return):
+        yield _uses_of_result(program, outer, parent.elts.index(value))
+    elif isinstance(parent, ast.Call | ast.keyword):
+        yield from _as_parameter(program, value, parent)
 
-    def _follow(self, part: ast.AST, must: bool) -> bool:
-        """Put what a part is made of on the list; False where that is not known."""
-        if isinstance(part, ast.Name | ast.Attribute):
-            return self._source(part, must)
-        if isinstance(part, ast.Call):
-            return self._called(part, must)
-        if isinstance(part, ast.Subscript):
-            self._waiting.append((part.value, must))
-            return True
-        if isinstance(part, ast.IfExp):
-            self._waiting += [(part.body, must), (part.orelse, must)]
-            return True
-        if isinstance(part, ast.FunctionDef | ast.ClassDef):
-            self._inside(part)
-            return True
-        return isinstance(part, ast.Constant | ast.List | ast.Tuple)
 
-    def _source(self, name: ast.Name | ast.Attribute, must: bool) -> bool:
-        bindings = self.program.evaluation.sources(name)
-        value = self.program.value(name)
-        self._waiting += [(each.definition, must) for each in alternatives(value) if isinstance(each, Made)]
-        known = bool(bindings) or isinstance(value, Made)
-        for binding in bindings:
-            if binding.kind is BindingKind.PARAMETER:
-                known = self._parameter(binding.node, must) and known
-            elif binding.kind is BindingKind.DEFINED:
-                self._waiting.append((binding.node, must))
-            elif binding.value is not None:
-                self._waiting.append((binding.value, must))
-                known = known and binding.kind is BindingKind.ASSIGNED
-            else:
-                known = False
-        return known
+def _grown_in(program: Program, loop: ast.For) -> Iterator[list[ast.expr]]:
+    """The uses of each list to which a loop adds, or which it yields."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend"):
+            if isinstance(node.func, ast.Attribute):
+                yield list(uses_of_target(node.func.value))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List | ast.ListComp):
+            yield list(uses_of_target(node.target))
+        elif isinstance(node, ast.Yield | ast.YieldFrom):
+            yield _uses_of_result(program, node, None)
 
-    def _parameter(self, parameter: ast.AST, must: bool) -> bool:
-        sites = self.program.evaluation.callers.call_sites_giving(parameter)
-        if not sites or not isinstance(parameter, ast.arg):
-            return False
-        known = True
-        for site in sites:
-            given = site.given(parameter)
-            if given is None:
-                known = False
-            else:
-                self._waiting.append((given, must))
-        return known
 
-    def _called(self, call: ast.Call, must: bool) -> bool:
-        arguments = all_arguments(call)
-        known = True
-        for each in alternatives(self.program.value(call.func)):
-            if isinstance(each, Defined):
-                self._waiting.append((each.node, must))
-                self._waiting += [(given, False) for given in arguments]
-            elif isinstance(each, External) and each.name.startswith(PLAIN_DATASETS):
-                self._waiting += [(given, False) for given in arguments]
-            else:
-                self._waiting += [(given, False) for given in arguments]
-                known = False
-        return known
+def _uses_of_result(program: Program, statement: ast.AST, item: int | None) -> list[ast.expr]:
+    """Where what a function gives back is used: its calls, or the reads of a property; or a part of it."""
+    scope = scope_of(statement).function
+    function = None if scope is None else scope.node
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    owner = class_of(function)
+    if owner is not None and any(
+        last_name(each) in ("property", "cached_property") for each in function.decorator_list
+    ):
+        read = file_of(function).attributes.get(function.name, ())
+        return [each for each in read if class_around(each) is owner]
+    calls = [site.call for site in program.evaluation.callers.call_sites(function) or ()]
+    if item is None:
+        return [*calls]
+    taken = [each for call in calls if isinstance(each := parent_of(call), ast.Assign)]
+    targets = [target for each in taken for target in each.targets if isinstance(target, ast.Tuple)]
+    return [use for each in targets if item < len(each.elts) for use in uses_of_target(each.elts[item])]
 
-    def _inside(self, part: ast.FunctionDef | ast.ClassDef) -> None:
-        """What the statements of a function or class call of the program's own."""
-        for node in ast.walk(part):
-            if isinstance(node, ast.Call):
-                for each in alternatives(self.program.value(node.func)):
-                    if isinstance(each, Defined):
-                        self._waiting.append((each.node, False))
 
-    def identifiers(self) -> Iterator[str]:
-        """Every name, attribute, keyword and text in it."""
-        for part in self.parts:
-            for node in ast.walk(part):
-                if isinstance(node, ast.Name):
-                    yield node.id
-                elif isinstance(node, ast.Attribute):
-                    yield node.attr
-                elif isinstance(node, ast.arg | ast.keyword) and node.arg:
-                    yield node.arg
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
+def _is_given_to(program: Program, use: ast.expr, value: ast.expr) -> bool:
+    """Whether a variable has this list where it is read: not one that it got in between."""
+    if not isinstance(use, ast.Name):
+        return True
+    bindings = program.evaluation.sources(use)
+    return not bindings or any(each.value is value for each in bindings)
 
-    @property
-    def is_the_same_everywhere(self) -> bool:
-        """Whether all of it is known, and nothing in it can differ between the ranks."""
-        return self.is_known and not any(
-            each in _DRAWING or any(part in each.lower() for part in _SPLITTING)
-            for each in self.identifiers()
+
+def _as_parameter(
+    program: Program, value: ast.expr, parent: ast.Call | ast.keyword
+) -> Iterator[list[ast.expr]]:
+    """The uses of the parameter as which a function or class of the program gets a list."""
+    call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call):
+        return
+    called = program.value(call.func)
+    if not isinstance(called, Defined):
+        return
+    function: ast.AST | None = called.node
+    bound = called.owner is not None
+    if isinstance(function, ast.ClassDef):
+        bound, definition = True, function
+        function = next(
+            (each for each in function.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"),
+            None,
         )
+        if function is None and isinstance(parent, ast.keyword) and parent.arg is not None:
+            yield [
+                each
+                for file in program.mentioning(parent.arg)
+                for each in file.attributes.get(parent.arg, ())
+                if program.value(each.value) == Made(definition)
+            ]
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    arguments = bind_arguments(function, call, bound) or {}
+    name = next((name for name, given in arguments.items() if given is value), None)
+    if name is not None:
+        scope = file_of(function).scopes[function]
+        yield [
+            each for each in file_of(function).names.get(name, ()) if scope_of(each).holder_of(name) is scope
+        ]
+
+
+def uses_of_target(target: ast.expr) -> Iterator[ast.expr]:
+    """Where a variable, or an attribute of the method's object, is read."""
+    file = file_of(target)
+    if isinstance(target, ast.Name):
+        holder = scope_of(target).holder_of(target.id)
+        for name in file.names.get(target.id, ()):
+            if scope_of(name).holder_of(target.id) is holder:
+                yield name
+    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+        owner = class_around(target)
+        for attribute in file.attributes.get(target.attr, ()):
+            if owner is not None and class_around(attribute) is owner:
+                yield attribute
+
+
+def class_around(node: ast.AST) -> ast.ClassDef | None:
+    """The class in whose method a node stands."""
+    function = scope_of(node).function
+    return None if function is None else class_of(function.node)
+
+
+def _outermost(program: Program, node: ast.expr) -> ast.expr | None:
+    """An expression with all around it that keeps its order: `list(...)`, a comprehension; None if sorted."""
+    while not is_cut_by_rank(program, node):
+        parent = parent_of(node)
+        around = parent_of(parent) if isinstance(parent, ast.Starred | ast.List) else None
+        sliced = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Slice)
+        if isinstance(around, ast.List | ast.Call) or (sliced and node is not getattr(parent, "slice", None)):
+            assert isinstance(parent, ast.expr)
+            node = parent
+        elif (
+            isinstance(parent, ast.Attribute)
+            and parent.attr in _COPYING
+            and isinstance(outer := parent_of(parent), ast.Call)
+        ):
+            node = outer
+        elif isinstance(parent, ast.Call) and node in parent.args:
+            called = program.value(parent.func)
+            if isinstance(called, External) and called.name in ("sorted", "natsort.natsorted", "len"):
+                return None
+            if not isinstance(called, External) or called.name not in _KEEPING:
+                return node
+            node = parent
+        elif isinstance(parent, ast.comprehension) and parent.iter is node:
+            outer = parent_of(parent)
+            if not isinstance(outer, ast.ListComp | ast.GeneratorExp):
+                return None
+            node = outer
+        else:
+            return node
+    return node
+
+
+def _sorts(use: ast.expr) -> bool:
+    """Whether a list is sorted, or replaced by a sorted one, where it is read here."""
+    for outer in ancestors(use):
+        if isinstance(outer, ast.Call):
+            if last_name(outer.func) in ("sort", "sorted", "natsorted", "min", "max", "argsort"):
+                return True
+        elif isinstance(outer, ast.stmt):
+            return False
+    return False
