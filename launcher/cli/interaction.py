@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,13 +74,35 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """The terminal. Rich is imported here, so that `--help` does not pay for it."""
-    from launcher.cli.terminal import Terminal
-
-    screen = Terminal(highlight=False, stderr=stderr)
+    screen = _terminal_class()(highlight=False, stderr=stderr)
     if not screen.is_terminal:
         # Logs and pipes are no 80 columns wide; a narrow guess would break paths and URIs.
         screen.width = PLAIN_WIDTH
     return screen
+
+
+@cache
+def _terminal_class() -> type[Console]:
+    """Rich's console, on which text from elsewhere (names, reasons, lines of files) cannot act.
+
+    Rich keeps its own colours and cursor movements apart from the text until it writes, so that whatever
+    control characters the text holds at this point came with it. Columns are measured before: a cell that
+    grows by what is written out is cut at its end.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Terminal(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                if segment.control or segment.text.isprintable():
+                    yield segment
+                else:
+                    yield Segment(without_controls(segment.text), segment.style)
+
+    return Terminal
 
 
 class _Stderr:

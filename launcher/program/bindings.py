@@ -11,8 +11,11 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from launcher.program.index import (
+    PARENT,
+    SCOPE,
     WRITTEN_OUT,
     Binding,
     BindingKind,
@@ -20,6 +23,7 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
+    ancestors,
     class_of,
     default_of,
     dotted_name,
@@ -253,12 +257,13 @@ class CallGraph:
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
         for file in self.files.mentioning(name, "getattr"):
             for use in file.attributes.get(name, ()):
-                value = self.value(use)
-                if isinstance(value, Defined):
-                    if value.node is function:
-                        yield from self._use(use, function, bound=value.owner is not None)
-                elif not isinstance(value, External):
-                    yield None
+                for value in alternatives(self.value(use)):
+                    if isinstance(value, Defined):
+                        if value.node is function:
+                            bound = value.owner is not None or is_class_method(function)
+                            yield from self._use(use, function, bound)
+                    elif not isinstance(value, External):
+                        yield None
             yield from self._read_by_getattr(file, function)
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
@@ -279,6 +284,9 @@ class CallGraph:
         if isinstance(parent, ast.Call) and parent.func is use:
             yield CallSite(parent, bind_arguments(function, parent, bound))
             return
+        if isinstance(parent, ast.Return):
+            yield from self._decorating(use)
+            return
         call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
         if isinstance(parent, ast.ClassDef):
             yield from self._inherited(parent, function)
@@ -297,6 +305,25 @@ class CallGraph:
             yield from self._handed_on(called, call, use, function)
         else:
             yield None
+
+    def _decorating(self, use: ast.expr) -> Iterator[CallSite | None]:
+        """The calls of the functions that a decorator puts another one in the place of, which it returns."""
+        decorator = scope_of(use).function
+        decorated = [
+            each
+            for each, by in self._decorated
+            if decorator is not None and getattr(self.value(by), "node", None) is decorator.node
+        ]
+        for each in decorated:
+            sites = self.call_sites(each)
+            yield from (None,) if sites is None else (CallSite(site.call, None) for site in sites)
+        if not decorated:
+            yield None
+
+    @cached_property
+    def _decorated(self) -> list[tuple[FunctionNode, ast.expr]]:
+        functions = (each for file in self.files.files for each in file.functions)
+        return [(each, by) for each in functions for by in each.decorator_list]
 
     def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
         """The calls of an initialiser by a class that inherits it, or by one that extends it."""
@@ -376,6 +403,21 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
         {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
     )
     return found
+
+
+def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
+    """What a call gives to the `**options` of a function, as far as it shows."""
+    names = {None, *(each.arg for each in parameters_of(function))}
+    return [each for each in call.keywords if each.arg not in names]
+
+
+Expression = TypeVar("Expression", bound=ast.expr)
+
+
+def like(node: ast.expr, made: Expression) -> Expression:
+    """An expression that is made for another one, in its scope and place."""
+    made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
+    return ast.copy_location(made, node)
 
 
 def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
@@ -648,3 +690,37 @@ class ParserOptions:
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )
+
+
+def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
+    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
+
+    In the function that makes the variable whose attribute it is, with no loop around both.
+    """
+    scope = scope_of(use)
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
+    made = scope.bindings.get(use.value.id, ())
+    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
+        return False
+    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
+    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
+        return False
+    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
+    return loops.isdisjoint(ancestors(store))
+
+
+def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
+    """The method of a class in whose own code a node stands."""
+    scope = scope_of(node).function
+    if scope is None or scope.parent is None or scope.parent.node is not definition:
+        return None
+    return scope.node if isinstance(scope.node, FunctionNode) else None
+
+
+def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
+    """Whether an attribute is one of the method's own object."""
+    positional = positional_of(method)
+    return (
+        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
+    )

@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from launcher.program.bindings import like
 from launcher.program.index import (
     SCOPE,
     Binding,
     BindingKind,
-    FileIndex,
     FunctionNode,
     ancestors,
     class_of,
@@ -31,11 +31,14 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.values import (
+    DDP,
     Constant,
     Defined,
     Dictionary,
+    Either,
     External,
     Instance,
+    Several,
     Value,
     alternatives,
     library_names,
@@ -293,6 +296,51 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
     return None
 
 
+def makes_no_gradients(node: ast.AST) -> bool:
+    """Whether a node stands under `torch.no_grad()`, of a `with` or of its function's decorators."""
+    makers: list[ast.expr] = []
+    for outer in ancestors(node):
+        if isinstance(outer, ast.With):
+            makers += [each.context_expr for each in outer.items]
+        elif isinstance(outer, ast.FunctionDef):
+            makers += outer.decorator_list
+    names = [last_name(each.func if isinstance(each, ast.Call) else each) for each in makers]
+    return any(each in _WITHOUT_GRADIENTS for each in names)
+
+
+_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
+
+
+def unmoved(node: ast.expr) -> ast.expr:
+    """What makes a model: `Model()` of `Model().to(device)` and of `convert_sync_batchnorm(Model())`."""
+    while isinstance(node, ast.Call):
+        name = last_name(node.func)
+        if name in ("to", "cuda", "train") and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif name in ("convert_sync_batchnorm", "compile") and node.args:
+            node = node.args[0]
+        else:
+            break
+    return node
+
+
+def may_run_wrapped_model(program: Program) -> bool:
+    """Whether a model that DDP wraps may be called, or handed to what may call it."""
+    for call in (each for file in program.files for each in file.calls):
+        value = program.value(call.func)
+        given = [] if last_name(call.func) in ("isinstance", "hasattr", "print") else all_arguments(call)
+        kinds = alternatives(value) if isinstance(value, Either) else ()
+        if External(DDP) in (*kinds, *map(program.value, given)):
+            return True  # The class itself is handed on, and may wrap another model.
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        used = [call.func, *([owner] if last_name(call.func) == "forward" else [])]
+        for each in (*used, *(() if isinstance(value, Defined) else given)):
+            named = isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
+            if named and calls_that_may_make(program, each, DDP) and not makes_no_gradients(call):
+                return True
+    return False
+
+
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.
 
 
@@ -412,168 +460,6 @@ def _type_of_option(program: Program, call: ast.Call) -> str | None:
     if isinstance(default, ast.Constant) and default.value is None:
         return None
     return _BUILTINS[kind]
-
-
-# Which environment variables a program sets, to what, and whether it surely does.
-
-
-_ENVIRON = External("os.environ")
-_SETTING_METHODS = frozenset({"setdefault", "update", "__setitem__"})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChangedVariable:
-    """One variable that is set: by the expression `value`, at `node`.
-
-    `only_unset` says that a value which the launcher gave stays. With `as_text` the program itself makes a
-    string of the value.
-    """
-
-    name: str
-    value: ast.expr
-    node: ast.AST
-    only_unset: bool = False
-    as_text: bool = False
-
-
-def changed_variables(program: Program) -> Iterator[ChangedVariable]:
-    """Every variable that the program puts into os.environ, in the order of its files.
-
-    By assignment, `update`, `setdefault`, `|=`, `os.putenv`, and in a loop over a dictionary that is written
-    out. What has no constant name is left out.
-    """
-    names = program.known_as({"environ"})
-    for file in program.files:
-        uses = [use for name in sorted(names) for use in _reads_of(file, name)]
-        for use in sorted(uses, key=lambda each: (each.lineno, each.col_offset)):
-            if program.value(use) == _ENVIRON:
-                yield from _changes_at(program, use)
-        for statement in file.statements.get(ast.AugAssign, ()):
-            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.BitOr):
-                target = statement.target
-                if last_name(target) in names and _is_environ(program, target):
-                    yield from _changes_of_mapping(program, statement.value, statement)
-        for call in file.calls_of.get("putenv", ()):
-            if len(call.args) == 2 and program.qualified(call.func) == "os.putenv":
-                yield from _change_of_key(program, call.args[0], call.args[1], call)
-
-
-def mentions_environment(program: Program, test: ast.expr) -> bool:
-    """Whether a test asks for environment variables, so that it tells who started the program."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-            if program.value(node) in (_ENVIRON, External("os.getenv")):
-                return True
-            if last_name(node) in ("is_torchelastic_launched", "is_torchrun"):
-                return True
-    return False
-
-
-def _reads_of(file: FileIndex, name: str) -> Iterator[ast.Name | ast.Attribute]:
-    yield from file.names.get(name, ())
-    yield from file.attributes.get(name, ())
-
-
-def _is_environ(program: Program, target: ast.expr) -> bool:
-    """Of what is set: `os.environ` of the module os, or a name that was imported."""
-    if isinstance(target, ast.Attribute):
-        return program.value(target.value) == External("os")
-    return (
-        isinstance(target, ast.Name)
-        and program.evaluation.value(ast.copy_location(_read_again(target), target)) == _ENVIRON
-    )
-
-
-def _read_again(target: ast.Name) -> ast.Name:
-    name = ast.Name(target.id, ast.Load())
-    name.__dict__.update({key: target.__dict__[key] for key in ("parent", "scope")})
-    return name
-
-
-def _changes_at(program: Program, use: ast.expr) -> Iterator[ChangedVariable]:
-    parent = parent_of(use)
-    if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-        statement = parent_of(parent)
-        if isinstance(statement, ast.Assign):
-            yield from _change_of_key(program, parent.slice, statement.value, statement)
-    elif isinstance(parent, ast.Attribute) and parent.attr in _SETTING_METHODS:
-        call = parent_of(parent)
-        if not isinstance(call, ast.Call) or call.func is not parent:
-            return
-        if parent.attr == "update":
-            for keyword in call.keywords:
-                if keyword.arg is not None:
-                    yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
-            for given in call.args:
-                yield from _changes_of_mapping(program, given, call)
-        elif len(call.args) == 2:
-            only_unset = parent.attr == "setdefault"
-            yield from _change_of_key(program, call.args[0], call.args[1], call, only_unset)
-
-
-def _change_of_key(
-    program: Program, key: ast.expr, value: ast.expr, node: ast.AST, only_unset: bool = False
-) -> Iterator[ChangedVariable]:
-    name = program.value(key)
-    if isinstance(name, Constant) and isinstance(name.value, str):
-        yield _changed_variable(program, name.value, value, node, only_unset)
-    elif isinstance(key, ast.Name):
-        yield from _changes_in_loop(program, key, value, node, only_unset)
-
-
-def _changes_in_loop(
-    program: Program, key: ast.Name, value: ast.expr, node: ast.AST, only_unset: bool
-) -> Iterator[ChangedVariable]:
-    """`for name, value in {...}.items(): os.environ[name] = value`."""
-    as_text = isinstance(value, ast.Call) and program.qualified(value.func) == "str" and len(value.args) == 1
-    given = value.args[0] if as_text and isinstance(value, ast.Call) else value
-    for loop in ancestors(node):
-        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
-            continue
-        targets = [each.id if isinstance(each, ast.Name) else None for each in loop.target.elts]
-        if targets[:1] != [key.id] or len(targets) != 2:
-            continue
-        if not isinstance(given, ast.Name) or given.id != targets[1]:
-            return
-        items = loop.iter.func if isinstance(loop.iter, ast.Call) else None
-        if isinstance(items, ast.Attribute) and items.attr == "items":
-            for each in _changes_of_mapping(program, items.value, node):
-                unset = only_unset or each.only_unset or _is_tested_before(program, node)
-                yield ChangedVariable(each.name, each.value, node, unset, as_text)
-        return
-
-
-def _changes_of_mapping(program: Program, given: ast.expr, node: ast.AST) -> Iterator[ChangedVariable]:
-    """The variables of a dictionary that is written out here, or where its name is bound."""
-    if isinstance(given, ast.Name):
-        bindings = program.evaluation.sources(given)
-        if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGNED or bindings[0].value is None:
-            return
-        if isinstance(bindings[0].value, ast.Name):
-            return
-        given = bindings[0].value
-    if isinstance(given, ast.Dict):
-        for key, value in zip(given.keys, given.values, strict=True):
-            name = None if key is None else program.value(key)
-            if isinstance(name, Constant) and isinstance(name.value, str):
-                yield _changed_variable(program, name.value, value, value)
-    elif isinstance(given, ast.Call) and program.qualified(given.func) == "dict" and not given.args:
-        for keyword in given.keywords:
-            if keyword.arg is not None:
-                yield _changed_variable(program, keyword.arg, keyword.value, keyword.value)
-
-
-def _changed_variable(
-    program: Program, name: str, value: ast.expr, node: ast.AST, only_unset: bool = False
-) -> ChangedVariable:
-    return ChangedVariable(name, value, node, only_unset or _is_tested_before(program, node))
-
-
-def _is_tested_before(program: Program, node: ast.AST) -> bool:
-    """Whether a test around it asks for the environment: `if "MASTER_ADDR" not in os.environ`."""
-    return any(
-        isinstance(each, ast.If) and mentions_environment(program, each.test) for each in ancestors(node)
-    )
 
 
 # Whether a program averages its models or gradients by itself, as local SGD does: by the names of what it
@@ -745,3 +631,46 @@ def _returned_expressions(function: ast.AST) -> list[ast.expr]:
     """What the `return` statements of a function give."""
     found = file_of(function).returns_of.get(function, ())
     return [each.value for each in found if each.value is not None]
+
+
+# The words of commands that a program runs.
+
+
+_COMMANDS = (
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
+    *("os.system", "os.popen"),
+)
+_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)")
+
+
+def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+    """The calls by which a program starts torchrun, with the words of their commands."""
+    for call, _ in program.calls(*_COMMANDS):
+        given = argument_of(call, "args", 0)
+        if given is None:
+            continue
+        for origin in origins(program, given):
+            words = list(_words_of(program, origin)) if origin is not None else []
+            texts = [program.value(each) for each in words]
+            if any(isinstance(each, Constant) and _TORCHRUN.fullmatch(str(each.value)) for each in texts):
+                yield call, words
+
+
+def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:
+    """The words of a command that is a list or a text, as far as it is written out."""
+    value = program.value(command)
+    if isinstance(command, ast.BinOp) and isinstance(command.op, ast.Add):
+        yield from _words_of(program, command.left)
+        yield from _words_of(program, command.right)
+    elif isinstance(value, Several):
+        yield from value.node.elts
+    elif isinstance(value, Constant):
+        yield from (like(command, ast.Constant(word)) for word in str(value.value).split())
+    elif isinstance(command, ast.JoinedStr):
+        for part in command.values:
+            text = part.value if isinstance(part, ast.Constant) else None
+            yield from (
+                (like(command, ast.Constant(word)) for word in text.split())
+                if isinstance(text, str)
+                else (part,)
+            )

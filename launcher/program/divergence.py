@@ -618,34 +618,6 @@ def makes_ranks_agree(call: ast.Call) -> bool:
     )
 
 
-def makes_no_gradients(node: ast.AST) -> bool:
-    """Whether a node stands under `torch.no_grad()`, of a `with` or of its function's decorators."""
-    makers: list[ast.expr] = []
-    for outer in ancestors(node):
-        if isinstance(outer, ast.With):
-            makers += [each.context_expr for each in outer.items]
-        elif isinstance(outer, ast.FunctionDef):
-            makers += outer.decorator_list
-    names = [last_name(each.func if isinstance(each, ast.Call) else each) for each in makers]
-    return any(each in _WITHOUT_GRADIENTS for each in names)
-
-
-_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
-
-
-def unmoved(node: ast.expr) -> ast.expr:
-    """What makes a model: `Model()` of `Model().to(device)` and of `convert_sync_batchnorm(Model())`."""
-    while isinstance(node, ast.Call):
-        name = last_name(node.func)
-        if name in ("to", "cuda", "train") and isinstance(node.func, ast.Attribute):
-            node = node.func.value
-        elif name in ("convert_sync_batchnorm", "compile") and node.args:
-            node = node.args[0]
-        else:
-            break
-    return node
-
-
 # What surely differs between the ranks.
 
 

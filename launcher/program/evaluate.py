@@ -21,6 +21,9 @@ from launcher.program.bindings import (
     RecordFields,
     bind_arguments,
     entries_of,
+    is_attribute_of_self,
+    is_set_later,
+    method_of,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -30,7 +33,6 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
-    ancestors,
     attribute_of_getattr,
     default_of,
     dotted_name,
@@ -41,7 +43,6 @@ from launcher.program.index import (
     is_static,
     last_name,
     parameters_of,
-    positional_of,
     scope_of,
 )
 from launcher.program.values import (
@@ -64,8 +65,8 @@ from launcher.program.values import (
     RankValue,
     Several,
     Value,
-    WorldSize,
     alternatives,
+    calculated_from,
     canonical_name,
     joined,
     library_names,
@@ -150,6 +151,8 @@ class Evaluation:
                 return Several(node)
             case ast.Dict():
                 return Dictionary(node)
+            case ast.JoinedStr():
+                return self._formatted(node, environment)
             case ast.Lambda():
                 return Defined(node)
             case ast.Subscript():
@@ -160,7 +163,7 @@ class Evaluation:
                 return joined(self.value(each, environment) for each in node.values)
             case ast.BinOp():
                 left, right = self.value(node.left, environment), self.value(node.right, environment)
-                return _calculated_from(left, right)
+                return calculated_from(node.op, left, right)
             case ast.UnaryOp():
                 return self._unary(node, environment)
             case ast.NamedExpr():
@@ -237,25 +240,18 @@ class Evaluation:
         if binding.kind is BindingKind.PARAMETER:
             return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
-            return _calculated_from(Nothing.ITSELF, self.value(binding.value, environment))
+            return calculated_from(ast.Add(), Nothing.ITSELF, self.value(binding.value, environment))
         if binding.kind is BindingKind.ENTERED and binding.value is not None:
             whole = self._entered(binding.value, environment)
-        elif binding.kind is BindingKind.LOOPED and binding.value is not None:
-            whole = self._looped(binding.value, environment)
+        elif binding.kind is BindingKind.LOOPED and isinstance(
+            getattr(binding.node, "target", None), ast.Name
+        ):
+            return self._looped(binding.value, environment)
         elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
         else:
             return UNKNOWN
         return whole if binding.item is None else self._item_of(whole, binding.item, environment)
-
-    def _looped(self, through: ast.expr, environment: Environment | None) -> Value:
-        """What a loop over a written list gives its name: one of the program's own objects or functions.
-
-        A list of texts or numbers may have grown since.
-        """
-        whole = self.value(through, environment)
-        found = [self.value(each) for each in whole.node.elts] if isinstance(whole, Several) else []
-        return joined(found) if all(isinstance(each, Made | Defined) for each in found) else UNKNOWN
 
     def _entered(self, manager: ast.expr, environment: Environment | None) -> Value:
         """What `with` gives a name: an object of a library itself, what a context manager of the program
@@ -284,6 +280,23 @@ class Evaluation:
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
+
+    def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
+        """Each of the objects in a list that is written out, and gets no others."""
+        value = UNKNOWN if iterable is None else self.value(iterable, environment)
+        if iterable is None or not isinstance(value, Several) or last_name(iterable) in self.files.grown:
+            return UNKNOWN
+        found = joined(self.value(each, environment) for each in value.node.elts)
+        return UNKNOWN if isinstance(found, Constant) else found
+
+    def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
+        """A text whose parts are all known."""
+        if any(getattr(each, "format_spec", None) for each in node.values):
+            return UNKNOWN
+        inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+        parts = [self.value(each, environment) for each in inner]
+        known = [str(each.value) for each in parts if isinstance(each, Constant)]
+        return Constant("".join(known)) if len(known) == len(parts) else UNKNOWN
 
     def _imported(self, binding: Binding) -> Value:
         known = self._libraries.get(binding)
@@ -351,19 +364,6 @@ def _is_in_function_of(environment: Environment, node: ast.expr) -> bool:
     while scope is not None and scope.node is not function:
         scope = None if scope.parent is None else scope.parent.function
     return scope is not None
-
-
-def _calculated_from(left: Value, right: Value) -> Value:
-    """What is calculated from two values."""
-    ranks = [each for each in (left, right) if isinstance(each, RankValue)]
-    if ranks:
-        return RankValue(RankKind.DERIVED, ranks[0].source)
-    if Nothing.ITSELF in (left, right):
-        return Nothing.ITSELF
-    sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
-    if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
-        return sizes[0]
-    return UNKNOWN
 
 
 _IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
@@ -460,7 +460,22 @@ class CallEvaluator:
     def variable(self, name: ast.expr | None, environment: Environment | None) -> Value:
         """What an environment variable of this name holds."""
         value = UNKNOWN if name is None else self.evaluation.value(name, environment)
-        return RANK_VARIABLES.get(str(value.value), UNKNOWN) if isinstance(value, Constant) else UNKNOWN
+        if isinstance(value, Constant):
+            return RANK_VARIABLES.get(str(value.value), UNKNOWN)
+        return self._first_variable(name) if isinstance(name, ast.Name) else UNKNOWN
+
+    def _first_variable(self, name: ast.Name) -> Value:
+        """`for name in ("LOCAL_RANK", "RANK"): if name in os.environ: return os.environ[name]`."""
+        loops = [each.node for each in self.evaluation.sources(name) if each.kind is BindingKind.LOOPED]
+        loop = loops[0] if len(loops) == 1 else None
+        ends = isinstance(loop, ast.comprehension) or loop in file_of(name).leaving_statements
+        listed = (
+            self.evaluation.value(loop.iter) if isinstance(loop, ast.For | ast.comprehension) else UNKNOWN
+        )
+        names = listed.node.elts if ends and isinstance(listed, Several) else []
+        texts = [str(each.value) for each in map(self.evaluation.value, names) if isinstance(each, Constant)]
+        own = [each for each in texts if not each.startswith(tuple(LIBRARY_TABLES["launcher_variables"]))]
+        return RANK_VARIABLES.get((own or texts or [""])[0], UNKNOWN)
 
     def environment_of(
         self, called: Defined, node: ast.Call, environment: Environment | None
@@ -560,8 +575,16 @@ class TableEvaluator:
             return RANK_VARIABLES.get(key, UNKNOWN)
         if isinstance(owner, Made):
             return self.evaluation.attributes.member_of(owner.definition, key)
-        if not isinstance(owner, Dictionary):
-            return UNKNOWN
+        being_evaluated = self.evaluation.being_evaluated
+        if not isinstance(owner, Dictionary) or owner.node in being_evaluated:
+            return UNKNOWN  # Such as `options = {**options}` in a loop, which has its entries from itself.
+        being_evaluated.add(owner.node)
+        try:
+            return self._written(owner, key, environment)
+        finally:
+            being_evaluated.discard(owner.node)
+
+    def _written(self, owner: Dictionary, key: str, environment: Environment | None) -> Value | None:
         for name, value in reversed(entries_of(owner.node)):
             if name is None:
                 parts = alternatives(self.evaluation.value(value, environment))
@@ -646,7 +669,7 @@ class AttributeEvaluator:
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
             ]
-        yield from (each for each in found if not _is_set_later(each.node, node))
+        yield from (each for each in found if not is_set_later(each.node, node))
 
     def member_of(self, definition: ast.ClassDef, name: str, depth: int = 0, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
@@ -670,11 +693,11 @@ class AttributeEvaluator:
         found = self.records.bindings(definition, name)
         found = found or list(file.scopes[definition].bindings.get(name, []))
         for binding in file.set_attributes.get(name, ()):
-            method = _method_of(binding.node, definition)
+            method = method_of(binding.node, definition)
             if (
                 method is not None
                 and isinstance(binding.node, ast.Attribute)
-                and _is_attribute_of_self(binding.node, method)
+                and is_attribute_of_self(binding.node, method)
             ):
                 found.append(binding)
         if found and all(isinstance(each.value, ast.Constant) for each in found):
@@ -724,37 +747,3 @@ def _class_of_result(made: Instance) -> str:
     name = made.name if made.item is None else f"{made.name}[{made.item}]"
     found: str = LIBRARY_TABLES["results"].get(name, made.name)
     return found
-
-
-def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
-    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
-
-    In the function that makes the variable whose attribute it is, with no loop around both.
-    """
-    scope = scope_of(use)
-    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
-        return False  # What `getattr` reads has no place of its own.
-    made = scope.bindings.get(use.value.id, ())
-    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
-        return False
-    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
-    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
-        return False
-    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
-    return loops.isdisjoint(ancestors(store))
-
-
-def _method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
-    """The method of a class in whose own code a node stands."""
-    scope = scope_of(node).function
-    if scope is None or scope.parent is None or scope.parent.node is not definition:
-        return None
-    return scope.node if isinstance(scope.node, FunctionNode) else None
-
-
-def _is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
-    """Whether an attribute is one of the method's own object."""
-    positional = positional_of(method)
-    return (
-        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
-    )

@@ -673,6 +673,13 @@ class ProgramFiles:
                 found.setdefault(last, set()).update(names)
         return found
 
+    @cached_property
+    def grown(self) -> set[str | None]:
+        """The last names of the lists and dictionaries that get, or lose, elements after they were made."""
+        names = ("append", "extend", "insert", "update", "setdefault", "pop", "remove", "clear")
+        calls = (call for name in names for file in self.files for call in file.calls_of.get(name, ()))
+        return {last_name(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
+
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""
         return self.modules.get(absolute_module_name(name, self.module_name(importer), is_package(importer)))

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
-from launcher.program.bindings import branch_arms
-from launcher.program.dataflow import argument_of
+from launcher.program.bindings import branch_arms, like
+from launcher.program.dataflow import argument_of, origins, torchrun_commands
 from launcher.program.guards import Guards
 from launcher.program.index import (
     COMPREHENSIONS,
@@ -26,14 +26,21 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     is_main_guard,
+    last_name,
     parent_of,
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
+    HOST_SIZES,
     LIBRARY_TABLES,
+    UNKNOWN,
     Constant,
+    Defined,
+    Made,
     Several,
+    WorldSize,
+    alternatives,
     canonical_name,
     is_import_of,
     library_names,
@@ -335,7 +342,18 @@ _AVAILABILITY_TESTS = frozenset(
 )
 
 
-def surely_runs(program: Program, node: ast.AST, deepest: int = _DEEPEST_CALL) -> bool:
+Known = Callable[[ast.expr], bool | None]
+"""What somebody who knows the run knows of a test; None where that is nothing."""
+
+
+def knows_nothing(test: ast.expr) -> bool | None:
+    """Of any run."""
+    return None
+
+
+def surely_runs(
+    program: Program, node: ast.AST, deepest: int = _DEEPEST_CALL, known: Known = knows_nothing
+) -> bool:
     """Whether every process of a training comes by here.
 
     Not what stands under a test that nobody can tell, behind a return under such a test, or in a function
@@ -344,18 +362,72 @@ def surely_runs(program: Program, node: ast.AST, deepest: int = _DEEPEST_CALL) -
     inner = node
     outer = parent_of(node)
     while outer is not None:
-        if isinstance(outer, ast.If | ast.IfExp) and not _is_taken(program, outer, inner):
+        if isinstance(outer, ast.If | ast.IfExp) and not _is_taken(program, outer, inner, known):
             return False
-        if isinstance(outer, ast.ExceptHandler | ast.match_case | ast.Lambda | ast.BoolOp):
+        if isinstance(outer, ast.ExceptHandler | ast.Lambda | ast.BoolOp):
+            return False
+        if isinstance(outer, ast.match_case) and not _is_matched(outer, known):
             return False
         if isinstance(inner, ast.stmt) and any(
-            _may_leave(program, each) for each in _statements_before(outer, inner)
+            _may_leave(program, each, known) for each in _statements_before(outer, inner)
         ):
             return False
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) and _is_in_body(outer, inner):
-            return _is_called(program, outer, deepest)
+            return _is_called(program, outer, deepest, known)
         inner, outer = outer, parent_of(outer)
     return True
+
+
+def never_runs(program: Program, node: ast.AST, known: Known, deepest: int = _DEEPEST_CALL) -> bool:
+    """Whether no process comes by here: by a test around it, or around each call of its function."""
+    inner, outer = node, parent_of(node)
+    while outer is not None:
+        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+            truth = _truth_in_training(program, outer.test, known)
+            if truth is not None and truth is not _is_first(outer, inner):
+                return True
+        if isinstance(inner, ast.stmt) and any(
+            isinstance(each, ast.If)
+            and _leaves(each.body[-1])
+            and _truth_in_training(program, each.test, known) is True
+            for each in _statements_before(outer, inner)
+        ):
+            return True
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) and _is_in_body(outer, inner):
+            sites = (program.evaluation.callers.call_sites(outer) if deepest else None) or ()
+            return bool(sites) and all(never_runs(program, each.call, known, deepest - 1) for each in sites)
+        inner, outer = outer, parent_of(outer)
+    return False
+
+
+def _is_matched(case: ast.match_case, known: Known) -> bool:
+    """Whether a case is the one that is taken, as a comparison with what is matched."""
+    match = parent_of(case)
+    if not isinstance(match, ast.Match) or case.guard is not None:
+        return False
+    for each in match.cases:
+        values = [one.value for one in ast.walk(each.pattern) if isinstance(one, ast.MatchValue)]
+        plain = isinstance(each.pattern, ast.MatchValue | ast.MatchOr) and bool(values)
+        if each is case and isinstance(each.pattern, ast.MatchAs) and each.pattern.pattern is None:
+            return True
+        if not plain or each.guard is not None:
+            return False
+        tests = [like(one, ast.Compare(match.subject, [ast.Eq()], [one])) for one in values]
+        truths = [known(test) for test in tests]
+        if each is case:
+            return True in truths
+        if any(truth is not False for truth in truths):
+            return False
+    return False
+
+
+def _is_first(branching: ast.If | ast.IfExp, inner: ast.AST) -> bool:
+    body = branching.body
+    return any(each is inner for each in body) if isinstance(body, list) else body is inner
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Return | ast.Continue | ast.Break)
 
 
 def _is_in_body(function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.AST) -> bool:
@@ -363,13 +435,78 @@ def _is_in_body(function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.AST
     return any(each is inner for each in function.body)
 
 
-def _is_called(program: Program, function: FunctionNode, deepest: int) -> bool:
+def _is_called(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:
     if deepest == 0:
         return False
+    found = program.analysis(_CalledFunctions).found
+    key = (function, deepest, known)
+    if key not in found:
+        found[key] = False  # Where it calls itself.
+        found[key] = _is_called_anew(program, function, deepest, known)
+    return found[key]
+
+
+class _CalledFunctions:
+    """Which functions of a program are surely called, within so many calls."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.found: dict[tuple[FunctionNode, int, Known], bool] = {}
+
+
+def _is_called_anew(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:
     sites = program.evaluation.callers.call_sites(function)
-    if sites is None:
-        return any(_is_handed_to_a_caller(program, function))
-    return any(surely_runs(program, site.call, deepest - 1) for site in sites)
+    if sites:
+        return any(surely_runs(program, site.call, deepest - 1, known) for site in sites)
+    if any(surely_runs(program, each, deepest - 1, known) for each in _reads_of_property(program, function)):
+        return True
+    return (sites is None and any(_is_handed_to_a_caller(program, function))) or _is_called_as_hook(
+        program, function, deepest, known
+    )
+
+
+def _reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.Attribute]:
+    """Where a method that is a property is read, on an object of its class."""
+    owner = class_of(function)
+    if owner is None or isinstance(function, ast.Lambda):
+        return
+    if any(last_name(each) in ("property", "cached_property") for each in function.decorator_list):
+        for file in program.mentioning(function.name):
+            for use in file.attributes.get(function.name, ()):
+                if program.value(use.value) == Made(owner):
+                    yield use
+
+
+def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:
+    """Whether a method is surely called on objects that nobody can tell, of which one is made of its class.
+
+    By its name, or by `getattr(hook, name)` where that may be its name.
+    """
+    owner = class_of(function)
+    if owner is None or isinstance(function, ast.Lambda) or function.name.startswith("__"):
+        return False
+    made = [
+        call
+        for file in program.mentioning(owner.name)
+        for call in file.calls_of.get(owner.name, ())
+        if program.value(call.func) == Defined(owner)
+    ]
+    return any(surely_runs(program, call, deepest - 1, known) for call in made) and any(
+        surely_runs(program, call, deepest - 1, known) for call in _hook_calls(program, function.name)
+    )
+
+
+def _hook_calls(program: Program, name: str) -> Iterator[ast.Call]:
+    for file in program.files:
+        for call in file.calls_of.get(name, ()):
+            if isinstance(call.func, ast.Attribute) and UNKNOWN in alternatives(program.value(call.func)):
+                yield call
+        for inner in file.calls_of.get("getattr", ()):
+            outer = parent_of(inner)
+            if isinstance(outer, ast.Call) and outer.func is inner and len(inner.args) > 1:
+                names = origins(program, inner.args[1])
+                if any(isinstance(each, ast.Constant) and each.value == name for each in names):
+                    yield outer
 
 
 def _is_handed_to_a_caller(program: Program, function: FunctionNode) -> Iterator[bool]:
@@ -382,27 +519,29 @@ def _is_handed_to_a_caller(program: Program, function: FunctionNode) -> Iterator
                 yield program.qualified(call.func) in _COMMAND_LINE_RUNNERS
 
 
-def _is_taken(program: Program, branching: ast.If | ast.IfExp, inner: ast.AST) -> bool:
+def _is_taken(program: Program, branching: ast.If | ast.IfExp, inner: ast.AST, known: Known) -> bool:
     if inner is branching.test:
         return True
-    body = branching.body if isinstance(branching.body, list) else [branching.body]
-    truth = _truth_in_training(program, branching.test)
-    return truth is not None and (inner in body) is truth
+    truth = _truth_in_training(program, branching.test, known)
+    return truth is not None and _is_first(branching, inner) is truth
 
 
-def _truth_in_training(program: Program, test: ast.expr) -> bool | None:
+def _truth_in_training(program: Program, test: ast.expr, known: Known) -> bool | None:
     """What a test is in a training on several GPUs; None where nobody can tell, or ranks differ."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        truth = _truth_in_training(program, test.operand)
+        truth = _truth_in_training(program, test.operand, known)
         return None if truth is None else not truth
     if isinstance(test, ast.BoolOp):
-        truths = [_truth_in_training(program, each) for each in test.values]
+        truths = [_truth_in_training(program, each, known) for each in test.values]
         decisive = isinstance(test.op, ast.Or)
         if decisive in truths:
             return decisive
         return None if None in truths else not decisive
     if is_main_guard(test):
         return True
+    truth = known(test)
+    if truth is not None:
+        return truth
     name = program.qualified(test.func) if isinstance(test, ast.Call) else None
     if name in _AVAILABILITY_TESTS:
         return True
@@ -420,11 +559,11 @@ def _statements_before(outer: ast.AST, inner: ast.stmt) -> list[ast.stmt]:
     return []
 
 
-def _may_leave(program: Program, statement: ast.stmt) -> bool:
+def _may_leave(program: Program, statement: ast.stmt, known: Known) -> bool:
     """Whether a statement may end the function, without an error, under a test that nobody can tell."""
     if not isinstance(statement, ast.If):
         return False
-    truth = _truth_in_training(program, statement.test)
+    truth = _truth_in_training(program, statement.test, known)
     return (truth is not False and _leaves_block(program, statement.body)) or (
         truth is not True and _leaves_block(program, statement.orelse)
     )
@@ -433,7 +572,7 @@ def _may_leave(program: Program, statement: ast.stmt) -> bool:
 def _leaves_block(program: Program, block: list[ast.stmt]) -> bool:
     """Not by the end of the process: then there is no training."""
     for statement in block:
-        if isinstance(statement, ast.Return | ast.Continue | ast.Break):
+        if _leaves(statement):
             return True
         if isinstance(statement, ast.If) and (
             _leaves_block(program, statement.body) or _leaves_block(program, statement.orelse)
@@ -493,6 +632,86 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
         return False
     name = value.value.split()[0].rpartition("/")[2]
     return name in _TOOL_PROGRAMS
+
+
+def rank_starts(program: Program) -> Iterator[ast.Call]:
+    """The calls by which a program starts processes that are ranks: that make a group."""
+    spawned = [call for call, _ in program.calls(*library_names("rank_starters"))]
+    yield from spawned
+    groups = [call for call, _ in joining_calls(program)]
+    for call in process_starts(program):
+        target = argument_of(call, "target", 1)
+        value = None if target is None else program.value(target)
+        if call in spawned or not isinstance(value, Defined):
+            continue
+        if any(value.node in ancestors(group) for group in groups):
+            yield call
+
+
+_RANK_STARTERS = library_names("rank_starters")
+_LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+
+
+def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls by which a program starts its ranks on a host, and how many."""
+    for call, name in program.calls(*_RANK_STARTERS, *_LAUNCHES):
+        keyword = "nprocs" if name in _RANK_STARTERS else "nproc_per_node"
+        given = argument_of(call, keyword, 2)
+        if given is not None:
+            yield call, given
+    for call in rank_starts(program):
+        loop = next((each for each in ancestors(call) if isinstance(each, ast.For | ast.ListComp)), None)
+        counted = loop.generators[0].iter if isinstance(loop, ast.ListComp) else getattr(loop, "iter", None)
+        if (
+            isinstance(counted, ast.Call)
+            and program.qualified(counted.func) == "range"
+            and len(counted.args) == 1
+        ):
+            yield call, counted.args[0]
+    for call, words in torchrun_commands(program):
+        texts = [str(getattr(program.value(each), "value", "")) for each in words]
+        for number, text in enumerate(texts):
+            option, equals, value = text.replace("-", "_").partition("=")
+            if option == "__nproc_per_node":
+                if equals:
+                    yield call, like(words[number], ast.Constant(value))
+                elif number + 1 < len(words):
+                    yield call, words[number + 1]
+
+
+Valued = Callable[[ast.expr], Constant | None]
+"""What somebody who knows the run knows of a number."""
+
+
+def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued) -> int | None:
+    """How many an expression is on a host with so many GPUs."""
+    made = origins(program, node)
+    only = made[0] if len(made) == 1 and made[0] is not None else node
+    if isinstance(only, ast.BinOp) and isinstance(only.op, ast.Mult | ast.FloorDiv):
+        one, other = (count_on_host(program, each, gpus, known) for each in (only.left, only.right))
+        if one is None or not other:
+            return None
+        return one * other if isinstance(only.op, ast.Mult) else one // other
+    name = program.qualified(only.func) if isinstance(only, ast.Call) else None
+    arguments = only.args if isinstance(only, ast.Call) else []
+    if name in ("min", "max", "int", "str") and arguments:
+        counts = [count_on_host(program, each, gpus, known) for each in arguments]
+        found = [each for each in counts if each is not None]
+        return (max(found) if name == "max" else min(found)) if found == counts else None
+    value = program.value(only)
+    if isinstance(value, WorldSize) and isinstance(only, ast.Call | ast.Subscript):
+        return gpus if value.source in HOST_SIZES else None
+    constant = known(only)
+    text = "" if constant is None or isinstance(constant.value, bool) else str(constant.value)
+    return int(text) if text.isdecimal() else None
+
+
+def starts_ranks(program: Program) -> bool:
+    """Whether a program starts processes for the GPUs of its host, itself or by a torchrun."""
+    others = library_names("process_starters") - {"multiprocessing.Process", "subprocess.Popen"}
+    others |= {"lightning.pytorch.Trainer", "lightning.fabric.Fabric"}
+    found = (program.calls(*others), torchrun_commands(program), rank_starts(program))
+    return any(True for each in found for _ in each)
 
 
 def is_for_one_host(program: Program) -> bool:

@@ -203,6 +203,36 @@ def library_names(key: str) -> frozenset[str]:
     return frozenset(LIBRARY_TABLES[key])
 
 
+HOST_SIZES = library_names("host_sizes")
+
+
+def _place_on_host(operator: ast.operator, rank: Value, size: Value) -> Value | None:
+    """The number of a rank's host and its place there: `rank // gpus`, `rank % gpus`."""
+    if not isinstance(rank, RankValue) or rank.kind is not RankKind.GLOBAL:
+        return None
+    if not isinstance(size, WorldSize) or size.source not in HOST_SIZES:
+        return None
+    if isinstance(operator, ast.FloorDiv):
+        return RankValue(RankKind.NODE, rank.source)
+    return RankValue(RankKind.LOCAL, rank.source) if isinstance(operator, ast.Mod) else None
+
+
+def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
+    """What is calculated from two values."""
+    placed = _place_on_host(operator, left, right)
+    if placed is not None:
+        return placed
+    ranks = [each for each in (left, right) if isinstance(each, RankValue)]
+    if ranks:
+        return RankValue(RankKind.DERIVED, ranks[0].source)
+    if Nothing.ITSELF in (left, right):
+        return Nothing.ITSELF
+    sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
+    if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
+        return sizes[0]
+    return UNKNOWN
+
+
 def _rank_or_size(kind: str, source: str) -> Value:
     return WorldSize(source) if kind == "world" else RankValue(RankKind(kind), source)
 

@@ -28,6 +28,7 @@ from launcher.planning.show_plan import find_credentials
 from launcher.planning.training_plan import Request, TrainingPlan, make_unique_part
 from launcher.program.index import Unread
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, read_program
+from launcher.program.reachability import starts_ranks
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource
 from launcher.rules.script.check import relative_to_working_folder
@@ -147,6 +148,7 @@ def prepare_for(
         session_region=session_region,
         today=plan_date(),
     )
+    program = _program_of(source)
     subject = JobSubject(
         job=plan.spec or job,
         plan=plan,
@@ -156,8 +158,10 @@ def prepare_for(
         names=source.names,
         command_line=script_command_line(job, source),
         here=here,
+        starts_ranks=isinstance(program, Program) and starts_ranks(program),
     )
-    on_script = findings_on_script(plan.spec or job, plan, source)
+    judged = [] if program is None else [_judgeable(program, plan.spec or job, plan)]
+    on_script = lint_subjects(judged).findings
     found = accept([*check_job(subject), *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
     credentials = find_credentials(replace(plan, findings=found))
     return replace(
@@ -292,14 +296,6 @@ def _overrides(source: JobSource) -> Mapping[str, str]:
 # The lint of a job's script together with the job: what `launch check` and `launch lint --job` do.
 
 
-def findings_on_script(job: JobSpec, plan: TrainingPlan, source: SourceTree) -> tuple[Finding, ...]:
-    """What is wrong with the script of a job; nothing of a shell script or archive: they are not read."""
-    program = _program_of(source)
-    if program is None:
-        return ()
-    return lint_subjects([_judgeable(program, job, plan)]).findings
-
-
 def lint_with_job(
     loaded: LoadedJob,
     plan: TrainingPlan,
@@ -340,6 +336,7 @@ def _judgeable(program: Program | Unread, job: JobSpec, plan: TrainingPlan) -> S
 
 
 def _program_of(source: SourceTree) -> Program | Unread | None:
+    """The program of a job; None of a shell script or archive, which are not read."""
     if source.is_packed or not source.packs_entry_point:
         return None
     return _script(source.folder, source.entry_point_name, FileCache())

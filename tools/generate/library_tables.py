@@ -82,6 +82,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "ranks": (_rank_kinds, "Calls that give a rank or a world size."),
     "rank_attributes": (_rank_kinds, "Attributes that are a rank or a world size."),
     "variables": (_rank_kinds, "Environment variables that hold a rank or a world size."),
+    "host_sizes": (_names, "Those of the world sizes that count the processes or devices of one host."),
     "local_rank_options": (_names, "The options by which a launcher hands each process its local rank."),
     "group_rank_calls": (_names, "What gives the rank within a group where it is called with one."),
     "one_rank_tests": (_one_rank, "What is true on one rank alone: the first of all, of a host, the last."),

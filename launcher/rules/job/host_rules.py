@@ -211,8 +211,9 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
 def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Finding]:
     """One Python process per host, which is also what no `distribution` means, uses one accelerator.
 
-    Unless it starts others or spreads itself over them, which cannot be seen: so a warning, and none for a
-    shell script, which starts its ranks itself, nor where the one process was asked for.
+    Unless it starts others, of which the rules on the script speak, or spreads itself over them, which cannot
+    be seen: so a warning, and none for a shell script, which starts its ranks itself, nor where the one
+    process was asked for.
     """
     facts, job = subject.facts, subject.job
     if (
@@ -221,6 +222,7 @@ def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Fin
         or facts is None
         or facts.processes_per_host == 1
         or subject.here
+        or subject.starts_ranks
         or (job.code.entry_point or "").endswith(SHELL_ENDING)
     ):
         return

@@ -65,7 +65,7 @@ class JobSubject:
     What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
     `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
     SEARCHED_NAMES that the source uses, `command_line` what the script's own parser is seen to take. `here`
-    says that the job is to run on this machine.
+    says that the job is to run on this machine, `starts_ranks` that the script starts processes itself.
     """
 
     job: JobSpec
@@ -76,6 +76,7 @@ class JobSubject:
     names: frozenset[str] = frozenset()
     command_line: CommandLine = NOTHING_SEEN
     here: bool = False
+    starts_ranks: bool = False
 
     @property
     def code(self) -> Code:

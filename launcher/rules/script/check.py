@@ -91,7 +91,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *gradients.CLIPPING_RULES,
     *no_sync.NO_SYNC_RULES,
     *reduction.REDUCTION_RULES,
-    *process_groups.ENGINE_RULES,
+    *gradients.ENGINE_RULES,
     *checkpoints.CHECKPOINT_RULES,
     *processes.COMMAND_RULES,
     *process_groups.XLA_RULES,
@@ -113,6 +113,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
     *kept.STORAGE_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
+    *process_groups.MEETING_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
 

@@ -17,7 +17,7 @@ from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
-from launcher.program.dataflow import argument_of, calls_that_may_make, origins
+from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
 from launcher.program.divergence import (
     BY_RANK,
     Difference,
@@ -26,10 +26,8 @@ from launcher.program.divergence import (
     Loop,
     calls_in,
     collectives_run_by,
-    makes_no_gradients,
     makes_ranks_agree,
     may_run_collectives,
-    unmoved,
     wrapped_training_loops,
 )
 from launcher.program.guards import Guard, Guards

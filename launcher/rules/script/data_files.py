@@ -27,8 +27,14 @@ from launcher.program.participants import Uniformity
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability, is_for_one_host, process_starts
 from launcher.program.values import Defined, External, Made, RankValue, Several, alternatives
-from launcher.rules.script.environment import as_attribute, is_given
-from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
+from launcher.rules.script.findings import (
+    ScriptSubject,
+    as_attribute,
+    finding_at,
+    is_given,
+    related_at,
+    wrap_node,
+)
 from launcher.rules.script.loaders import Loaders
 from launcher.rules.script.shards import class_around, follow_list, is_cut_by_rank, names_in
 from launcher.text.values import nearest

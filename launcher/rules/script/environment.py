@@ -12,21 +12,26 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from launcher.failure_modes import disk, distribution, nccl, training_script
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
-    ChangedVariable,
     argument_of,
-    changed_variables,
     constant_argument,
     has_star_arguments,
-    mentions_environment,
+    origins,
     plain_type_of,
+    torchrun_commands,
+)
+from launcher.program.environment_changes import (
+    ChangedVariable,
+    changed_variables,
+    mentions_environment,
+    variables_in,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
+from launcher.program.participants import Participants
 from launcher.program.program import Program
 from launcher.program.reachability import (
     has_another_launcher,
@@ -42,15 +47,13 @@ from launcher.program.values import (
     Instance,
     RankKind,
     RankValue,
+    Several,
     WorldSize,
     alternatives,
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, finding_at, wrap_node
-
-if TYPE_CHECKING:
-    from launcher.jobs.specification import JobSpec
+from launcher.rules.script.findings import Places, as_attribute, finding_at, wrap_node
 
 _COMPILERS = frozenset(
     {
@@ -183,14 +186,28 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
             )
 
 
+def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
+    """What a variable that is set to this harms in any run."""
+    harm = _network_harm(change.name, value)
+    if harm:
+        yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
+    harm = shared_facts.why_obsolete(change.name, value, None)
+    if harm:
+        yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
+    harm = shared_facts.debugging_cost(change.name, value)
+    if harm:
+        severity = Severity.INFO if shared_facts.is_only_verbose(change.name, value) else None
+        yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
+
+
 def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
     """Whether torch has read the variable when it is set."""
     if change.name != "TORCH_DISTRIBUTED_DEBUG" or process_starts(program):
         return False
-    line = getattr(change.node, "lineno", 0)
+    line = getattr(change.runs, "lineno", 0)
     return any(
         (each.module or "").partition(".")[0] == "torch" and getattr(each.node, "lineno", line) < line
-        for each in file_of(change.node).imports
+        for each in file_of(change.runs).imports
     )
 
 
@@ -198,7 +215,7 @@ def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
     """The variables that every run sets to a text that is known."""
     for change in changed_variables(program):
         value = program.value(change.value)
-        if isinstance(value, Constant) and value.value is not None and _counts(program, change):
+        if isinstance(value, Constant) and value.value is not None and is_set_in_every_run(program, change):
             yield change, str(value.value)
 
 
@@ -207,18 +224,24 @@ def _meets_on_one_host(change: ChangedVariable, settings: list[tuple[ChangedVari
     return any(
         other.name == "MASTER_ADDR"
         and value in ("localhost", "127.0.0.1", "::1")
-        and scope_of(other.node) is scope_of(change.node)
+        and scope_of(other.runs) is scope_of(change.runs)
         for other, value in settings
     )
 
 
-def _counts(program: Program, change: ChangedVariable) -> bool:
+def is_set_in_every_run(program: Program, change: ChangedVariable) -> bool:
     """Whether every process comes by a change, but for a test of whether the variable is set."""
-    node = change.node
+    node = change.runs
     if change.only_unset:
         tests = (each for each in ancestors(node) if isinstance(each, ast.If))
-        node = next((each for each in tests if mentions_environment(program, each.test)), node)
+        node = next((each for each in tests if _asks_for(program, each.test, change.name)), node)
     return is_part_of_the_start(program, node)
+
+
+def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
+    """Whether a test asks whether this variable is set, and for no other."""
+    texts = {each.value for each in ast.walk(test) if isinstance(each, ast.Constant)}
+    return mentions_environment(program, test) and texts <= {name, None, "", "0"}
 
 
 def _network_harm(name: str, value: str) -> str | None:
@@ -298,7 +321,7 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
 
     Source: the sources of DIST006; torch/distributed/rendezvous.py.
     """
-    if not _makes_a_group(program):
+    if not makes_a_group(program):
         return
     for change in _overwritten(program, "MASTER_ADDR"):
         address = constant_argument(program, change.value)
@@ -331,7 +354,7 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
 
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
-    if not _makes_a_group(program) or has_another_launcher(program):
+    if not makes_a_group(program) or has_another_launcher(program):
         return
     for change in _overwritten(program, "MASTER_PORT"):
         port = constant_argument(program, change.value)
@@ -343,6 +366,75 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
             harm, severity = "torchrun listens on its own, and the ranks wait for one that nobody opens", None
         message = f"MASTER_PORT is fixed to {port.value}: {harm}"
         yield finding_at(nccl.PORT_IN_USE, change.node, message, severity=severity)
+
+
+_STORE = "torch.distributed.TCPStore"
+
+
+@finds(Stage.SCRIPT, nccl.PORT_IN_USE)
+def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
+    """A process that listens on a port on which another one of the host listens already.
+
+    On MASTER_PORT, which torchrun's agent or the group's own store holds; on the port of `init_method`; on
+    one fixed port in every process of a host; or by a torchrun in the script that is given MASTER_PORT.
+
+    Silent about clients (`is_master=False`), about port 0, below a `try` that may handle it, in a program
+    that starts its processes itself, and about MASTER_PORT in one that knows SLURM or MPI.
+
+    Bad: `TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, rank == 0)`. Good:
+    `is_master=False`, or port 0 whose number rank 0 broadcasts.
+
+    Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
+    """
+    if not makes_a_group(program) or is_for_one_host(program):
+        return
+    others, group_ports = has_another_launcher(program), list(_ports_of_groups(program))
+    for call, port, alone in _listeners(program):
+        if any(isinstance(each, ast.Try) and each.handlers for each in ancestors(call)):
+            continue
+        fixed = constant_argument(program, port)
+        if "MASTER_PORT" in variables_in(program, port):
+            if not others:
+                yield finding_at(nccl.PORT_IN_USE, call, "torchrun's agent listens on MASTER_PORT already")
+        elif ast.dump(port) in group_ports:
+            yield finding_at(nccl.PORT_IN_USE, call, "rank 0 listens on this port already, for the group")
+        elif (
+            not alone
+            and fixed is not None
+            and str(fixed.value).strip("0").isdecimal()
+            and surely_runs(program, call)
+            and program.analysis(Participants).ranks_running(call) is True
+        ):
+            message = f"every process of a host would listen on port {fixed.value}: only one of them can"
+            yield finding_at(nccl.PORT_IN_USE, call, message)
+    for _, words in torchrun_commands(program):
+        ports = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
+        if ports and not others:
+            message = "this torchrun would listen on MASTER_PORT, on which the one around it listens already"
+            yield finding_at(nccl.PORT_IN_USE, ports[0], message)
+
+
+def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:
+    """What listens on a port, the port, and whether that may be one process alone."""
+    for call, _ in program.calls(_STORE):
+        port, master = argument_of(call, "port", 1), argument_of(call, "is_master", 3)
+        leads = None if master is None else program.value(master)
+        if port is not None and master is not None and leads not in (Constant(False), Constant(None)):
+            yield call, port, leads != Constant(True)
+    for call, _ in program.calls("socket.socket.bind", "http.server.HTTPServer", "socketserver.TCPServer"):
+        address = program.value(call.args[0]) if call.args else UNKNOWN
+        if isinstance(address, Several) and len(address.node.elts) == 2:
+            yield call, address.node.elts[1], False
+
+
+def _ports_of_groups(program: Program) -> Iterator[str]:
+    """The ports in the addresses at which groups meet, as they are written."""
+    for call, _ in program.calls(GROUP):
+        method = argument_of(call, "init_method", 1)
+        for made in () if method is None else origins(program, method):
+            last = made.values[-1] if isinstance(made, ast.JoinedStr) else None
+            if isinstance(last, ast.FormattedValue):
+                yield ast.dump(last.value)
 
 
 @finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
@@ -360,7 +452,7 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
 
     Source: the sources of DIST006.
     """
-    if is_for_one_host(program) or not _makes_a_group(program):
+    if is_for_one_host(program) or not makes_a_group(program):
         return
     # The only call that makes the group is every run's of several processes, whatever stands around it.
     only = len(list(program.calls(GROUP))) == 1
@@ -453,7 +545,7 @@ def _is_local(value: object) -> bool:
     return isinstance(value, RankValue) and value.kind is RankKind.LOCAL and value.source != "spawn"
 
 
-def _makes_a_group(program: Program) -> bool:
+def makes_a_group(program: Program) -> bool:
     """Whether a group of several processes is made, by what the launcher has set or the script."""
     return any(_is_for_several(program, call) for call, _ in program.calls(*_STARTS))
 
@@ -480,7 +572,7 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
         if each.name == "WORLD_SIZE" and size is not None and str(size.value) == "1":
             return
     for each in changes:
-        if each.name == name and not each.only_unset and is_part_of_the_start(program, each.node):
+        if each.name == name and not each.only_unset and is_part_of_the_start(program, each.runs):
             yield each
 
 
@@ -488,8 +580,8 @@ def _is_replaced(program: Program, change: ChangedVariable) -> bool:
     """Whether the same function goes on to set the variable to what is not written in the program."""
     return any(
         other.name == change.name
-        and scope_of(other.node) is scope_of(change.node)
-        and getattr(other.node, "lineno", 0) > getattr(change.node, "lineno", 0)
+        and scope_of(other.runs) is scope_of(change.runs)
+        and getattr(other.runs, "lineno", 0) > getattr(change.runs, "lineno", 0)
         and constant_argument(program, other.value) is None
         for other in changed_variables(program)
     )
@@ -518,6 +610,7 @@ def _world_size(node: ast.AST, what: str, severity: Severity | None = None) -> F
 TOPOLOGY_RULES = (
     address_is_the_launchers,
     port_is_the_launchers,
+    listeners_have_ports_of_their_own,
     world_size_is_the_launchers,
     rank_is_the_global_one,
 )
@@ -659,14 +752,3 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, call, default)
-
-
-def as_attribute(option: str) -> str:
-    """`--num-workers` as argparse names it: `num_workers`."""
-    return option.lstrip("-").replace("-", "_")
-
-
-def is_given(job: JobSpec, name: str) -> bool:
-    """Whether a job gives an option, as hyperparameter or argument."""
-    words = (argument.partition("=")[0] for argument in job.code.arguments)
-    return any(as_attribute(each) == name for each in (*job.hyperparameters, *words))

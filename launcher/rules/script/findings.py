@@ -1,5 +1,7 @@
 """How a rule on a script reports: a finding, the comments that accept it, the edits that repair it.
 
+And what is known of a program from the job that starts it: `ScriptSubject`, `JobRun`.
+
 An edit changes a file by the positions that `ast` gives: what is around it stays as it is, byte for byte.
 Edits count in characters of the decoded file, as `FileIndex.text` has them. They are applied from the last
 to the first, so that none moves another's place. Fixes that change which ranks run a statement are made
@@ -10,16 +12,20 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
+from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
+from launcher.program.environment_changes import changed_variables
 from launcher.program.index import BindingKind, FileIndex, file_of, parent_of, scope_of, statement_of
 from launcher.program.program import Program
+from launcher.program.values import Constant, External
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -368,7 +374,7 @@ def remove_keyword(call: ast.Call, name: str) -> Edit | None:
     file = file_of(call)
     places = Places(file)
     keyword = next((each for each in call.keywords if each.arg == name), None)
-    if keyword is None:
+    if keyword is None or parent_of(keyword) is not call:
         return None
     start, end = places.span(keyword)
     spans = [*(places.span(each) for each in call.args), *(places.span(each) for each in call.keywords)]
@@ -442,3 +448,160 @@ def _torch_distributed(place: ast.AST) -> str | None:
     if "torch.distributed" in names:
         return names["torch.distributed"]
     return f"{names['torch']}.distributed" if "torch" in names else None
+
+
+# What a job makes of a program: which options it gives, which variables there are.
+
+
+Answer = TypeVar("Answer")
+
+
+def as_attribute(option: str) -> str:
+    """`--num-workers` as argparse names it: `num_workers`."""
+    return option.lstrip("-").replace("-", "_")
+
+
+def is_given(job: JobSpec, name: str) -> bool:
+    """Whether a job gives an option, as hyperparameter or argument."""
+    words = (argument.partition("=")[0] for argument in job.code.arguments)
+    return any(as_attribute(each) == name for each in (*job.hyperparameters, *words))
+
+
+_OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
+"""How the variables begin that only their own launcher sets."""
+
+_OF_EACH_PROCESS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"})
+"""What torchrun tells each process that it starts."""
+
+_SET_ANYWAY = re.compile(
+    r"(SM|SAGEMAKER|AWS|TRAINING|NCCL|FI|CUDA|NVIDIA|LD|PYTHON|TORCH|PYTORCH|MASTER|SLIPWAY|OMP|MKL|HF|LC|XLA|PJRT)"
+    r"(_.*|[A-Z]*)|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
+)
+"""The names of variables that an image, the service or a launcher may set."""
+
+
+class JobRun:
+    """What the options of a program and the variables of its environment are in one job."""
+
+    def __init__(self, subject: ScriptSubject) -> None:
+        """Of the job that starts the program."""
+        self.program, self.job = subject.program, subject.job
+        self.strategy = str(subject.job.distribution.strategy)
+        self._set = {each.name for each in changed_variables(self.program)}
+        self._open = set[ast.expr]()
+
+    def lacks(self, name: str) -> bool:
+        """Whether a variable is surely not set: of another launcher, or of one where there is none."""
+        if name in self.job.environment or name in self._set:
+            return False
+        if name in _OF_EACH_PROCESS:
+            return self.strategy == "none"
+        return name.startswith(_OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
+
+    def truth(self, test: ast.expr) -> bool | None:
+        """What a test is in this job, of those that ask for an option or a variable."""
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            sign, right = test.ops[0], test.comparators[0]
+            if isinstance(sign, ast.In | ast.NotIn) and self.program.value(right) == External("os.environ"):
+                name = constant_argument(self.program, test.left)
+                missing = name is not None and self.lacks(str(name.value))
+                return isinstance(sign, ast.NotIn) if missing else None
+            one, other = self.value(test.left), self.value(right)
+            if one is None or other is None or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+                return None
+            return (one == other) is isinstance(sign, ast.Eq | ast.Is)
+        found = self.value(test)
+        if found is not None:
+            return bool(found.value)
+        if isinstance(test, ast.Name | ast.Attribute) and (source := self._only_source(test)) is not None:
+            return self._within(source, self.truth)
+        return None
+
+    def value(self, node: ast.expr) -> Constant | None:
+        """The text, number or switch that an expression is in this job."""
+        found = self.program.value(node)
+        if isinstance(found, Constant):
+            return found
+        if isinstance(node, ast.Attribute) and (option := self._option(node)) is not None:
+            return option
+        if isinstance(node, ast.Name | ast.Attribute) and (source := self._only_source(node)) is not None:
+            return self._within(source, self.value)
+        if isinstance(node, ast.NamedExpr):
+            return self.value(node.value)
+        if isinstance(node, ast.Call):
+            name = self.program.qualified(node.func)
+            if name in ("os.environ.get", "os.getenv") and node.args:
+                return self._variable(node)
+            inner = self.value(node.args[0]) if name in ("int", "str", "bool") and node.args else None
+            if inner is not None and name == "int":
+                return Constant(int(str(inner.value))) if str(inner.value).isdecimal() else None
+            return inner and Constant(str(inner.value) if name == "str" else bool(inner.value))
+        return None
+
+    def _within(self, node: ast.expr, ask: Callable[[ast.expr], Answer | None]) -> Answer | None:
+        if node in self._open:
+            return None
+        self._open.add(node)
+        try:
+            return ask(node)
+        finally:
+            self._open.discard(node)
+
+    def _only_source(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
+        bindings = self.program.evaluation.sources(node)
+        only = bindings[0] if len(bindings) == 1 else None
+        return only.value if only and only.kind is BindingKind.ASSIGNED and only.item is None else None
+
+    def _variable(self, call: ast.Call) -> Constant | None:
+        """What `os.environ.get` gives: the job's value, or the default where nobody sets the variable."""
+        name = constant_argument(self.program, call.args[0])
+        if name is None or name.value in self._set:
+            return None
+        text = str(name.value)
+        if text in self.job.environment:
+            return Constant(str(self.job.environment[text]))
+        if not self.lacks(text) and (text in _OF_EACH_PROCESS or _SET_ANYWAY.fullmatch(text)):
+            return None
+        return self.value(call.args[1]) if len(call.args) > 1 else Constant(None)
+
+    def _option(self, node: ast.Attribute) -> Constant | None:
+        """What the job gives an option of the program's only parser, or its default."""
+        if any(file.set_attributes.get(node.attr) for file in self.program.files):
+            return None
+        calls = [
+            call
+            for file in self.program.files
+            for call in file.calls_of.get("add_argument", ())
+            if any(as_attribute(str(getattr(each, "value", ""))) == node.attr for each in call.args)
+        ]
+        if len(calls) != 1 or argument_of(calls[0], "dest") is not None or has_star_arguments(calls[0]):
+            return None
+        action = constant_argument(self.program, argument_of(calls[0], "action"))
+        given = {as_attribute(name): value for name, value in self.job.hyperparameters.items()}
+        if is_given(self.job, node.attr):
+            return None if action is not None else self._converted(calls[0], given.get(node.attr))
+        if action is not None and action.value in ("store_true", "store_false"):
+            return Constant(action.value == "store_false")
+        default = argument_of(calls[0], "default")
+        return Constant(None) if default is None else self.value(default)
+
+    def _converted(self, option: ast.Call, given: object) -> Constant | None:
+        """What a parser makes of a value of the job, which comes to it as text."""
+        kind = argument_of(option, "type")
+        if given is None or (kind is not None and self.program.value(kind) not in _TYPES):
+            return None
+        text = str(given)
+        if kind is not None and self.program.value(kind) == External("int"):
+            return Constant(int(text)) if text.lstrip("-").isdecimal() else None
+        return Constant(text)
+
+
+_TYPES = (External("int"), External("str"))
+
+
+def named_variable(program: Program, key: ast.expr) -> str | None:
+    """The name of a variable, or how it begins where the rest is put in."""
+    value = constant_argument(program, key)
+    if value is None and isinstance(key, ast.JoinedStr) and isinstance(key.values[0], ast.Constant):
+        return str(key.values[0].value)
+    return None if value is None else str(value.value)

@@ -12,21 +12,20 @@ from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
-    all_arguments,
     argument_of,
     averages_models,
     calls_that_may_make,
+    may_run_wrapped_model,
     origins,
     parts_of,
+    unmoved,
 )
 from launcher.program.divergence import (
     Loop,
     calls_in,
     is_forward,
-    makes_no_gradients,
     makes_ranks_agree,
     trains_within,
-    unmoved,
 )
 from launcher.program.index import (
     ancestors,
@@ -46,11 +45,9 @@ from launcher.program.values import (
     INIT_PROCESS_GROUP,
     Constant,
     Defined,
-    Either,
     External,
     Instance,
     Made,
-    alternatives,
 )
 from launcher.rules.script.findings import finding_at, insert_before, related_at
 
@@ -565,7 +562,7 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
     for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
         made = origins(program, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
         if made and all(each and (unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
-            return None if _is_wrapped_model_used(program) else call
+            return None if may_run_wrapped_model(program) else call
     return None
 
 
@@ -577,23 +574,6 @@ def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
     return bool(made) and all(
         isinstance(each, ast.Call) and program.qualified(each.func) == DDP for each in made
     )
-
-
-def _is_wrapped_model_used(program: Program) -> bool:
-    """Whether a model that DDP wraps may be called, or handed to what may call it."""
-    for call in (each for file in program.files for each in file.calls):
-        value = program.value(call.func)
-        given = [] if last_name(call.func) in ("isinstance", "hasattr", "print") else all_arguments(call)
-        kinds = alternatives(value) if isinstance(value, Either) else ()
-        if External(DDP) in (*kinds, *map(program.value, given)):
-            return True  # The class itself is handed on, and may wrap another model.
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-        used = [call.func, *([owner] if last_name(call.func) == "forward" else [])]
-        for each in (*used, *(() if isinstance(value, Defined) else given)):
-            named = isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
-            if named and calls_that_may_make(program, each, DDP) and not makes_no_gradients(call):
-                return True
-    return False
 
 
 def _may_reduce(program: Program) -> bool:
@@ -731,3 +711,46 @@ def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.Ex
 
 
 MEMORY_RULES = (exhausted_memory_ends_the_process,)
+
+
+# Engines that run backward and never step.
+
+
+@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
+def engines_are_stepped(program: Program) -> Iterator[Finding]:
+    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
+
+    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
+    scale, the clipping and the zeroing that the engine does.
+
+    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
+    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
+    """
+    engine = "deepspeed.DeepSpeedEngine"
+    backward = [call for call, _ in program.calls(f"{engine}.backward")]
+    if not backward or program.unread:
+        return
+    for file in program.files:
+        if any(name in file.calls_of for name in ("train_batch", "step_and_zero_grad")):
+            return
+        for call in file.calls_of.get("step", ()):
+            name = program.qualified(call.func)
+            if name is None or name.startswith(engine):
+                if name is None and _is_known(program, call):
+                    continue
+                return
+    yield finding_at(
+        ddp.ENGINE_NEVER_STEPPED,
+        backward[0],
+        "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes as "
+        "the engine would change it",
+    )
+
+
+def _is_known(program: Program, call: ast.Call) -> bool:
+    """Whether a step is one of an object of the program itself."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return isinstance(program.value(owner), Made)
+
+
+ENGINE_RULES = (engines_are_stepped,)

@@ -52,8 +52,8 @@ from launcher.program.values import (
     is_import_of,
     library_names,
 )
-from launcher.rules.script.environment import default_of_option, is_given, option_of
-from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
+from launcher.rules.script.environment import default_of_option, option_of
+from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, related_at
 
 
 @finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)

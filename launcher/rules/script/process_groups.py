@@ -10,6 +10,7 @@ import ast
 import sys
 from collections.abc import Iterator
 
+from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution, training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
@@ -27,7 +28,7 @@ from launcher.program.index import (
 )
 from launcher.program.participants import Participants
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability
+from launcher.program.reachability import Reachability, never_runs, rank_starts, surely_runs
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -36,10 +37,9 @@ from launcher.program.values import (
     Constant,
     Defined,
     Instance,
-    Made,
     RankValue,
 )
-from launcher.rules.script.findings import destroy_group_at_end, finding_at, related_at
+from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
@@ -640,44 +640,103 @@ def _updates(program: Program, step: ast.Call) -> bool:
     )
 
 
-# Engines that run backward and never step.
+# Whether the processes that a job starts become one training.
 
 
-@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
-def engines_are_stepped(program: Program) -> Iterator[Finding]:
-    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
+STARTS_EACH_PROCESS = ("torchrun", "smddp", "smp", "mpi")
+"""The strategies that start one process for each GPU, or as many as the job says."""
 
-    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
-    scale, the clipping and the zeroing that the engine does.
 
-    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
-    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
+    """A Lightning Trainer for one device, in a job of several processes: each runs it alone.
+
+    As many trainings are paid for as there are processes, and each is whole.
+
+    Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
+
+    Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
+
+    Source: the sources of DIST008.
     """
-    engine = "deepspeed.DeepSpeedEngine"
-    backward = [call for call, _ in program.calls(f"{engine}.backward")]
-    if not backward or program.unread:
+    if (subject.plan.world_size or 1) < 2:
         return
-    for file in program.files:
-        if any(name in file.calls_of for name in ("train_batch", "step_and_zero_grad")):
-            return
-        for call in file.calls_of.get("step", ()):
-            name = program.qualified(call.func)
-            if name is None or name.startswith(engine):
-                if name is None and _is_known(program, call):
-                    continue
-                return
-    yield finding_at(
-        ddp.ENGINE_NEVER_STEPPED,
-        backward[0],
-        "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes as "
-        "the engine would change it",
-    )
+    program = subject.program
+    for call, _ in program.calls("lightning.pytorch.Trainer"):
+        devices = constant_argument(program, argument_of(call, "devices"))
+        others = ("num_nodes", "strategy", "plugins")
+        if devices is None or devices.value not in (1, "1") or has_star_arguments(call):
+            continue
+        if all(argument_of(call, name) is None for name in others) and surely_runs(program, call):
+            yield finding_at(
+                distribution.RANKS_NEVER_MET,
+                call,
+                f"the Trainer takes one device and knows of no others, and the job starts "
+                f"{subject.plan.world_size} processes: each of them trains alone",
+            )
 
 
-def _is_known(program: Program, call: ast.Call) -> bool:
-    """Whether a step is one of an object of the program itself."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    return isinstance(program.value(owner), Made)
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
+    """A script that trains in each of the job's processes, and in this job makes no group of them.
+
+    Nothing calls init_process_group, or only under an option that the job does not give, with the variables
+    of another launcher, or for one process alone: each trains a whole model for itself.
+
+    Only where the script runs the backward pass itself, and imports nothing that could make a group: only
+    torch, numpy and a few others.
+
+    Bad: `if args.distributed: init_process_group()` and a job without `distributed`. Good: the same under
+    `if "RANK" in os.environ:`.
+
+    Source: the sources of DIST008 and DIST005.
+    """
+    program, run = subject.program, JobRun(subject)
+    steps = [call for file in program.files for call in file.calls_of.get("backward", ())]
+    if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.world_size or 1) < 2 or not steps:
+        return
+    started = f"the job starts {subject.plan.world_size} processes"
+    alone = "each trains a whole model for itself"
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
+    for call in groups:
+        size = constant_argument(program, argument_of(call, "world_size", 3))
+        if size == Constant(1) and surely_runs(program, call, known=run.truth):
+            message = f"{started}, and each makes a group of itself here: {alone}"
+            yield finding_at(distribution.RANKS_NEVER_MET, call, message)
+    if list(rank_starts(program)) or imports_the_unknown(program):
+        return
+    if groups and all(never_runs(program, call, run.truth) for call in groups):
+        message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
+        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message)
+    elif run.strategy == "torchrun" and not _may_make_a_group(program):
+        message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
+        yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)
+        message = "without a group the ranks never meet: all hosts are paid for one training"
+        yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
 
 
-ENGINE_RULES = (engines_are_stepped,)
+def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
+    """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
+    from launcher.planning.image_choice import efa_plugin_version, job_image_software
+    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
+
+    facts = instance_facts(subject.job.resources.instance_type)
+    plugin = efa_plugin_version(job_image_software(subject.job, facts))
+    is_simple = (name, value.lower()) == ("NCCL_PROTO", "simple")
+    return not is_simple or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
+
+
+def _may_make_a_group(program: Program) -> bool:
+    """Whether anything in the program could make a process group; what cannot be read could."""
+    if program.known_as({"init_process_group"}) & _used(program):
+        return True
+    others = {"init_device_mesh", "init_rpc"}
+    return any(others & file.calls_of.keys() for file in program.files) or imports_the_unknown(program)
+
+
+def _used(program: Program) -> set[str]:
+    return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
+
+
+MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
+"""The rules of this family, which need a job."""

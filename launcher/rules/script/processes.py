@@ -13,8 +13,9 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import checkpoints, distribution, nccl, training_compiler
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, changed_variables, constant_argument, has_star_arguments
-from launcher.program.guards import Guards
+from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments, origins
+from launcher.program.environment_changes import changed_variables
+from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     BindingKind,
     ancestors,
@@ -26,12 +27,40 @@ from launcher.program.index import (
 )
 from launcher.program.participants import Participants
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability, is_for_one_host, surely_runs
-from launcher.program.values import DDP, FSDP, Constant, Instance, RankKind, RankValue, Value
+from launcher.program.reachability import (
+    Reachability,
+    count_on_host,
+    is_for_one_host,
+    process_starts,
+    rank_starts,
+    started_processes,
+    surely_runs,
+)
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    Constant,
+    Instance,
+    RankKind,
+    RankValue,
+    Value,
+)
 from launcher.rules import shared_facts
-from launcher.rules.script.environment import is_part_of_the_start
-from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
-from launcher.rules.script.process_groups import imports_the_unknown
+from launcher.rules.script.environment import (
+    is_part_of_the_start,
+    is_set_in_every_run,
+    makes_a_group,
+    setting_findings,
+)
+from launcher.rules.script.findings import (
+    JobRun,
+    ScriptSubject,
+    finding_at,
+    named_variable,
+    related_at,
+    wrap_node,
+)
+from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, is_judged_without_a_job
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -129,6 +158,29 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
                 f"every process of the host takes GPU {value.value}: 'Duplicate GPU detected', or out of "
                 "memory",
                 severity=severity,
+            )
+
+
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
+    """The number of the host taken as the index of a device.
+
+    All processes of a host share one: 'Duplicate GPU detected', or out of memory. Silent where no process
+    group is made.
+
+    Bad: `torch.cuda.set_device(rank // torch.cuda.device_count())`. Good: `rank % torch.cuda.device_count()`.
+
+    Source: the sources of DIST003.
+    """
+    if not any(True for _ in program.calls(_GROUP)):
+        return
+    for node, index in _indices(program):
+        value = program.value(index)
+        if isinstance(value, RankValue) and value.kind is RankKind.NODE:
+            yield finding_at(
+                distribution.MORE_PROCESSES_THAN_DEVICES,
+                node,
+                f"{file_of(index).source(index)} is the host's number: all of its processes take one device",
             )
 
 
@@ -327,6 +379,7 @@ def _is_bare_cuda(value: Value) -> bool:
 DEVICE_RULES = (
     device_is_not_the_global_rank,
     device_is_not_the_same_for_all,
+    device_is_not_the_hosts_number,
     each_process_takes_a_device,
     device_is_taken_before_the_wrapper,
 )
@@ -415,47 +468,58 @@ LOADING_RULES = (checkpoints_are_loaded_beside_the_gpu,)
 # What only script and job together show: the strategy, the instance type, the version of torch.
 
 
-_STARTS_EACH_PROCESS = ("torchrun", "smddp", "smp", "mpi")
-"""The strategies that start one process for each GPU, or as many as the job says."""
-
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 
 
 @finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
 def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
-    """A script that starts processes under a launcher that does so, or that never makes a group of them.
+    """A script that starts ranks under a launcher that does so, or is made for another launcher.
 
-    Spawned processes take the same ranks and GPUs once more for every process of the launcher; without a
-    group each process trains a whole model for itself.
+    Spawned processes take the same ranks and GPUs once more for every process of the launcher. What another
+    launcher would have set, is not there.
 
-    The group is missed only where the script runs a backward pass, and imports nothing that could make one:
-    only torch, numpy and a few others.
+    Silent where options or variables of the job do not lead there, about processes that make no group, and
+    about variables that are read with a default, or in a `try`.
 
     Bad: `mp.spawn(train, nprocs=8)` with `strategy: torchrun`. Good: `train()`, with the rank of the
     environment.
 
     Source: the sources of DIST005.
     """
-    program, job = subject.program, subject.job
-    strategy = str(job.distribution.strategy)
-    if strategy not in _STARTS_EACH_PROCESS or (subject.plan.world_size or 1) < 2:
+    program, run = subject.program, JobRun(subject)
+    yield from _variables_that_lack(subject, run)
+    if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
         return
-    spawned = [call for call, _ in program.calls(*_SPAWNS)]
-    for call in spawned:
-        if surely_runs(program, call) and (subject.plan.processes_per_host or 1) > 1:
+    participants = program.analysis(Participants)
+    for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in started_processes(program)))):
+        one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
+        if not one and surely_runs(program, call, known=run.truth):
             yield finding_at(
                 distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
                 call,
-                f"strategy {strategy} starts {subject.plan.processes_per_host} processes on each host, and "
-                "each would start its own here, on the same GPUs",
+                f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host, "
+                "and each would start its own here, on the same GPUs",
             )
-    if strategy == "torchrun" and not spawned and _trains(program) and not _may_make_a_group(program):
-        yield finding_at(
-            distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
-            next(call for file in program.files for call in file.calls_of.get("backward", ())),
-            f"{subject.plan.world_size} processes are started, and nothing makes a group of them "
-            "(init_process_group): each trains a whole model for itself",
-        )
+
+
+def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:
+    """Where the script asks for a variable that this job's launcher does not set, and ends with KeyError."""
+    program = subject.program
+    if (run.strategy not in ("torchrun", "none")) or process_starts(program):
+        return
+    for file in program.mentioning("environ"):
+        for use in (*file.attributes.get("environ", ()), *file.names.get("environ", ())):
+            read = parent_of(use)
+            if not isinstance(read, ast.Subscript) or not isinstance(read.ctx, ast.Load):
+                continue
+            name = named_variable(program, read.slice)
+            caught = any(isinstance(each, ast.Try) for each in ancestors(read))
+            if name is None or caught or not run.lacks(name) or program.qualified(use) != "os.environ":
+                continue
+            if surely_runs(program, read, known=run.truth):
+                message = f"strategy {run.strategy} sets no {name}: KeyError in every process"
+                yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, read, message)
+                return
 
 
 @finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
@@ -479,41 +543,17 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
         )
 
 
-@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
-def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
-    """A Lightning Trainer for one device, in a job of several processes: each runs it alone.
-
-    As many trainings are paid for as there are processes, and each is whole.
-
-    Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
-
-    Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
-
-    Source: the sources of DIST008.
-    """
-    if (subject.plan.world_size or 1) < 2:
-        return
-    program = subject.program
-    for call, _ in program.calls("lightning.pytorch.Trainer"):
-        devices = constant_argument(program, argument_of(call, "devices"))
-        others = ("num_nodes", "strategy", "plugins")
-        if devices is None or devices.value not in (1, "1") or has_star_arguments(call):
-            continue
-        if all(argument_of(call, name) is None for name in others) and surely_runs(program, call):
-            yield finding_at(
-                distribution.RANKS_NEVER_MET,
-                call,
-                f"the Trainer takes one device and knows of no others, and the job starts "
-                f"{subject.plan.world_size} processes: each of them trains alone",
-            )
-
-
-@finds(Stage.SCRIPT, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
+@finds(
+    Stage.SCRIPT,
+    distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
+    distribution.MORE_PROCESSES_THAN_DEVICES,
+)
 def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that starts its processes itself, and not as many as the host has GPUs.
 
-    GPUs without a process are idle and billed, and of two processes on one GPU both are slow. Only where the
-    number is a literal, and the strategy is none.
+    GPUs without a process are idle and billed, and of two processes on one GPU both are slow. By mp.spawn,
+    elastic_launch or a torchrun of its own; only where the strategy is none, and the number is written or
+    made of the number of GPUs.
 
     Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
 
@@ -522,30 +562,65 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     facts = instance_facts(subject.job.resources.instance_type)
     if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
         return
-    program = subject.program
-    for call, _ in program.calls(*_SPAWNS):
-        given = argument_of(call, "nprocs", 2)
-        number = None if given is None else program.value(given)
-        if given is None or not isinstance(number, Constant) or type(number.value) is not int:
+    program, run = subject.program, JobRun(subject)
+    for call, given in started_processes(program):
+        number = count_on_host(program, given, facts.accelerators, run.value)
+        if number is None or number == facts.accelerators or not surely_runs(program, call, known=run.truth):
             continue
-        if number.value != facts.accelerators and surely_runs(program, call):
-            fewer = number.value < facts.accelerators
-            yield finding_at(
-                distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
-                given,
-                f"{number.value} processes are started on hosts with {facts.accelerators} GPUs: "
-                + ("the others are idle, and billed" if fewer else "some of them share a device"),
-                severity=Severity.WARNING if fewer else None,
-            )
+        fewer = number < facts.accelerators
+        yield finding_at(
+            distribution.PROCESSES_DIFFER_FROM_ACCELERATORS
+            if fewer
+            else distribution.MORE_PROCESSES_THAN_DEVICES,
+            given,
+            f"{number} processes are started on hosts with {facts.accelerators} GPUs: "
+            + ("the others are idle, and billed" if fewer else "some of them share a device"),
+            severity=Severity.WARNING if fewer else None,
+        )
 
 
-@finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT, nccl.FIGHTS_THE_PLUGIN)
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Finding]:
+    """Fewer devices taken, or shown, than the job starts processes on a host.
+
+    Two processes on one device: 'Duplicate GPU detected', or 'invalid device ordinal' where none is left.
+
+    Bad: `torch.cuda.set_device(rank % 4)` with eight processes, `CUDA_VISIBLE_DEVICES=0,1,2,3`. Good:
+    `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`.
+
+    Source: the sources of DIST003.
+    """
+    program, processes = subject.program, subject.plan.processes_per_host or 1
+    if str(subject.job.distribution.strategy) not in STARTS_EACH_PROCESS or not makes_a_group(program):
+        return
+    for change in changed_variables(program):
+        value = constant_argument(program, change.value)
+        if change.name != "CUDA_VISIBLE_DEVICES" or change.only_unset or value is None:
+            continue
+        shown = [each for each in str(value.value).split(",") if each.strip()]
+        if 0 < len(shown) < processes and is_part_of_the_start(program, change.runs):
+            message = f"{processes} processes on each host see the {len(shown)} devices of {value.value!r}"
+            yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, change.node, message)
+    for node, index in _indices(program):
+        for made in origins(program, index):
+            if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mod):
+                continue
+            rank, size = program.value(made.left), constant_argument(program, made.right)
+            if not isinstance(rank, RankValue) or rank.kind not in (RankKind.GLOBAL, RankKind.LOCAL):
+                continue
+            if size is not None and type(size.value) is int and 0 < size.value < processes:
+                message = f"{processes} processes on each host share {size.value} devices"
+                yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)
+                return
+
+
+@finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT, nccl.FIGHTS_THE_PLUGIN, nccl.DEBUGGING_ENVIRONMENT)
 def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     """A variable that is obsolete for the job's torch, or fights the plugin of a host with EFA.
 
     What it was to change stays as it is, or the plugin's own choice is lost.
 
-    What harms everywhere is found without a job.
+    What harms everywhere is found without a job; where it stands under a test, by what the job makes of that.
 
     Bad: `os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"` with torch 2.2 or later, before which it is right.
     Good: no such line, or the name `TORCH_NCCL_ASYNC_ERROR_HANDLING`.
@@ -554,48 +629,35 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     """
     from launcher.planning.images import torch_version
 
-    program, torch = subject.program, torch_version(subject.job)
+    program, torch, run = subject.program, torch_version(subject.job), JobRun(subject)
     facts = instance_facts(subject.job.resources.instance_type)
     for change in changed_variables(program):
         value = constant_argument(program, change.value)
-        if (
-            value is None
-            or value.value is None
-            or not (change.only_unset or surely_runs(program, change.node))
-        ):
+        if value is None or value.value is None:
             continue
         text = str(value.value).strip()
+        always = is_set_in_every_run(program, change)
+        if not always and not surely_runs(program, change.runs, known=run.truth):
+            continue
+        if not always:
+            yield from setting_findings(change, text)
         harm = shared_facts.why_obsolete(change.name, text, torch)
         if harm and shared_facts.why_obsolete(change.name, text, None) is None:
             yield finding_at(nccl.OBSOLETE_ENVIRONMENT, change.node, f"{change.name}={text}: {harm}")
         advice = shared_facts.advice_on(change.name)
-        if advice is None or not advice.with_efa_only or facts is None or not facts.has_efa:
+        if advice is None or facts is None or not facts.has_efa:
+            continue
+        if not advice.with_efa_only and is_judged_without_a_job(subject, change.name, text):
             continue
         if text not in advice.harmless and facts.plugin_environment.get(change.name) != text:
             message = f"{change.name}={text} {advice.harm}"
             yield finding_at(nccl.FIGHTS_THE_PLUGIN, change.node, message, severity=Severity.WARNING)
 
 
-def _may_make_a_group(program: Program) -> bool:
-    """Whether anything in the program could make a process group; what cannot be read could."""
-    if program.known_as({"init_process_group"}) & _used(program):
-        return True
-    return any("init_device_mesh" in file.calls_of for file in program.files) or imports_the_unknown(program)
-
-
-def _trains(program: Program) -> bool:
-    """Whether a model is trained by the script's own hands."""
-    return any("backward" in file.calls_of for file in program.files)
-
-
-def _used(program: Program) -> set[str]:
-    return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
-
-
 STRATEGY_JOB_RULES = (
     script_fits_the_strategy,
     entry_point_has_a_worker_function,
-    trainer_knows_its_processes,
+    devices_are_as_many_as_the_processes,
     spawned_processes_are_the_hosts_accelerators,
     settings_suit_the_job,
 )

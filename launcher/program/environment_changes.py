@@ -1,0 +1,294 @@
+"""Which environment variables a program sets, to what, and whether it surely does.
+
+By assignment, by `update` and `setdefault`, from tables, through functions, decorators and contexts of the
+program; what goes into a copy of the environment is not its own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from launcher.program.bindings import CallSite, entries_of, extra_keywords, like
+from launcher.program.dataflow import (
+    constant_argument,
+    origins,
+)
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    FileIndex,
+    FunctionNode,
+    ancestors,
+    file_of,
+    function_of_parameter,
+    last_name,
+)
+from launcher.program.program import Program
+from launcher.program.values import (
+    Constant,
+    Dictionary,
+    External,
+    Several,
+    Value,
+)
+
+_ENVIRON = External("os.environ")
+_SETTERS = ("os.environ.setdefault", "os.environ.update", "os.environ.__setitem__", "os.putenv")
+_DEEPEST_SETTER = 4
+"""So many functions between what sets a variable and who says which."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangedVariable:
+    """One variable that is set: to the expression `value`, which is written at `node`.
+
+    It is set where `runs` runs: the statement, or the call of a function of the program that does so.
+    `only_unset` says that a value which the launcher gave stays. With `as_text` the program itself makes a
+    string of the value.
+    """
+
+    name: str
+    value: ast.expr
+    node: ast.AST
+    runs: ast.AST
+    only_unset: bool = False
+    as_text: bool = False
+
+
+def changed_variables(program: Program) -> list[ChangedVariable]:
+    """Every variable that the program puts into os.environ.
+
+    By assignment, `update`, `setdefault`, `|=`, `os.putenv`; in a loop over names or pairs that are written
+    out; and by a function, for each of its calls. What has no constant name is left out.
+    """
+    return program.analysis(_find_changes)
+
+
+def _find_changes(program: Program) -> list[ChangedVariable]:
+    changes = _EnvironmentChanges(program)
+    files = program.mentioning("environ", "putenv")
+    found = [*(each for file in files for each in changes.of_file(file)), *changes.by_calls()]
+    place = {file: number for number, file in enumerate(program.files)}
+    found.sort(key=lambda each: (place[file_of(each.runs)], *_begin_of(each.runs), *_begin_of(each.node)))
+    return found
+
+
+def _begin_of(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def variables_in(program: Program, node: ast.expr, depth: int = 4) -> set[str]:
+    """The environment variables from which an expression is made."""
+    found = set[str]()
+    for each in ast.walk(node):
+        key: ast.expr | None = None
+        if isinstance(each, ast.Subscript) and program.value(each.value) == _ENVIRON:
+            key = each.slice
+        elif isinstance(each, ast.Call) and program.qualified(each.func) in ("os.environ.get", "os.getenv"):
+            key = each.args[0] if each.args else None
+        elif depth and isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Load):
+            made = [one for one in origins(program, each) if one is not None and one is not each]
+            found |= set[str]().union(*(variables_in(program, one, depth - 1) for one in made))
+        name = constant_argument(program, key)
+        if name is not None:
+            found.add(str(name.value))
+    return found
+
+
+def mentions_environment(program: Program, test: ast.expr) -> bool:
+    """Whether a test asks for environment variables, so that it tells who started the program."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            if program.value(node) in (_ENVIRON, External("os.getenv")):
+                return True
+            if last_name(node) in ("is_torchelastic_launched", "is_torchrun"):
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _SettingWay:
+    """How variables are set, as in ChangedVariable; without a node the value is looked at."""
+
+    runs: ast.AST
+    node: ast.AST | None = None
+    only_unset: bool = False
+    as_text: bool = False
+    depth: int = _DEEPEST_SETTER
+
+
+class _EnvironmentChanges:
+    """The changes of os.environ in one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def of_file(self, file: FileIndex) -> Iterator[ChangedVariable]:
+        """By assignment to an item, and by `|=`."""
+        for kind in (ast.Assign, ast.AugAssign):
+            for statement in file.statements.get(kind, ()):
+                for target in getattr(statement, "targets", None) or [statement.__dict__["target"]]:
+                    value = statement.__dict__["value"]
+                    if isinstance(target, ast.Subscript) and self._is_environ(target.value):
+                        yield from self._of_key(target.slice, value, _SettingWay(statement, statement))
+                    elif (
+                        isinstance(statement, ast.AugAssign)
+                        and isinstance(statement.op, ast.BitOr)
+                        and last_name(target) in self.program.known_as({"environ"})
+                        and self._is_environ(target)
+                    ):
+                        yield from self._of_mapping(value, _SettingWay(statement))
+
+    def by_calls(self) -> Iterator[ChangedVariable]:
+        """By the methods of os.environ."""
+        if not self.program.mentioning("environ", "putenv"):
+            return  # Of every `update` of a program few are of it.
+        for call, name in self.program.calls(*_SETTERS):
+            methods = origins(self.program, call.func)
+            if not all(self._is_no_copy(each.value) for each in methods if isinstance(each, ast.Attribute)):
+                continue
+            if name == "os.environ.update":
+                for keyword in call.keywords:
+                    if keyword.arg is not None:
+                        yield self._change(keyword.arg, keyword.value, _SettingWay(call))
+                for given in call.args:
+                    yield from self._of_mapping(given, _SettingWay(call))
+            elif len(call.args) == 2:
+                only_unset = name == "os.environ.setdefault"
+                yield from self._of_key(call.args[0], call.args[1], _SettingWay(call, call, only_unset))
+
+    def _is_environ(self, target: ast.expr) -> bool:
+        if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load):
+            target = like(target, ast.Name(target.id, ast.Load()))
+        if isinstance(target, ast.Attribute) and not isinstance(target.ctx, ast.Load):
+            return self.program.value(target.value) == External("os")
+        return self.program.value(target) == _ENVIRON and self._is_no_copy(target)
+
+    def _is_no_copy(self, mapping: ast.expr) -> bool:
+        """Whether something is os.environ itself, and no `os.environ.copy()` for another process."""
+        return not any(isinstance(each, ast.Call) for each in origins(self.program, mapping))
+
+    def _change(self, name: str, value: ast.expr, how: _SettingWay) -> ChangedVariable:
+        only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
+        return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
+
+    def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
+        bindings = self._bound_to(key)
+        kind = bindings[0].kind if bindings else None
+        if not isinstance(key, ast.Name) or kind not in (BindingKind.LOOPED, BindingKind.PARAMETER):
+            name = self.program.value(key)
+            if isinstance(name, Constant) and isinstance(name.value, str):
+                yield self._change(name.value, value, how)
+            return
+        as_text = isinstance(value, ast.Call) and self.program.qualified(value.func) == "str"
+        if isinstance(value, ast.Call) and as_text and len(value.args) == 1:
+            value, how = value.args[0], replace(how, as_text=True)
+        if kind is BindingKind.LOOPED:
+            yield from self._in_loop(bindings[0].node, key, value, how)
+        elif isinstance(bindings[0].node, ast.arg) and how.depth:
+            yield from self._in_calls(bindings[0].node, value, how)
+
+    def _in_loop(
+        self, loop: ast.AST, key: ast.Name, value: ast.expr, how: _SettingWay
+    ) -> Iterator[ChangedVariable]:
+        """`for name, value in {...}.items(): os.environ[name] = value`."""
+        if not isinstance(loop, ast.For | ast.comprehension):
+            return
+        names = [last_name(each) for each in getattr(loop.target, "elts", [])]
+        if len(names) == 2 and names[0] == key.id:
+            other = None if isinstance(value, ast.Name) and value.id == names[1] else value
+            yield from self._of_mapping(loop.iter, how, other)
+        elif isinstance(loop.target, ast.Name):
+            listed = self.program.value(loop.iter)
+            if isinstance(listed, Several):
+                for each in listed.node.elts:
+                    yield from self._of_key(each, value, how)
+            elif isinstance(value, ast.Subscript) and self.program.value(value.value) == listed:
+                yield from self._of_mapping(loop.iter, how)
+
+    def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
+        """`def set_variable(name, value): os.environ[name] = value`."""
+        function = function_of_parameter(parameter)
+        for site, setting in self._calls_of(function, how):
+            given = site.given_or_default(parameter)
+            source = self._parameter(value, function)
+            taken = value if source is None else site.given_or_default(source)
+            if given is not None and taken is not None:
+                yield from self._of_key(given, taken, setting)
+
+    def _calls_of(
+        self, function: FunctionNode | None, how: _SettingWay
+    ) -> Iterator[tuple[CallSite, _SettingWay]]:
+        """The calls of a function that sets variables, where it does so under no test but one of them."""
+        if function is None or not self._surely_sets(function, how.runs):
+            return
+        unset = how.only_unset or _is_tested_before(self.program, how.runs)
+        for site in self.program.evaluation.callers.call_sites(function) or ():
+            yield site, replace(how, runs=site.call, node=site.call, only_unset=unset, depth=how.depth - 1)
+
+    def _surely_sets(self, function: FunctionNode, node: ast.AST) -> bool:
+        for outer in ancestors(node):
+            if outer is function:
+                return True
+            if isinstance(outer, ast.IfExp | ast.While | ast.ExceptHandler | ast.match_case):
+                return False
+            if isinstance(outer, ast.If) and not mentions_environment(self.program, outer.test):
+                return False
+        return False
+
+    def _parameter(self, value: ast.expr, function: FunctionNode | None) -> ast.arg | None:
+        bindings = self.program.evaluation.sources(value) if isinstance(value, ast.Name) else []
+        node = bindings[0].node if len(bindings) == 1 else None
+        own = isinstance(node, ast.arg) and function_of_parameter(node) is function
+        return node if isinstance(node, ast.arg) and own else None
+
+    def _of_mapping(
+        self, given: ast.expr, how: _SettingWay, value: ast.expr | None = None
+    ) -> Iterator[ChangedVariable]:
+        """The variables of a dictionary or of pairs, set to their values or to another one."""
+        if isinstance(given, ast.Call) and last_name(given.func) == "items" and not given.args:
+            given = given.func.value if isinstance(given.func, ast.Attribute) else given
+        if isinstance(given, ast.DictComp):
+            yield from self._of_key(given.key, given.value, how)
+            return
+        if isinstance(given, ast.BinOp) and isinstance(given.op, ast.BitOr):
+            for side in (given.left, given.right):
+                yield from self._of_mapping(side, how, value)
+            return
+        for name, item in self._pairs_in(self.program.value(given)):
+            yield self._change(name, value or item, how)
+        function = function_of_parameter(bindings[0].node) if (bindings := self._bound_to(given)) else None
+        if function is not None and function.args.kwarg is bindings[0].node:
+            for site, setting in self._calls_of(function, how):
+                for keyword in extra_keywords(function, site.call):
+                    if keyword.arg is not None:
+                        yield self._change(keyword.arg, value or keyword.value, setting)
+
+    def _bound_to(self, given: ast.expr) -> list[Binding]:
+        bindings = self.program.evaluation.sources(given) if isinstance(given, ast.Name) else []
+        return bindings if len(bindings) == 1 else []
+
+    def _pairs_in(self, value: Value) -> Iterator[tuple[str, ast.expr]]:
+        """The names and values in a dictionary, or in a list of pairs, as far as they are known."""
+        pairs: list[tuple[ast.expr | None, ast.expr]] = []
+        if isinstance(value, Dictionary):
+            pairs = entries_of(value.node)
+        elif isinstance(value, Several):
+            listed = [each.elts for each in value.node.elts if isinstance(each, ast.Tuple | ast.List)]
+            pairs = [(each[0], each[1]) for each in listed if len(each) == 2]
+        for key, item in pairs:
+            if key is None:
+                yield from self._pairs_in(self.program.value(item))
+            elif isinstance(key, ast.Constant):
+                yield str(key.value), item
+            elif isinstance(name := self.program.value(key), Constant):
+                yield str(name.value), item
+
+
+def _is_tested_before(program: Program, node: ast.AST) -> bool:
+    """Whether a test around it asks for the environment: `if "MASTER_ADDR" not in os.environ`."""
+    return any(
+        isinstance(each, ast.If) and mentions_environment(program, each.test) for each in ancestors(node)
+    )
