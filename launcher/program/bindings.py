@@ -19,10 +19,12 @@ from launcher.program.index import (
     WRITTEN_OUT,
     Binding,
     BindingKind,
+    FileIndex,
     FunctionNode,
     ProgramFiles,
     Scope,
     ancestors,
+    class_of,
     default_of,
     dotted_name,
     file_of,
@@ -75,7 +77,7 @@ def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
     found: list[Binding] = []
     for each in bindings:
         its_arms = branch_arms(each.node)
-        if _are_exclusive(its_arms, arms):
+        if are_exclusive(each.node, use):
             continue
         behind = _end_of_binding(each) > place
         if behind:
@@ -126,10 +128,10 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
     return known[inner]
 
 
-def _are_exclusive(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
-    """Whether two places stand in different arms of one `if` or `match`."""
-    first = {node: part for node, part in one if isinstance(node, ast.If | ast.Match)}
-    return any(node in first and first[node] != part for node, part in other)
+def are_exclusive(one: ast.AST, other: ast.AST) -> bool:
+    """Whether two places stand in different arms of one `if` or `match`, of which one alone runs."""
+    first = {node: part for node, part in branch_arms(one) if isinstance(node, ast.If | ast.Match)}
+    return any(node in first and first[node] != part for node, part in branch_arms(other))
 
 
 def _share_a_loop(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
@@ -255,7 +257,7 @@ class CallGraph:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
-        for file in self.files.mentioning(name):
+        for file in self.files.mentioning(name, "getattr"):
             for use in file.attributes.get(name, ()):
                 for value in alternatives(self.value(use)):
                     if isinstance(value, Defined):
@@ -264,6 +266,20 @@ class CallGraph:
                             yield from self._use(use, function, bound)
                     elif not isinstance(value, External):
                         yield None
+            yield from self._read_by_getattr(file, function)
+
+    def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
+        """The calls `getattr(hook, event)(...)` of objects of a method's class."""
+        for read in file.calls_of.get("getattr", ()):
+            call = parent_of(read)
+            if not isinstance(call, ast.Call) or call.func is not read or len(read.args) != 2:
+                continue
+            name = getattr(read.args[1], "value", None)
+            if name in (None, getattr(method, "name", "")) and any(
+                isinstance(each, Made) and each.definition is class_of(method)
+                for each in alternatives(self.value(read.args[0]))
+            ):
+                yield CallSite(call, bind_arguments(method, call, True))
 
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
         parent = parent_of(use)

@@ -42,6 +42,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
     Several,
+    Value,
     alternatives,
     canonical_name,
 )
@@ -130,7 +131,7 @@ class CollectiveCalls:
         if call in self.forwards.calls:
             return CollectiveRun(self.forwards.calls[call], call, call)
         value = self.program.evaluation.value(call.func, environment)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and value is Nothing.UNKNOWN:
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and _may_be_tensors(value):
             return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
         if not isinstance(value, External):
             return None
@@ -149,6 +150,12 @@ class CollectiveCalls:
                 made = self.program.value(node.func)
                 if isinstance(made, Instance) and made.name in LIBRARY_TABLES["gradient_reducers"]:
                     return True
+                returned = (
+                    file_of(made.node).returns_of.get(made.node, ()) if isinstance(made, Defined) else ()
+                )
+                values = [each.value for each in returned]
+                if values and all(each is not None and self._reduces(each, depth + 1) for each in values):
+                    return True
             elif isinstance(node, ast.Name) and getattr(parent_of(node), "func", None) is not node:
                 bindings = self.program.evaluation.sources(node)
                 values = [each.value for each in bindings if each.kind is BindingKind.ASSIGNED]
@@ -156,14 +163,30 @@ class CollectiveCalls:
                     return True
         return False
 
-    def called_function(
+    def called_functions(
         self, call: ast.Call, environment: Environment | None
+    ) -> tuple[list[tuple[FunctionNode, Environment | None]], bool]:
+        """The functions of the program that a call may run, and what their parameters are; whether it surely
+        runs all of them, as in a loop over hooks that are written out."""
+        values = alternatives(self.program.evaluation.value(call.func, environment))
+        defined = [each for each in values if isinstance(each, Defined)]
+        found = [each for each in (self._called(value, call, environment) for value in defined) if each]
+        return found, len(values) == 1 or self._belongs_to_loop(call.func)
+
+    def _belongs_to_loop(self, method: ast.expr) -> bool:
+        """Whether a method is one of a loop's variable: `hook.close`, `getattr(hook, name)`."""
+        if isinstance(method, ast.Call) and last_name(method.func) == "getattr" and method.args:
+            owner = method.args[0]
+        else:
+            owner = method.value if isinstance(method, ast.Attribute) else method
+        sources = self.program.evaluation.sources(owner)
+        return bool(sources) and all(each.kind is BindingKind.LOOPED for each in sources)
+
+    def _called(
+        self, value: Defined, call: ast.Call, environment: Environment | None
     ) -> tuple[FunctionNode, Environment | None] | None:
-        """The function of the program that a call runs, and what its parameters are."""
+        """The function that runs where this is called, and what its parameters are."""
         evaluation = self.program.evaluation
-        value = evaluation.value(call.func, environment)
-        if not isinstance(value, Defined):
-            return None
         node = value.node
         if isinstance(node, ast.ClassDef):
             made = next(
@@ -268,6 +291,11 @@ class CollectiveCalls:
         return (True, frozenset(ranks)) if len(ranks) == len(numbers) else (False, None)
 
 
+def _may_be_tensors(method: Value) -> bool:
+    """Whether a method may be one of a tensor: of what nobody knows, or of what a function of torch gives."""
+    return method is Nothing.UNKNOWN or (isinstance(method, External) and method.name.startswith("torch."))
+
+
 def _callables_named_in(given: ast.expr) -> list[ast.expr]:
     """The names, attributes and lambdas in what a call is given."""
     kinds = ast.Name | ast.Attribute | ast.Lambda
@@ -352,11 +380,17 @@ class CollectivePaths:
                 yield from file.calls_of.get(last, ())
 
     def _callers(self, call: ast.Call) -> Iterator[ast.Call]:
-        """The calls of the function in which a call stands, by its name."""
+        """The calls of the function in which a call stands, by its name or by one that `getattr` is given."""
         name = _enclosing_function_name(call)
         if name is not None and name not in self._named:
             self._named.add(name)
             yield from self._called({name})
+            for file in self.program.mentioning("getattr"):
+                for each in map(parent_of, file.calls_of.get("getattr", ())):
+                    if isinstance(each, ast.Call) and last_name(each.func) is None:
+                        yield each
+                    elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+                        yield from file.calls_of.get(each.targets[0].id, ())
 
 
 def may_be_collective(program: Program, call: ast.Call) -> bool:

@@ -19,6 +19,7 @@ from launcher.program.index import (
     Binding,
     BindingKind,
     FunctionNode,
+    ancestors,
     class_of,
     default_of,
     file_of,
@@ -30,9 +31,11 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.values import (
+    DDP,
     Constant,
     Defined,
     Dictionary,
+    Either,
     External,
     Instance,
     Several,
@@ -333,6 +336,51 @@ def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGI
         if not known[1]:
             return text, False
     return text, True
+
+
+def makes_no_gradients(node: ast.AST) -> bool:
+    """Whether a node stands under `torch.no_grad()`, of a `with` or of its function's decorators."""
+    makers: list[ast.expr] = []
+    for outer in ancestors(node):
+        if isinstance(outer, ast.With):
+            makers += [each.context_expr for each in outer.items]
+        elif isinstance(outer, ast.FunctionDef):
+            makers += outer.decorator_list
+    names = [last_name(each.func if isinstance(each, ast.Call) else each) for each in makers]
+    return any(each in _WITHOUT_GRADIENTS for each in names)
+
+
+_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
+
+
+def unmoved(node: ast.expr) -> ast.expr:
+    """What makes a model: `Model()` of `Model().to(device)` and of `convert_sync_batchnorm(Model())`."""
+    while isinstance(node, ast.Call):
+        name = last_name(node.func)
+        if name in ("to", "cuda", "train") and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif name in ("convert_sync_batchnorm", "compile") and node.args:
+            node = node.args[0]
+        else:
+            break
+    return node
+
+
+def may_run_wrapped_model(program: Program) -> bool:
+    """Whether a model that DDP wraps may be called, or handed to what may call it."""
+    for call in (each for file in program.files for each in file.calls):
+        value = program.value(call.func)
+        given = [] if last_name(call.func) in ("isinstance", "hasattr", "print") else all_arguments(call)
+        kinds = alternatives(value) if isinstance(value, Either) else ()
+        if External(DDP) in (*kinds, *map(program.value, given)):
+            return True  # The class itself is handed on, and may wrap another model.
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        used = [call.func, *([owner] if last_name(call.func) == "forward" else [])]
+        for each in (*used, *(() if isinstance(value, Defined) else given)):
+            named = isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
+            if named and calls_that_may_make(program, each, DDP) and not makes_no_gradients(call):
+                return True
+    return False
 
 
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.

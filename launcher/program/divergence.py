@@ -12,14 +12,13 @@ Where a wrapped model is trained (`wrapped_training_loops`), every rank must tak
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
-from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make
+from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, parts_of
 from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import (
-    BindingKind,
     FunctionNode,
     ancestors,
     ancestors_in_function,
@@ -29,7 +28,17 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
-from launcher.program.values import DDP, FSDP, FULLY_SHARD, LIBRARY_TABLES, Defined, Environment, RankKind
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    FULLY_SHARD,
+    LIBRARY_TABLES,
+    Defined,
+    Environment,
+    Instance,
+    RankKind,
+    RankValue,
+)
 
 _DEEPEST_FUNCTION = 12
 """So many functions within functions are followed."""
@@ -398,18 +407,16 @@ class FunctionWalk:
         run = collective_calls.collective(call, self.environment)
         if run is not None:
             return [run], []
-        called = collective_calls.called_function(call, self.environment)
-        if called is None:
-            return [], []
-        function, environment = called
-        if not collective_calls.matters(function):
-            return [], []
-        inner = self.summaries.summary(function, environment)
-        diverging = [each.run for each in inner.divergences]
-        return (
-            [each.called_by(call) for each in inner.must],
-            [each.called_by(call) for each in (*inner.may, *diverging)],
-        )
+        functions, all_of_them = collective_calls.called_functions(call, self.environment)
+        found = Block()
+        for function, environment in functions:
+            if collective_calls.matters(function):
+                inner = self.summaries.summary(function, environment)
+                must, may = (inner.must, inner.may) if all_of_them else ((), (*inner.must, *inner.may))
+                found.must += [each.called_by(call) for each in must]
+                found.may += [each.called_by(call) for each in may]
+                found.may += [each.run.called_by(call) for each in inner.divergences]
+        return found.must, found.may
 
 
 def _context_calls(statement: ast.With | ast.AsyncWith) -> list[ast.Call]:
@@ -491,9 +498,6 @@ def merge_arms(body: Block, other: Block) -> Block:
 
 Loop = ast.For | ast.AsyncFor | ast.While
 
-_ASSIGNMENTS_TO_CALL = 3
-"""So many assignments lead at most from a loss to the call that is given the model."""
-
 _SHARING_WORDS = (
     "reduce",
     "gather",
@@ -549,27 +553,16 @@ def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
         return False
     if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
         return True
-    return any(is_forward(program, each) for each in calls) or any(
-        _is_wrapped(program, given)
-        for each in _making_the_loss(program, calls)
-        for given in all_arguments(each)
+    making = (
+        each
+        for call in calls
+        if last_name(call.func) == "backward"
+        for each in parts_of(program, call.func)
+        if isinstance(each, ast.Call) and each in calls
     )
-
-
-def _making_the_loss(program: Program, calls: list[ast.Call]) -> Iterator[ast.Call]:
-    """The calls whose results backward starts from, through the variables that hold them."""
-    waiting = [(call.func, 0) for call in calls if last_name(call.func) == "backward"]
-    seen: set[ast.AST] = set()
-    while waiting:
-        node, depth = waiting.pop()
-        for part in ast.walk(node):
-            if isinstance(part, ast.Call) and part in calls:
-                yield part
-            elif isinstance(part, ast.Name) and depth < _ASSIGNMENTS_TO_CALL:
-                for binding in program.evaluation.sources(part):
-                    if binding.kind is BindingKind.ASSIGNED and binding.node not in seen and binding.value:
-                        seen.add(binding.node)
-                        waiting.append((binding.value, depth + 1))
+    return any(is_forward(program, each) for each in calls) or any(
+        _is_wrapped(program, given) for each in making for given in all_arguments(each)
+    )
 
 
 def is_forward(program: Program, call: ast.Call) -> bool:
@@ -623,3 +616,97 @@ def makes_ranks_agree(call: ast.Call) -> bool:
     return any(word in name for word in _SHARING_WORDS) and not any(
         word in name for word in _NOT_SHARING_WORDS
     )
+
+
+# What surely differs between the ranks.
+
+
+BY_RANK = "by the rank"
+_FACTS = frozenset({"any", "all", "item", "sum", "max", "min", "amax", "amin", "mean", "numel"})
+"""The methods that make one number of a tensor."""
+
+_DRAWING = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
+"""How the names of what draws random numbers begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between the ranks in a function that works on their parts of a batch.
+
+    `given` is what its calls give its parameters; of the other parameters the values are the rank's own.
+    """
+
+    program: Program
+    function: ast.FunctionDef
+    given: Mapping[str, Sequence[ast.expr]]
+
+    def reason(self, node: ast.expr | None, depth: int = 8) -> str | None:
+        """Why a number, a truth or a key is not the same on all ranks; None where it may be."""
+        if node is None or not depth:
+            return None
+        by_rank = self.program.analysis(Guards).guard(node)
+        if by_rank is not None or isinstance(self.program.value(node), RankValue):
+            return BY_RANK
+        parts: Sequence[ast.expr] = []
+        match node:
+            case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_]):
+                pass
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp() | ast.BinOp() | ast.IfExp() | ast.Subscript():
+                parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+            case (
+                ast.NamedExpr(value=inner)
+                | ast.Call(func=ast.Name(id="bool" | "int" | "float"), args=[inner])
+            ):
+                parts = [inner]
+            case ast.Name():
+                parts = self._made_of(node)
+            case ast.Call():
+                if _draws_for_itself(self.program, node):
+                    return "by a number that each rank draws for itself"
+                if isinstance(node.func, ast.Attribute) and node.func.attr in _FACTS:
+                    if self._is_of_the_batch(node.func.value, depth):
+                        return "by what is in its own part of the batch"
+                    parts = [node.func.value]
+        return next((found for each in parts if (found := self.reason(each, depth - 1))), None)
+
+    def _made_of(self, name: ast.Name) -> Sequence[ast.expr]:
+        sources = self.program.evaluation.sources(name)
+        if any(each.node in self.function.args.args for each in sources):
+            return self.given.get(name.id, ())
+        return [each.value for each in sources if each.value is not None and each.item is None]
+
+    def _is_of_the_batch(self, node: ast.expr, depth: int) -> bool:
+        """Whether a tensor is made of what the function is given."""
+        for part in ast.walk(node):
+            for each in self.program.evaluation.sources(part) if isinstance(part, ast.Name) else ():
+                if each.node in self.function.args.args[1:]:
+                    return True
+                if each.value is not None and depth and self._is_of_the_batch(each.value, depth - 1):
+                    return True
+        return False
+
+
+def _draws_for_itself(program: Program, call: ast.Call) -> bool:
+    """Whether a call draws a number from a generator that is not seeded alike on all ranks.
+
+    torch's begins with the same seed in each process, those of Python and NumPy do not.
+    """
+    name = program.qualified(call.func) or ""
+    if not name.startswith(_DRAWING) or "seed" in name:
+        return False
+    owner = program.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if isinstance(owner, Instance):
+        seeds = all_arguments(owner.call)
+        return not seeds or any(_is_of_a_rank(program, each) for each in seeds)
+    calls_of = [item for file in program.files for item in file.calls_of.items()]
+    seeding = [call for last, calls in calls_of if "seed" in last for call in calls]
+    library = name.partition(".")[0]
+    own = [each for each in seeding if (program.qualified(each.func) or "").startswith(f"{library}.")]
+    if any(_is_of_a_rank(program, given) for each in own for given in all_arguments(each)):
+        return True
+    return not seeding and library != "torch"
+
+
+def _is_of_a_rank(program: Program, node: ast.expr) -> bool:
+    parts = (each for each in ast.walk(node) if isinstance(each, ast.expr))
+    return any(isinstance(program.value(each), RankValue) for each in parts)

@@ -242,14 +242,16 @@ class Evaluation:
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
             return calculated_from(ast.Add(), Nothing.ITSELF, self.value(binding.value, environment))
         if binding.kind is BindingKind.ENTERED and binding.value is not None:
-            entered = self._entered(binding.value, environment)
-            return entered if binding.item is None else self._item_of(entered, binding.item, environment)
-        if binding.kind is BindingKind.LOOPED and isinstance(getattr(binding.node, "target", None), ast.Name):
+            whole = self._entered(binding.value, environment)
+        elif binding.kind is BindingKind.LOOPED and isinstance(
+            getattr(binding.node, "target", None), ast.Name
+        ):
             return self._looped(binding.value, environment)
-        if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
+        elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
-            return whole if binding.item is None else self._item_of(whole, binding.item, environment)
-        return UNKNOWN
+        else:
+            return UNKNOWN
+        return whole if binding.item is None else self._item_of(whole, binding.item, environment)
 
     def _entered(self, manager: ast.expr, environment: Environment | None) -> Value:
         """What `with` gives a name: an object of a library itself, what a context manager of the program
@@ -349,12 +351,9 @@ class Evaluation:
 
     def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
         value = self.value(node.operand, environment)
-        if (
-            isinstance(node.op, ast.USub)
-            and isinstance(value, Constant)
-            and isinstance(value.value, int | float)
-        ):
-            return Constant(-value.value)
+        number = value.value if isinstance(value, Constant) else None
+        if isinstance(node.op, ast.USub) and isinstance(number, int | float):
+            return Constant(-number)
         return UNKNOWN
 
 
@@ -425,7 +424,7 @@ class CallEvaluator:
             return Dictionary(node)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
-        if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
+        if name == "getattr" and len(node.args) >= 2:
             return self._read_by_getattr(node, environment)
         found = RANKS.get(name)
         if found is not None:
@@ -449,7 +448,8 @@ class CallEvaluator:
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
-        attribute = attribute_of_getattr(node)
+        name = self.evaluation.value(node.args[1], environment)
+        attribute = attribute_of_getattr(node, name.value if isinstance(name, Constant) else None)
         if attribute is None:
             return UNKNOWN
         found = self.evaluation.attributes.value(attribute, environment)
@@ -640,9 +640,9 @@ class AttributeEvaluator:
             )
             return ModuleOf(inner) if inner is not None else UNKNOWN
         if isinstance(owner, Made):
-            return self._of_object(owner.definition, name, 0)
+            return self.member_of(owner.definition, name)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
-            return self._of_object(owner.node, name, 0, bound=False)
+            return self.member_of(owner.node, name, bound=False)
         found = self._stored(node, owner)
         return self._optional(node) if found is UNKNOWN else found
 
@@ -671,27 +671,18 @@ class AttributeEvaluator:
             ]
         yield from (each for each in found if not is_set_later(each.node, node))
 
-    def _of_object(self, definition: ast.ClassDef, name: str, depth: int, bound: bool = True) -> Value:
+    def member_of(self, definition: ast.ClassDef, name: str, depth: int = 0, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
         found_here = self.bindings_in_class(definition, name)
         if not found_here:
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
-        if isinstance(found, Defined) and isinstance(found.node, ast.FunctionDef) and bound:
-            if is_property(found.node):
-                return self.evaluation.calls.result(found.node, None)
-            return found if is_static(found.node) else Defined(found.node, definition)
-        if (
-            isinstance(found, Defined)
-            and isinstance(found.node, ast.FunctionDef)
-            and is_class_method(found.node)
-        ):
-            return Defined(found.node, definition)
-        return found
-
-    def member_of(self, definition: ast.ClassDef, name: str) -> Value:
-        """What an object of a class of the program has by this name."""
-        return self._of_object(definition, name, 0)
+        if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
+            return found
+        if bound and is_property(found.node):
+            return self.evaluation.calls.result(found.node, None)
+        belongs = not is_static(found.node) if bound else is_class_method(found.node)
+        return Defined(found.node, definition) if belongs else found
 
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class gives its objects this attribute: in its body, by its constructor, or in a method.
@@ -732,7 +723,7 @@ class AttributeEvaluator:
         for base in definition.bases:
             parent = self.evaluation.value(base)
             if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef) and depth < 10:
-                found = self._of_object(parent.node, name, depth + 1)
+                found = self.member_of(parent.node, name, depth + 1)
                 if found is not UNKNOWN:
                     return found
             if isinstance(parent, External):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from launcher.program.dataflow import origins
 from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     Binding,
@@ -132,6 +133,7 @@ class Guards:
 
     def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
+        self.program = program
         self.evaluation = program.evaluation
         self._known: dict[ast.expr, Truth] = {}
         self._open: set[ast.AST] = set()
@@ -203,7 +205,20 @@ class Guards:
             return self._call(test, environment)
         if isinstance(test, ast.Name | ast.Attribute):
             return self._name(test, environment)
-        return self._truth_of_value(self.evaluation.value(test, environment), test)
+        found = self._truth_of_value(self.evaluation.value(test, environment), test)
+        return self._truth_of_origins(test) if found is None and isinstance(test, ast.Subscript) else found
+
+    def _truth_of_origins(self, test: ast.expr) -> Truth:
+        """The truth of what made a name or an item: of `main` after `rank, main = setup()`, of `env["main"]`.
+
+        Literals beside a guard are for runs that are not distributed.
+        """
+        made = origins(self.program, test)
+        truths = [None if each is None or each is test else self.truth(each) for each in made]
+        guards = [each for each in truths if isinstance(each, Guard)]
+        if None in truths or not guards or not all(each.same_ranks(guards[0]) for each in guards):
+            return None
+        return replace(guards[0], test=test)
 
     def _truth_of_value(self, value: Value, test: ast.expr) -> Truth:
         if isinstance(value, RankValue):
@@ -306,7 +321,8 @@ class Guards:
                 if prop is not None:
                     truth = self._returned_by(prop, None)
                     return replace(truth, test=test) if isinstance(truth, Guard) else truth
-        return self.presence.truth(test)
+        found = self.presence.truth(test)
+        return self._truth_of_origins(test) if found is None else found
 
     def _property(self, owner: Made, name: str) -> FunctionNode | None:
         for binding in self.evaluation.attributes.bindings_in_class(owner.definition, name):

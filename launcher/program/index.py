@@ -339,14 +339,16 @@ def last_name(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def attribute_of_getattr(call: ast.Call) -> ast.Attribute | None:
-    """`getattr(args, "rank", 0)` as the attribute that it reads, made once."""
+def attribute_of_getattr(call: ast.Call, name: object = None) -> ast.Attribute | None:
+    """`getattr(args, "rank", 0)` as the attribute that it reads; made once where its name is written."""
+    written = getattr(call.args[1], "value", None) if isinstance(call.args[1], ast.Constant) else None
     known = call.__dict__.get(_READ)
-    if known is None and isinstance(call.args[1], ast.Constant) and isinstance(call.args[1].value, str):
-        known = ast.Attribute(call.args[0], call.args[1].value, ast.Load())
+    if known is None and isinstance(written or name, str):
+        known = ast.Attribute(call.args[0], str(written or name), ast.Load())
         ast.copy_location(known, call)
         known.__dict__.update({key: call.__dict__.get(key) for key in (PARENT, SCOPE)})
-        call.__dict__[_READ] = known
+        if written:
+            call.__dict__[_READ] = known
     return known if isinstance(known, ast.Attribute) else None
 
 

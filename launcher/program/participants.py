@@ -8,11 +8,11 @@ A statement is run by every rank or by some: by the guards around it, before it,
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
-from launcher.program.guards import Guard, Guards, Truth, negate
+from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -53,7 +53,7 @@ _PLAIN_DECORATORS = (
 )
 """Decorators after which every rank still runs the function."""
 
-_RANK_WORDS = ("rank", "main", "master", "primary", "chief", "leader", "root", "node", "host")
+_RANK_WORDS = ("rank", "main", "master", "primary", "chief", "lead", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
 
 _MAYBE_RANK_WORDS = ("zero", "proc", "save", "writer")
@@ -179,6 +179,10 @@ class Participants:
                 hints = word.startswith(("is_", "should_")) or any(each in word for each in _MAYBE_RANK_WORDS)
                 if hints and not self.uniformity.is_uniform(node):
                     return True
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+                key = str(node.slice.value).lower()
+                if any(each in key for each in (*_RANK_WORDS, *_MAYBE_RANK_WORDS)):
+                    return True
         return False
 
     def _ranks_entering(self, function: FunctionNode) -> Truth:
@@ -240,6 +244,74 @@ def _normal_form(test: ast.expr, holds: bool) -> tuple[str, bool]:
     return ast.unparse(test), holds
 
 
+def conditions_of(
+    program: Program, node: ast.AST, given: Mapping[str, ast.expr] | None = None
+) -> frozenset[tuple[str, bool]]:
+    """The tests, as written, under which a node is come to in its function or its loop's round, and whether
+    they hold; with what a call gives the parameters, as the caller writes it."""
+    found = set[tuple[str, bool]]()
+    inner = node
+    for outer in ancestors(node):
+        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+            found |= _conditions_in(program, outer.test, is_in_body(outer, inner), given or {})
+        blocks = [getattr(outer, name, None) for name in _BLOCKS]
+        for block in (each for each in blocks if isinstance(each, list) and inner in each):
+            for before in block[: block.index(inner)]:
+                if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
+                    found |= _conditions_in(program, before.test, False, given or {})
+        if isinstance(outer, FunctionNode | ast.For | ast.While):
+            break
+        inner = outer
+    return frozenset(found)
+
+
+def entered_under(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, frozenset[tuple[str, bool]]]]:
+    """Where a context is entered, and under which conditions: by its call, or by calls of what returns it."""
+    function = scope_of(call).node
+    returned = file_of(call).returns_of.get(function, ())
+    if isinstance(function, ast.FunctionDef) and any(call in ast.walk(each) for each in returned):
+        for site in program.evaluation.callers.call_sites(function) or ():
+            yield site.call, conditions_of(program, call, site.arguments)
+    else:
+        yield call, conditions_of(program, call)
+
+
+def shared_conditions(program: Program, one: ast.AST, other: ast.AST) -> frozenset[tuple[str, bool]]:
+    """The conditions under which the block is come to that holds two places."""
+    around, top = set(ancestors(other)), one
+    while (outer := parent_of(top)) is not None and outer not in around:
+        top = outer
+    return conditions_of(program, top)
+
+
+def _conditions_in(
+    program: Program, test: ast.expr, holds: bool, given: Mapping[str, ast.expr], depth: int = 4
+) -> set[tuple[str, bool]]:
+    """What holds where a test does: through `not`, `and`, `!=`, and the name of a test."""
+    if isinstance(test, ast.NamedExpr):
+        test = test.value
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp) and holds is isinstance(test.op, ast.And):
+        return {each for part in test.values for each in _conditions_in(program, part, holds, given, depth)}
+    sources = program.evaluation.sources(test) if isinstance(test, ast.Name) and depth else []
+    if (
+        len(sources) == 1
+        and sources[0].kind is BindingKind.ASSIGNED
+        and isinstance(
+            made := sources[0].value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.NamedExpr | ast.Call
+        )
+    ):
+        return _conditions_in(program, made, holds, given, depth - 1)
+    copied = ast.parse(ast.unparse(test), mode="eval")
+    for each in ast.walk(copied):
+        if isinstance(each, ast.Name) and each.id in given:
+            each.id = ast.unparse(given[each.id])
+        if isinstance(each, ast.Compare) and each is copied.body and isinstance(each.ops[0], ast.NotEq):
+            each.ops[0], holds = ast.Eq(), not holds
+    return {(ast.unparse(copied), holds)}
+
+
 def _names_a_process(test: ast.expr) -> bool:
     """Whether a test asks which process this is, or whether it is the only one, by its names."""
     words = [
@@ -271,6 +343,7 @@ _PURE_CALLS = frozenset(
         "os.getcwd",
         "pathlib.Path",
         "pathlib.Path.cwd",
+        "vars",
         "str",
         "int",
         "float",
@@ -394,7 +467,9 @@ class Uniformity:
             return self._counted(binding.node, name) or self._listed(binding.node, name)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
             return binding.item is None and self.is_uniform(binding.value)
-        return False
+        # A field of a record that is made of options, `Config(**vars(parser.parse_args()))`.
+        made = binding.node if binding.kind is BindingKind.OTHER else None
+        return isinstance(made, ast.Call) and all(map(self.is_uniform, all_arguments(made)))
 
     def _parameter(self, parameter: ast.AST) -> bool:
         sites = self.program.evaluation.callers.call_sites_giving(parameter)

@@ -323,6 +323,8 @@ def read_source(data: bytes, path: Path) -> FileIndex | Unread:
             tree = ast.parse(text, str(path))
             if _MAY_NEED_WRITING_OUT.search(text):
                 write_out_calls(tree)
+            if _MAY_MATCH.search(text):
+                write_out_matches(tree)
     except SyntaxError as error:
         said = (error.msg or "a syntax error").partition(" (")[0]
         return Unread(path, f"it is no valid Python: {said}", error.lineno or 1, error.offset or 1)
@@ -443,6 +445,61 @@ class _CallReading:
             part = ast.copy_location(ast.keyword(arg, copy.deepcopy(value)), value)
             found += self.entries(part, scope, depth - 1)
         return found
+
+
+_MAY_MATCH = re.compile(r"^\s*match\b", re.MULTILINE)
+
+
+def write_out_matches(tree: ast.Module) -> None:
+    """Write `match rank: case 0: ...` as `if rank == 0: ...`, so that all that reads tests reads it.
+
+    Only where every case compares the subject, or the parts of one that is a written tuple, with values.
+    """
+    for holder in reversed([*ast.walk(tree)]):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(holder, name, None)
+            if isinstance(block, list):
+                block[:] = [_written_as_test(each) if isinstance(each, ast.Match) else each for each in block]
+
+
+def _written_as_test(node: ast.Match) -> ast.stmt:
+    """A `match` as a chain of tests; itself where a case is more than comparisons."""
+    written: list[ast.stmt] = []
+    for case in reversed(node.cases):
+        tests = _tests_of_pattern(node.subject, case.pattern)
+        if tests is None:
+            return node
+        tests += [] if case.guard is None else [case.guard]
+        if tests:
+            test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+            branch = ast.If(ast.copy_location(test, tests[0]), case.body, written)
+            ast.copy_location(branch, case.pattern).end_lineno = node.end_lineno
+            branch.end_col_offset = node.end_col_offset
+            written = [branch]
+        else:
+            written = case.body
+    return written[0] if isinstance(written[0], ast.If) and len(written) == 1 else node
+
+
+def _tests_of_pattern(subject: ast.expr, pattern: ast.pattern) -> list[ast.expr] | None:
+    """What must hold of a subject where it matches; None where that is more than comparisons."""
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is None and pattern.name is None:
+        return []
+    if isinstance(pattern, ast.MatchSequence) and isinstance(subject, ast.Tuple):
+        if len(pattern.patterns) != len(subject.elts):
+            return None
+        parts = [*map(_tests_of_pattern, subject.elts, pattern.patterns)]
+        return None if None in parts else [test for part in parts for test in part or ()]
+    choices = pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern]
+    singles = [each for each in choices if isinstance(each, ast.MatchSingleton)]
+    values = [each.value for each in choices if isinstance(each, ast.MatchValue)]
+    values += [ast.copy_location(ast.Constant(each.value), each) for each in singles]
+    if len(values) < len(choices):
+        return None
+    one: ast.expr = values[0] if len(values) == 1 else ast.Tuple(values, ast.Load())
+    sign = ast.In() if len(values) > 1 else ast.Is() if isinstance(pattern, ast.MatchSingleton) else ast.Eq()
+    compared = ast.Compare(copy.deepcopy(subject), [sign], [ast.copy_location(one, pattern)])
+    return [ast.copy_location(compared, pattern)]
 
 
 def _key_of(node: ast.expr, scope: _Scope) -> _Definition | None:

@@ -29,7 +29,6 @@ from launcher.rules.script import checkpoints as kept
 from launcher.rules.script import checkpoints as state_keys
 from launcher.rules.script import environment as options
 from launcher.rules.script import environment as topology
-from launcher.rules.script import gradients as forward
 from launcher.rules.script import gradients as no_sync
 from launcher.rules.script import gradients as reduction
 from launcher.rules.script.collectives import (
@@ -88,15 +87,16 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *options.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
-    *forward.FORWARD_RULES,
+    *collectives.FORWARD_RULES,
     *collectives.STEP_RULES,
     *gradients.CLIPPING_RULES,
     *no_sync.NO_SYNC_RULES,
     *reduction.REDUCTION_RULES,
+    *process_groups.ENGINE_RULES,
     *checkpoints.CHECKPOINT_RULES,
     *processes.COMMAND_RULES,
     *training_compiler.XLA_RULES,
-    *collectives.MEMORY_RULES,
+    *gradients.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
 )
 

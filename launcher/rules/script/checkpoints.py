@@ -475,11 +475,9 @@ _MOVING = frozenset({"put_object", "push_to_hub", "log_artifact", "log_artifacts
 
 _LOADERS = (
     "load_state",
-    "load_checkpoint",
     "load_model",
     "load_ckpt",
     "load_weights",
-    "load_snapshot",
     "restore",
     "resum",
     "checkpoint",

@@ -1,28 +1,33 @@
 """Collectives and steps that not every rank runs.
 
-Under a guard, in an exception handler, or by what one rank alone sees: a NaN, a clock, exhausted memory.
+Under a guard, in an exception handler, by what one rank alone sees, such as a NaN or a clock, or in a forward
+pass that differs between ranks.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.bindings import bind_arguments
 from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
+from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
 from launcher.program.divergence import (
+    BY_RANK,
+    Difference,
     Divergence,
     FunctionSummaries,
     Loop,
     calls_in,
     collectives_run_by,
-    is_forward,
     makes_ranks_agree,
     may_run_collectives,
-    trains_within,
     wrapped_training_loops,
 )
 from launcher.program.guards import Guard, Guards
@@ -38,7 +43,18 @@ from launcher.program.index import (
 )
 from launcher.program.participants import ends_block
 from launcher.program.program import Program
-from launcher.program.values import Defined, External, ModuleOf, RankKind, RankValue
+from launcher.program.values import (
+    DDP,
+    UNKNOWN,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    ModuleOf,
+    RankKind,
+    RankValue,
+)
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
 
 _ALIKE = frozenset(
@@ -90,7 +106,7 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
 def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
-    """A collective in an `except` or `finally` block, to which ranks come one by one, or one alone.
+    """A collective in an `except` or `finally` block or an `__exit__`, to which ranks come one by one.
 
     The rank that raised waits in it for the others, which are in another collective or at their end: the
     error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
@@ -227,20 +243,67 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
         for kind in (ast.Try, ast.TryStar):
             for statement in file.statements.get(kind, []):
                 assert isinstance(statement, ast.Try | ast.TryStar)
-                waited = collectives_run_by(program, [*statement.body, *statement.orelse])
+                inside = [*statement.body, *statement.orelse, *_blocks_around_yield(program, statement)]
+                waited = collectives_run_by(program, inside)
                 for handler in statement.handlers:
                     if not _alike(handler.type):
                         for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
                                 yield _Handled(run, "except", handler.lineno, bool(waited))
-                # Where the others wait in nothing before, they all meet here.
-                if waited:
-                    halves = {each.short_name for each in waited if _is_under_a_test(each.node, statement)}
-                    for run in collectives_run_by(program, statement.finalbody):
-                        # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
-                        if run.short_name in halves and _is_under_a_test(run.node, statement):
-                            continue
-                        yield _Handled(run, "finally", statement.finalbody[0].lineno, True)
+                yield from _in_last_block(program, statement, statement.finalbody, waited, "finally")
+        for definition in file.classes:
+            for each in definition.body:
+                if isinstance(each, ast.FunctionDef) and each.name == "__exit__":
+                    waited = collectives_run_by(program, _blocks_of_context(program, definition))
+                    yield from _in_last_block(program, each, each.body, waited, "__exit__")
+
+
+def _in_last_block(
+    program: Program, holder: ast.AST, block: list[ast.stmt], waited: list[CollectiveRun], name: str
+) -> Iterator[_Handled]:
+    """The collectives of a block that runs with and without an exception, where others wait in one before.
+
+    Not under a test of how it ended: of what the `try` or its handlers set, or of the exception itself.
+    """
+    halves = {each.short_name for each in waited if _tests_around(each.node, holder)}
+    ended = {each.id for each in ast.walk(holder) if isinstance(each, ast.Name) and not _is_read(each)}
+    ended |= {each.arg for each in ast.walk(holder) if isinstance(each, ast.arg)} - {"self"} | {"exc_info"}
+    leaving = [each for each in block if isinstance(each, ast.If) and ends_block(each.body)]
+    for run in collectives_run_by(program, block) if waited else ():
+        tests = _tests_around(run.node, holder)
+        # `if not main: barrier()`, and here `if main: barrier()`, which releases them.
+        if run.short_name in halves and tests:
+            continue
+        tests += [each.test for each in leaving if each.lineno < run.node.lineno]
+        if not any(last_name(each) in ended for test in tests for each in ast.walk(test)):
+            yield _Handled(run, name, block[0].lineno, True)
+
+
+def _is_read(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Load)
+
+
+def _blocks_around_yield(program: Program, statement: ast.Try | ast.TryStar) -> list[ast.stmt]:
+    """What runs where a `try` of a context manager yields: the blocks of the `with` that enter it."""
+    function = scope_of(statement).function
+    yields = [] if function is None else file_of(statement).yields_of.get(function.node, [])
+    if function is None or not any(statement in ancestors(each) for each in yields):
+        return []
+    return _blocks_of_context(program, function.node)
+
+
+def _blocks_of_context(program: Program, made_by: ast.AST) -> list[ast.stmt]:
+    """The blocks of the `with` statements that enter what a function of the program, or a class, makes."""
+    found: list[ast.stmt] = []
+    for file in program.files:
+        for statement in file.statements.get(ast.With, ()):
+            assert isinstance(statement, ast.With)
+            for item in statement.items:
+                called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+                values = [program.value(each) for each in (item.context_expr, called) if each is not None]
+                made = [getattr(each, "node", getattr(each, "definition", None)) for each in values]
+                found += statement.body if made_by in made else []
+    return found
 
 
 def _tries_again(program: Program, run: CollectiveRun) -> bool:
@@ -249,14 +312,15 @@ def _tries_again(program: Program, run: CollectiveRun) -> bool:
     return isinstance(called, Defined) and function is not None and called.node is function.node
 
 
-def _is_under_a_test(node: ast.AST, statement: ast.AST) -> bool:
-    """Whether a test within a statement decides who comes to a part of it."""
+def _tests_around(node: ast.AST, holder: ast.AST) -> list[ast.expr]:
+    """The tests within a statement or function that decide who comes to a part of it."""
+    found: list[ast.expr] = []
     for outer in ancestors(node):
-        if outer is statement:
-            return False
+        if outer is holder:
+            break
         if isinstance(outer, ast.If | ast.IfExp):
-            return True
-    return False
+            found.append(outer.test)
+    return found
 
 
 def _alike(caught: ast.expr | None) -> bool:
@@ -478,83 +542,182 @@ def _guard(program: Program, test: ast.expr) -> Guard | None:
 STEP_RULES = (ranks_skip_steps_together, ranks_run_equally_many_steps, every_rank_stays_in_the_loop)
 
 
-# Steps that a rank repeats or leaves when its memory is exhausted.
+# Forward passes that differ between ranks.
 
 
-_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
+_WITHOUT_PARAMETERS = re.compile(
+    r"(ReLU|GELU|SiLU|ELU|Dropout|Pool|Identity|Flatten|Softmax|Sigmoid|Tanh|Upsample|Loss)"
+)
+"""In the names of modules that need no gradients."""
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
-def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
-    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
+@finds(Stage.SCRIPT, ddp.REDUCTION_NOT_FINISHED)
+def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
+    """A forward pass, of a model that DDP wraps, that chooses its layers by what differs between the ranks.
 
-    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
+    By the rank (an error), by a number that each draws for itself, or by what is in its part of the batch
+    (warnings). The layers that are not run get no gradient on this rank: the next forward raises "Expected to
+    have finished reduction", or the ranks hang. Layers are what `self` has and is called; printing by rank is
+    right, so are layers that the other way runs or mentions. find_unused_parameters=True covers it.
 
-    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
-    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
+    Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
+    rank. Source: torch's notes on DDP.
     """
+    for definition, wrapper in _wrapped_classes(program):
+        for held in _classes_within(program, definition, set()):
+            for forward in _methods_of_forward(held):
+                if any(makes_ranks_agree(each) for each in calls_in(forward)):
+                    continue
+                outermost = held is definition and forward.name == "forward"
+                given = _given_to(program, forward, wrapper) if outermost else {}
+                difference = Difference(program, forward, given)
+                for place, layers, reason in _choices(_Forward(program, forward, difference)):
+                    names = ", ".join(f"`self.{each}`" for each in sorted(layers))
+                    yield finding_at(
+                        ddp.REDUCTION_NOT_FINISHED,
+                        place,
+                        f"the forward pass runs {names} on some ranks only ({reason}): on the others DDP "
+                        "waits in backward for gradients that never come; the next forward raises or hangs",
+                        related=[related_at(wrapper, "wrapped here")],
+                        severity=None if reason == BY_RANK else Severity.WARNING,
+                    )
+
+
+def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
+    """The classes of the program whose objects DDP wraps without looking for unused parameters."""
+    seen: set[ast.ClassDef] = set()
+    for call, _ in program.calls(DDP):
+        model = argument_of(call, "module", 0)
+        unused = argument_of(call, "find_unused_parameters")
+        if model is None or (unused is not None and program.value(unused) != Constant(False)):
+            continue
+        for origin in origins(program, model):
+            for made in origins(program, unmoved(origin)) if origin is not None else ():
+                value = program.value(made) if made is not None else None
+                if isinstance(value, Made) and value.definition not in seen:
+                    seen.add(value.definition)
+                    yield value.definition, call
+
+
+def _methods_of_forward(definition: ast.ClassDef) -> list[ast.FunctionDef]:
+    """The forward pass of a class, and the methods that it calls."""
+    methods = {each.name: each for each in definition.body if isinstance(each, ast.FunctionDef)}
+    found = [methods[name] for name in ("forward",) if name in methods]
+    for method in found:
+        called = {each.func.attr for each in calls_in(method) if _is_of_self(each.func)}
+        found += [each for name, each in methods.items() if name in called and each not in found]
+    return found
+
+
+def _classes_within(
+    program: Program, definition: ast.ClassDef, seen: set[ast.ClassDef]
+) -> Iterator[ast.ClassDef]:
+    """A class of modules, and the classes of the program whose objects it makes."""
+    if definition not in seen:
+        seen.add(definition)
+        yield definition
+        for each in ast.walk(definition):
+            made = program.value(each.func) if isinstance(each, ast.Call) else None
+            if isinstance(made, Defined) and isinstance(made.node, ast.ClassDef):
+                yield from _classes_within(program, made.node, seen)
+
+
+def _given_to(program: Program, forward: ast.FunctionDef, wrapper: ast.Call) -> dict[str, list[ast.expr]]:
+    """What the calls of a wrapped model give the parameters of its forward pass."""
+    found: dict[str, list[ast.expr]] = {}
     for file in program.files:
-        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
-            assert isinstance(statement, ast.Try | ast.TryStar)
-            going_on = [each for each in statement.handlers if _goes_on(program, each)]
-            if not going_on:
-                continue
-            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
-            if not _retries(program, statement, going_on[0]) and not (
-                in_loop and trains_within(program, statement)
-            ):
-                continue
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                going_on[0].type or going_on[0],
-                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
-                "reducing this step's gradients: from then on they do not match",
-                remedy="Let the exception end the process, and train with a smaller batch or gradient "
-                "checkpointing on all ranks.",
-            )
+        for call in file.calls:
+            named = isinstance(call.func, ast.Name | ast.Attribute)
+            if named and wrapper in calls_that_may_make(program, call.func, DDP):
+                for name, each in (bind_arguments(forward, call, bound=True) or {}).items():
+                    found.setdefault(name, []).append(each)
+    return found
 
 
-def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
-    """Whether a handler of exhausted memory comes to its end without an error."""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {program.qualified(each) for each in caught if each is not None}
-    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
-        return False
-    body = handler.body
-    if names & set(_MEMORY):
-        return not _ends(body)
-    if not names & {"RuntimeError", "Exception"}:
-        return False
-    for number, statement in enumerate(body):
-        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
-        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
-            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
-            return not _ends(statement.body) and (left or not _ends(body[number + 1 :]))
-    return False
+@dataclass(frozen=True, slots=True)
+class _Forward:
+    """A forward pass of a class, and what differs between the ranks in it."""
+
+    program: Program
+    function: ast.FunctionDef
+    difference: Difference
+
+    def layers_of(self, nodes: Iterable[ast.AST]) -> set[str]:
+        """The attributes of the object that hold modules with parameters and that these nodes call.
+
+        `x` of `self.x(...)`, of `self.x[key](...)` and of the call of a loop's variable over `self.x`.
+        """
+        held: list[ast.AST] = []
+        for function in (each.func for each in nodes if isinstance(each, ast.Call)):
+            held.append(function.value if isinstance(function, ast.Subscript) else function)
+            for source in self.program.evaluation.sources(function) if isinstance(function, ast.Name) else ():
+                if isinstance(source.node, ast.For | ast.comprehension):
+                    held += ast.walk(source.node.iter)
+        return {each.attr for each in held if self.holds_layers(each)}
+
+    def holds_layers(self, node: ast.AST) -> TypeGuard[ast.Attribute]:
+        """Whether this is an attribute of the object that holds modules with parameters."""
+        return _is_of_self(node) and _holds_a_module(self.program, node)
 
 
-def _ends(body: list[ast.stmt]) -> bool:
-    """Whether anything in a block raises or ends the process."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Raise):
-                return True
-            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
-                return True
-    return False
+def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
-    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
-    places = [
-        any(
-            isinstance(each, ast.Call) and is_forward(program, each)
-            for part in block
-            for each in ast.walk(part)
-        )
-        for block in (statement.body, handler.body)
-    ]
-    return all(places)
+def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
+    """Where a forward pass chooses between layers by what differs: where, which, and why that differs."""
+    for node in ast.walk(forward.function):
+        if _is_aside(node, forward.function):
+            continue
+        if isinstance(node, ast.If | ast.IfExp) and (reason := forward.difference.reason(node.test)):
+            arms = [each if isinstance(each, list) else [each] for each in (node.body, node.orelse)]
+            body, other = arms[0], [*arms[1], *(_behind(node) if isinstance(node, ast.If) else ())]
+            layers = _layers_of_one(forward, body, other) | _layers_of_one(forward, other, body)
+            here = {each for part in (node, *other) for each in ast.walk(part)}
+            layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
+            if layers and not isinstance(body[-1], ast.Raise):
+                yield node.test, layers, reason
+        elif isinstance(node, ast.comprehension) and node.ifs:
+            held = {each.attr for each in ast.walk(node.iter) if forward.holds_layers(each)}
+            reason = next(filter(None, map(forward.difference.reason, node.ifs)), None)
+            if held and reason is not None:
+                yield node.ifs[0], held, reason
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            reason = forward.difference.reason(node.func.slice)
+            if reason is not None and (layers := forward.layers_of([node])):
+                yield node, layers, reason
 
 
-MEMORY_RULES = (exhausted_memory_ends_the_process,)
+def _layers_of_one(forward: _Forward, one: Sequence[ast.AST], other: Sequence[ast.AST]) -> set[str]:
+    """The layers that one arm runs and the other does not even mention, as in `0 * sum(parameters())`."""
+    mentioned = {each.attr for part in other for each in ast.walk(part) if _is_of_self(each)}
+    return forward.layers_of(each for part in one for each in ast.walk(part)) - mentioned
+
+
+def _behind(branch: ast.If) -> list[ast.stmt]:
+    """What stands behind a test in its block, where the arm leaves that."""
+    outer = parent_of(branch)
+    blocks = [getattr(outer, name, None) for name in ("body", "orelse", "finalbody")]
+    block = next((each for each in blocks if isinstance(each, list) and branch in each), [])
+    return block[block.index(branch) + 1 :] if ends_block(branch.body) else []
+
+
+def _is_aside(node: ast.AST, function: ast.AST) -> bool:
+    """Whether a node stands in a function within the function, or where no gradients are made."""
+    inside = next((each for each in ancestors(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
+    return inside is not function or makes_no_gradients(node)
+
+
+def _holds_a_module(program: Program, attribute: ast.expr) -> bool:
+    """Whether an attribute is set to a module of torch with parameters, or of a class of the program."""
+    for origin in origins(program, attribute):
+        value = UNKNOWN if origin is None else program.value(origin)
+        module = isinstance(value, Instance) and value.name.startswith("torch.nn.")
+        if module and isinstance(value, Instance) and _WITHOUT_PARAMETERS.search(value.name):
+            return False
+        if not module and not isinstance(value, Made):
+            return False
+    return True
+
+
+FORWARD_RULES = (forward_is_alike_on_every_rank,)

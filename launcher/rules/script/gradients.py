@@ -1,7 +1,5 @@
-"""Gradients, and the forward passes that they come from.
-
-Clipped while they are scaled or shard by shard, kept on their rank by `no_sync()`, never reduced or
-applied, or of a pass that differs between ranks.
+"""Gradients: clipped while they are scaled or shard by shard, kept on their rank by `no_sync()`, never
+reduced or applied, or of a step that one rank leaves when its memory is exhausted.
 """
 
 from __future__ import annotations
@@ -12,40 +10,46 @@ from collections.abc import Iterator
 from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import branch_arms
+from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
     argument_of,
     averages_models,
     calls_that_may_make,
-    constant_argument,
+    may_run_wrapped_model,
     origins,
+    parts_of,
+    unmoved,
 )
-from launcher.program.guards import Guards
+from launcher.program.divergence import (
+    Loop,
+    calls_in,
+    is_forward,
+    makes_ranks_agree,
+    trains_within,
+)
 from launcher.program.index import (
     ancestors,
-    class_of,
-    dotted_name,
+    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
     scope_of,
     statement_of,
 )
-from launcher.program.participants import Participants
+from launcher.program.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.program import Program
+from launcher.program.reachability import Reachability
 from launcher.program.values import (
     DDP,
     FSDP,
     INIT_PROCESS_GROUP,
-    UNKNOWN,
     Constant,
     Defined,
     External,
     Instance,
     Made,
-    alternatives,
 )
-from launcher.rules.script.findings import default_of_option, finding_at, insert_before, related_at
+from launcher.rules.script.findings import finding_at, insert_before, related_at
 
 _CLIPS = (
     "torch.nn.utils.clip_grad_norm_",
@@ -115,23 +119,29 @@ def _clipped_while_scaled(
     program: Program, backward: ast.Call, scaler: str
 ) -> tuple[ast.Call, ast.Call] | None:
     """The first clip behind a scaled backward, and the scaler's step behind that, without unscale_ before."""
-    file, scope = file_of(backward), scope_of(backward)
-    here = [each for each in file.calls if scope_of(each) is scope]
+    scope, anchor = scope_of(backward), backward
+    stepped = [each for file in program.files for each in file.calls_of.get("step", ())]
+    stepped = [each for each in stepped if ast.unparse(each.func) == f"{scaler}.step" and each.args]
+    if stepped and all(scope_of(each) is not scope for each in stepped):  # In another method of a trainer.
+        if any("unscale" in name for file in program.files for name in file.calls_of):
+            return None
+        scope, anchor = scope_of(stepped[0]), stepped[0]
+    here = [each for each in scope.file.calls if scope_of(each) is scope]
     unscaled = [each for each in here if "unscale" in (last_name(each.func) or "")]
     if not any(
         ast.unparse(each.func) == f"{scaler}.update" for each in here if last_name(each.func) == "update"
     ):
         return None
     for clip in here:
-        if clip.lineno <= backward.lineno or not _clips(program, clip):
+        if (anchor is backward and clip.lineno <= backward.lineno) or not _clips(program, clip):
             continue
-        if _in_other_arms(backward, clip) or _speaks_of_scaling(backward, clip):
+        if are_exclusive(anchor, clip) or _speaks_of_scaling(anchor, clip):
             continue
         if any(each.lineno < clip.lineno for each in unscaled):
             return None
         for step in here:
             named = last_name(step.func) == "step" and ast.unparse(step.func) == f"{scaler}.step"
-            if named and step.lineno > clip.lineno and step.args and not _in_other_arms(clip, step):
+            if named and step.lineno > clip.lineno and step.args and not are_exclusive(clip, step):
                 return clip, step
     return None
 
@@ -155,12 +165,6 @@ def _clips(program: Program, call: ast.Call) -> bool:
         and any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(each.func))
         for each in parts
     )
-
-
-def _in_other_arms(one: ast.AST, other: ast.AST) -> bool:
-    """Whether two places stand in different arms of one `if`, of which one alone runs."""
-    first = {node: part for node, part in branch_arms(one) if isinstance(node, ast.If)}
-    return any(node in first and first[node] != part for node, part in branch_arms(other))
 
 
 def _speaks_of_scaling(backward: ast.AST, clip: ast.AST) -> bool:
@@ -378,10 +382,75 @@ def _has_its_forward(owner: ast.expr, call: ast.Call) -> bool:
     )
 
 
-NO_SYNC_RULES = (steps_use_synchronised_gradients,)
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def the_last_micro_batch_is_synchronised(program: Program) -> Iterator[Finding]:
+    """A `no_sync()` around the very micro-batch after which the optimizer steps, or a clip inside a window.
+
+    The step uses gradients that no other rank has seen: where the condition is upside down, or where all
+    backward passes of a function stand inside. A clip behind each micro-batch cuts what is not reduced yet,
+    by another factor on each rank (a warning).
+
+    Bad: `with model.no_sync() if last else nullcontext(): ...` and `if last: optimizer.step()`. Good:
+    `nullcontext() if last else model.no_sync()`. Source: torch's documentation of no_sync.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("no_sync", ()):
+            if not _is_the_models(program, call) or averages_models(program):
+                continue
+            for place, under in entered_under(program, call):
+                behind = [each for each in _calls_beside(place) if each.lineno > place.lineno]
+                steps = {each: conditions_of(program, each) for each in behind if _steps(program, each)}
+                under -= {one for step in steps for one in shared_conditions(program, place, step)}
+                if any(under & each for each in steps.values()) or _is_never_left(program, call, [*steps]):
+                    yield finding_at(
+                        ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                        call,
+                        "no_sync() is on for the last micro-batch before the optimizer's step, too: it steps "
+                        "with gradients that no other rank has seen, and the models of the ranks drift apart",
+                        remedy="Leave no_sync() for the micro-batch after which the optimizer steps.",
+                        related=[related_at(each, "the step") for each in steps],
+                    )
+                block = next((each for each in ancestors(place) if isinstance(each, ast.With)), place)
+                closing = {(test, not holds) for test, holds in under}
+                clips = [each for each in behind if _clips(program, each) and block not in ancestors(each)]
+                for clip in clips if steps and all(closing & each for each in steps.values()) else ():
+                    if not closing & conditions_of(program, clip):
+                        yield finding_at(
+                            ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                            clip,
+                            "this clips after every micro-batch, also those whose gradients are not reduced "
+                            "yet: each rank cuts what it has gathered by another factor",
+                            remedy="Clip where the optimizer steps, right before it.",
+                            severity=Severity.WARNING,
+                            related=[related_at(call, "gradients stay on their rank")],
+                        )
 
 
-# Gradients that nobody reduces or applies: a bare model in a process group, an engine never stepped.
+def _calls_beside(call: ast.Call) -> list[ast.Call]:
+    return [each for each in file_of(call).calls if scope_of(each) is scope_of(call)]
+
+
+def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> bool:
+    """Whether all backward passes of a function stand in a `no_sync()` and its steps behind it, also those
+    of the blocks to which it yields."""
+    item = parent_of(call)
+    block = parent_of(item) if isinstance(item, ast.withitem) else None
+    backward = [each for each in _calls_beside(call) if last_name(each.func) == "backward"]
+    if block is None or not steps or any(block in ancestors(each) for each in steps):
+        return False
+    function = scope_of(call).node
+    yields = file_of(call).yields_of.get(function, ())
+    if backward or not isinstance(function, ast.FunctionDef) or not yields:
+        return bool(backward) and all(block in ancestors(each) for each in backward)
+    sites = program.evaluation.callers.call_sites(function) or ()
+    blocks = [parent_of(item) for site in sites if isinstance(item := parent_of(site.call), ast.withitem)]
+    return any(last_name(each.func) == "backward" for block in blocks if block for each in calls_in(block))
+
+
+NO_SYNC_RULES = (steps_use_synchronised_gradients, the_last_micro_batch_is_synchronised)
+
+
+# Gradients that nobody reduces: a bare model in a process group.
 
 
 _REDUCING = (
@@ -438,9 +507,7 @@ _HARMLESS = frozenset(
     }
 )
 """Names that hold a hint, and are none."""
-_COLLECTIVES = frozenset(
-    {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather", "broadcast"}
-)
+_COLLECTIVES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"})
 
 
 @finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
@@ -449,7 +516,8 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
 
     Each rank then trains a model of its own on its part of the data, and the one that is saved has seen a
     fraction of it. Silent where anything in the program may reduce: a wrapper, a collective near `.grad`, a
-    function whose name hints at it, or a file that could not be read.
+    function whose name hints at it, or a file that could not be read. A wrapper does not where nobody calls
+    the wrapped model, and the loss is made by the very module that it holds.
 
     Bad: `init_process_group`, `DistributedSampler`, `loss.backward(); optimizer.step()` on the bare model.
     Good: `model = DistributedDataParallel(model)`. Source: torch's DDP documentation.
@@ -458,23 +526,54 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
     if not groups or not samplers or program.unread or _may_reduce(program):
         return
+    if not any(_optimizes(program, each) for file in program.files for each in file.calls_of.get("step", ())):
+        return
+    wrappers = [call for call, _ in program.calls(DDP)]
     for file in program.files:
         for call in file.calls_of.get("backward", ()):
-            scope = scope_of(call)
-            steps = [each for each in file.calls_of.get("step", ()) if scope_of(each) is scope]
-            stepped = [each for each in steps if _optimizes(program, each)]
-            if stepped and program.analysis(Participants).ranks_running(call) is True:
-                yield finding_at(
-                    ddp.GRADIENTS_NOT_REDUCED,
-                    call,
-                    "nobody reduces the gradients that this makes: each rank trains a model of its own on "
-                    "its part of the data, and what is saved has seen that part alone",
-                    related=[
-                        related_at(groups[0], "the process group"),
-                        related_at(samplers[0], "the data is divided"),
-                    ],
-                )
-                return
+            if program.analysis(Participants).ranks_running(call) is not True:
+                continue
+            around = _call_around(program, call, wrappers) if wrappers else None
+            if around is None and wrappers:
+                continue
+            yield finding_at(
+                ddp.GRADIENTS_NOT_REDUCED,
+                around or call,
+                "nobody reduces the gradients that this makes: each rank trains a model of its own on "
+                "its part of the data, and what is saved has seen that part alone",
+                related=[
+                    *(related_at(each, "wrapped here, and never called") for each in wrappers[:1]),
+                    related_at(groups[0], "the process group"),
+                    related_at(samplers[0], "the data is divided"),
+                ],
+            )
+            return
+
+
+def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
+    """The forward pass of a loss through the module inside a DDP model, where nobody calls that model."""
+    held = {
+        unmoved(each)
+        for wrapper in wrappers
+        if (module := argument_of(wrapper, "module", 0)) is not None
+        for each in origins(program, module)
+        if each is not None
+    }
+    for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
+        made = origins(program, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
+        if made and all(each and (unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
+            return None if may_run_wrapped_model(program) else call
+    return None
+
+
+def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
+    """Whether this is `model.module` of a model that DDP wraps."""
+    if not isinstance(node, ast.Attribute) or node.attr != "module":
+        return False
+    made = origins(program, node.value)
+    return bool(made) and all(
+        isinstance(each, ast.Call) and program.qualified(each.func) == DDP for each in made
+    )
 
 
 def _may_reduce(program: Program) -> bool:
@@ -485,7 +584,10 @@ def _may_reduce(program: Program) -> bool:
             lowered = name.lower()
             if name in _HARMLESS:
                 continue
-            if name in _COLLECTIVES and any(_near_gradients(each) for each in calls):
+            if name in _COLLECTIVES and any(
+                _near_gradients(each) and not program.analysis(Reachability).is_named_nowhere(each)
+                for each in calls
+            ):
                 return True
             if any(each in lowered for each in _REDUCING) and not all(
                 _is_of_torch(program, each) for each in calls
@@ -501,6 +603,7 @@ def _is_of_torch(program: Program, call: ast.Call) -> bool:
         return True
     name = value.name if isinstance(value, External) else ""
     return name.startswith("torch.cuda.") or name in (
+        DDP,
         INIT_PROCESS_GROUP,
         "torch.distributed.destroy_process_group",
     )
@@ -525,200 +628,86 @@ def _optimizes(program: Program, call: ast.Call) -> bool:
     return name.startswith("torch.optim.") and "lr_scheduler" not in name
 
 
-@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
-def engines_are_stepped(program: Program) -> Iterator[Finding]:
-    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
+REDUCTION_RULES = (gradients_are_reduced,)
 
-    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
-    scale, the clipping and the zeroing that the engine does. A step that waits for the boundary of an
-    accumulation never comes, as the engine counts its micro-batches in step().
 
-    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
-    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
+# Steps that a rank repeats or leaves when its memory is exhausted.
+
+
+_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
+    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
+
+    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
+
+    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
+    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
     """
-    backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
-    if not backward or program.unread:
-        return
-    if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
-        return
-    steps = [call for file in program.files for call in file.calls_of.get("step", ())]
-    steps = [call for call in steps if _may_be_the_engines(program, call)]
-    waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
-    if not steps:
-        yield finding_at(
-            ddp.ENGINE_NEVER_STEPPED,
-            backward[0],
-            "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes "
-            "as the engine would change it",
-        )
-    elif len(waiting) == len(steps) and _accumulates(program):
-        yield finding_at(
-            ddp.ENGINE_NEVER_STEPPED,
-            waiting[0],
-            "the engine is stepped only at the boundary of an accumulation, and step() itself counts the "
-            "micro-batches: the boundary never comes, and no parameter changes",
-            remedy="Call `engine.step()` behind every `engine.backward(loss)`: it updates at boundaries.",
-        )
+    for file in program.files:
+        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
+            assert isinstance(statement, ast.Try | ast.TryStar)
+            going_on = [each for each in statement.handlers if _goes_on(program, each)]
+            if not going_on:
+                continue
+            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
+            if not _retries(program, statement, going_on[0]) and not (
+                in_loop and trains_within(program, statement)
+            ):
+                continue
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                going_on[0].type or going_on[0],
+                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
+                "reducing this step's gradients: from then on they do not match",
+                remedy="Let the exception end the process, and train with a smaller batch or gradient "
+                "checkpointing on all ranks.",
+            )
 
 
-_ENGINE = "deepspeed.DeepSpeedEngine"
-
-
-def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
-    """Whether a step may be the engine's: not that of an optimizer or schedule, or of the program's own."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    is_a_schedule = "sched" in (last_name(owner) or "").lower()
-    return any(
-        (each is UNKNOWN and not is_a_schedule)
-        or (isinstance(each, External | Instance) and each.name.startswith(_ENGINE))
-        or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
-        for each in alternatives(program.value(owner))
-    )
-
-
-def _waits_for_itself(program: Program, step: ast.Call) -> ast.expr | None:
-    """The test for the boundary of an accumulation under which alone a step stands."""
-    for outer in ancestors(step):
-        if isinstance(outer, ast.If) and any(step in ast.walk(each) for each in outer.body):
-            asked = origins(program, outer.test)
-            boundary = "is_gradient_accumulation_boundary"
-            if all(isinstance(each, ast.Call) and last_name(each.func) == boundary for each in asked):
-                return outer.test
-    return None
-
-
-def _accumulates(program: Program) -> bool:
-    """Whether an engine surely accumulates over several micro-batches, by the configuration it is given."""
-    for call, _ in program.calls("deepspeed.initialize"):
-        given = argument_of(call, "config", 7) or argument_of(call, "config_params")
-        for made in () if given is None else origins(program, given):
-            named = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
-            for key, value in named:
-                if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
-                    option = default_of_option(program, value)
-                    number = constant_argument(program, value)
-                    steps = (
-                        number.value if number is not None else option.value if option is not None else None
-                    )
-                    return isinstance(steps, int) and steps > 1
+def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
+    """Whether a handler of exhausted memory comes to its end without an error."""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {program.qualified(each) for each in caught if each is not None}
+    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
+        return False
+    body = handler.body
+    if names & set(_MEMORY):
+        return not _ends(body)
+    if not names & {"RuntimeError", "Exception"}:
+        return False
+    for number, statement in enumerate(body):
+        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
+        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
+            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
+            return not _ends(statement.body) and (left or not _ends(body[number + 1 :]))
     return False
 
 
-REDUCTION_RULES = (gradients_are_reduced, engines_are_stepped)
+def _ends(body: list[ast.stmt]) -> bool:
+    """Whether anything in a block raises or ends the process."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Raise):
+                return True
+            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
+                return True
+    return False
 
 
-# Forward passes that differ between ranks.
-
-
-@finds(Stage.SCRIPT, ddp.REDUCTION_NOT_FINISHED)
-def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
-    """A branch by rank in the forward pass of a model that DDP wraps, which runs other layers in each arm.
-
-    The layers of the other arm get no gradient on this rank: the next forward raises "Expected to have
-    finished reduction", or the ranks hang. Layers are what `self` has and is called; printing by
-    rank is right, so are layers that both arms call. find_unused_parameters=True covers it.
-
-    Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
-    rank. Source: torch's notes on DDP.
-    """
-    for definition, wrapper in _wrapped_classes(program):
-        forward = next(
-            (
-                each
-                for each in definition.body
-                if isinstance(each, ast.FunctionDef) and each.name == "forward"
-            ),
-            None,
+def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
+    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
+    places = [
+        any(
+            isinstance(each, ast.Call) and is_forward(program, each)
+            for part in block
+            for each in ast.walk(part)
         )
-        if forward is None:
-            continue
-        for branch in ast.walk(forward):
-            if not isinstance(branch, ast.If | ast.IfExp):
-                continue
-            guard = program.analysis(Guards).guard(branch.test)
-            if guard is None or _is_inside_function(branch, forward):
-                continue
-            body, other = (
-                _layers(program, definition, branch.body),
-                _layers(program, definition, branch.orelse),
-            )
-            differing = sorted(body ^ other)
-            if differing:
-                names = ", ".join(f"`self.{each}`" for each in differing)
-                yield finding_at(
-                    ddp.REDUCTION_NOT_FINISHED,
-                    branch.test,
-                    f"the forward pass runs {names} on some ranks only: on the others DDP waits in backward "
-                    "for gradients that never come, and the next forward raises or hangs",
-                    related=[related_at(wrapper, "wrapped here")],
-                )
+        for block in (statement.body, handler.body)
+    ]
+    return all(places)
 
 
-def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
-    """The classes of the program whose objects DDP wraps without looking for unused parameters."""
-    seen: set[ast.ClassDef] = set()
-    for call, _ in program.calls(DDP):
-        model = argument_of(call, "module", 0)
-        unused = argument_of(call, "find_unused_parameters")
-        if model is None or (unused is not None and program.value(unused) != Constant(False)):
-            continue
-        for origin in origins(program, model):
-            value = program.value(_unmoved(origin)) if origin is not None else None
-            if isinstance(value, Made) and value.definition not in seen:
-                seen.add(value.definition)
-                yield value.definition, call
-
-
-def _unmoved(node: ast.expr) -> ast.expr:
-    """`Model()` of `Model().to(device)`."""
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("to", "cuda", "train")
-    ):
-        node = node.func.value
-    return node
-
-
-def _is_inside_function(node: ast.AST, function: ast.AST) -> bool:
-    """Whether a function within the function holds a node."""
-    for outer in ancestors(node):
-        if outer is function:
-            return False
-        if isinstance(outer, ast.FunctionDef | ast.Lambda):
-            return True
-    return True
-
-
-def _layers(program: Program, definition: ast.ClassDef, arm: list[ast.stmt] | ast.expr) -> set[str]:
-    """The attributes of the object that an arm calls and that hold modules: not methods of the class."""
-    parts = arm if isinstance(arm, list) else [arm]
-    found_here: set[str] = set()
-    for part in parts:
-        for node in ast.walk(part):
-            if not isinstance(node, ast.Call):
-                continue
-            name = dotted_name(node.func) or ""
-            if not name.startswith("self.") or name.count(".") != 1:
-                continue
-            value = program.value(node.func)
-            if isinstance(value, Defined) and class_of(value.node) is not None:
-                continue
-            if _holds_a_module(program, node.func):
-                found_here.add(name.removeprefix("self."))
-    return found_here
-
-
-def _holds_a_module(program: Program, attribute: ast.expr) -> bool:
-    """Whether an attribute is set to a module of torch, or to an object of a class of the program."""
-    for origin in origins(program, attribute):
-        if origin is None:
-            return False
-        value = program.value(origin)
-        module = isinstance(value, Instance) and value.name.startswith("torch.nn.")
-        if not module and not isinstance(value, Made):
-            return False
-    return True
-
-
-FORWARD_RULES = (forward_is_alike_on_every_rank,)
+MEMORY_RULES = (exhausted_memory_ends_the_process,)

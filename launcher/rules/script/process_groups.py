@@ -10,20 +10,39 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
+from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments, origins
 from launcher.program.guards import Guard
 from launcher.program.index import (
     FunctionNode,
     Scope,
+    ancestors,
     file_of,
+    last_name,
+    parent_of,
     scope_of,
 )
 from launcher.program.participants import Participants
 from launcher.program.process_environment import rank_starts
 from launcher.program.program import Program
-from launcher.program.reachability import never_runs, surely_runs
-from launcher.program.values import DDP, INIT_PROCESS_GROUP, Constant, Instance
-from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at
+from launcher.program.reachability import Reachability, never_runs, surely_runs
+from launcher.program.values import (
+    DDP,
+    INIT_PROCESS_GROUP,
+    LIBRARY_TABLES,
+    UNKNOWN,
+    Constant,
+    External,
+    Instance,
+    alternatives,
+)
+from launcher.rules.script.findings import (
+    JobRun,
+    ScriptSubject,
+    default_of_option,
+    destroy_group_at_end,
+    finding_at,
+    related_at,
+)
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
@@ -149,16 +168,16 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
 
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
 def groups_are_destroyed(program: Program) -> Iterator[Finding]:
-    """A program that makes a process group and nowhere destroys one: informational.
+    """A program that makes a process group and nowhere destroys it: informational.
 
     A rank that exits with operations pending may keep another one from exiting. Silent about a function that
-    the program never calls.
+    the program never calls; such a one destroys nothing, and the end of a group within it is not its own.
 
     Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line.
 
     Source: torch.distributed's documentation, on shutdown.
     """
-    if program.unread or any("destroy_process_group" in file.text for file in program.files):
+    if program.unread or _is_destroyed(program):
         return
     for call, _ in program.calls(INIT_PROCESS_GROUP):
         function = scope_of(call).function
@@ -171,6 +190,20 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
             "pending may keep another one from exiting",
             fix=destroy_group_at_end(program, call),
         )
+
+
+def _is_destroyed(program: Program) -> bool:
+    """Whether the program may come to the end of the process group of all ranks."""
+    for name in program.known_as({"destroy_process_group"}):
+        for file in program.mentioning(name):
+            for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
+                call = parent_of(use)
+                group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
+                made = UNKNOWN if group is None else program.value(group)
+                within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
+                if not within and not program.analysis(Reachability).is_named_nowhere(use):
+                    return True
+    return any(f"{mark}destroy_process_group{mark}" in file.text for file in program.files for mark in "\"'")
 
 
 def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
@@ -378,3 +411,88 @@ def _used(program: Program) -> set[str]:
 
 MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
 """The rules of this family, which need a job."""
+
+
+# Engines that run backward and never step.
+
+
+@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
+def engines_are_stepped(program: Program) -> Iterator[Finding]:
+    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
+
+    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
+    scale, the clipping and the zeroing that the engine does. A step that waits for the boundary of an
+    accumulation never comes, as the engine counts its micro-batches in step().
+
+    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
+    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
+    """
+    backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
+    if not backward or program.unread:
+        return
+    if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
+        return
+    steps = [call for file in program.files for call in file.calls_of.get("step", ())]
+    steps = [call for call in steps if _may_be_the_engines(program, call)]
+    waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
+    if not steps:
+        yield finding_at(
+            ddp.ENGINE_NEVER_STEPPED,
+            backward[0],
+            "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes "
+            "as the engine would change it",
+        )
+    elif len(waiting) == len(steps) and _accumulates(program):
+        yield finding_at(
+            ddp.ENGINE_NEVER_STEPPED,
+            waiting[0],
+            "the engine is stepped only at the boundary of an accumulation, and step() itself counts the "
+            "micro-batches: the boundary never comes, and no parameter changes",
+            remedy="Call `engine.step()` behind every `engine.backward(loss)`: it updates at boundaries.",
+        )
+
+
+_ENGINE = "deepspeed.DeepSpeedEngine"
+
+
+def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
+    """Whether a step may be the engine's: not that of an optimizer or schedule, or of the program's own."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    is_a_schedule = "sched" in (last_name(owner) or "").lower()
+    return any(
+        (each is UNKNOWN and not is_a_schedule)
+        or (isinstance(each, External | Instance) and each.name.startswith(_ENGINE))
+        or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
+        for each in alternatives(program.value(owner))
+    )
+
+
+def _waits_for_itself(program: Program, step: ast.Call) -> ast.expr | None:
+    """The test for the boundary of an accumulation under which alone a step stands."""
+    for outer in ancestors(step):
+        if isinstance(outer, ast.If) and any(step in ast.walk(each) for each in outer.body):
+            asked = origins(program, outer.test)
+            boundary = "is_gradient_accumulation_boundary"
+            if all(isinstance(each, ast.Call) and last_name(each.func) == boundary for each in asked):
+                return outer.test
+    return None
+
+
+def _accumulates(program: Program) -> bool:
+    """Whether an engine surely accumulates over several micro-batches, by the configuration it is given."""
+    for call, _ in program.calls("deepspeed.initialize"):
+        given = argument_of(call, "config", 7) or argument_of(call, "config_params")
+        for made in () if given is None else origins(program, given):
+            named = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
+            for key, value in named:
+                if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
+                    option = default_of_option(program, value)
+                    number = constant_argument(program, value)
+                    steps = (
+                        number.value if number is not None else option.value if option is not None else None
+                    )
+                    return isinstance(steps, int) and steps > 1
+    return False
+
+
+ENGINE_RULES = (engines_are_stepped,)
