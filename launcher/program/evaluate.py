@@ -687,7 +687,8 @@ class AttributeEvaluator:
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class gives its objects this attribute: in its body, by its constructor, or in a method.
 
-        Where it gives only literals, they may be mere defaults: then also where others set it on an object.
+        Where it gives only literals, they may be mere defaults: then also where others set it on an object,
+        as hooks do.
         """
         file = file_of(definition)
         found = self.records.bindings(definition, name)
@@ -700,7 +701,8 @@ class AttributeEvaluator:
                 and is_attribute_of_self(binding.node, method)
             ):
                 found.append(binding)
-        if found and all(isinstance(each.value, ast.Constant) for each in found):
+        inherited = not found and bool(definition.bases)
+        if not inherited and all(isinstance(each.value, ast.Constant) for each in found):
             found += self._set_from_outside(definition, name)
         return found
 

@@ -47,8 +47,9 @@ _NameInFile = tuple["FileIndex | None", str]
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
-_FINDING_BY_TEXT = ("globals", "__subclasses__", "import_module", "eval", "instantiate", "modules")
-"""By which a program may come to definitions whose names it only calculates."""
+_FINDING_BY_TEXT = ("globals", "__subclasses__", "import_module", "instantiate")
+"""By which a program may come to definitions whose names it only calculates; so do `eval` and `sys.modules`,
+unlike `model.eval()` and `model.modules()`."""
 
 _REPEATING = (ast.For, ast.AsyncFor, ast.While, *COMPREHENSIONS)
 
@@ -143,7 +144,10 @@ class Reachability:
     def _is_found_by_text(self) -> bool:
         """Whether the program may come to definitions that it does not name."""
         return bool(self.program.mentioning(*_FINDING_BY_TEXT)) or any(
-            each.name == "__init_subclass__" for file in self.program.files for each in file.functions
+            "eval" in file.names
+            or any(last_name(each.value) == "sys" for each in file.attributes.get("modules", ()))
+            or any(each.name == "__init_subclass__" for each in file.functions)
+            for file in self.program.files
         )
 
     @cached_property
