@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -101,12 +102,22 @@ GARBAGE_THRESHOLD = 200_000
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `launch` and exit: 0 done, 1 errors or a failed job, 2 usage, 3 AWS, 130 interrupted."""
+    _notice_ended_children()
     _start_quickly()
     _open_closed_streams()
     _write_what_streams_can()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in tokens
     sys.exit(_run_command([token for token in tokens if token != "--debug"], debug))
+
+
+def _notice_ended_children() -> None:
+    """Have the system keep how processes end that are started from here, for whoever asks.
+
+    Some supervisors start programs with SIGCHLD ignored, which is inherited: no process then has an exit
+    status, and Python takes that for success.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _start_quickly() -> None:

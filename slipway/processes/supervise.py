@@ -25,6 +25,9 @@ from slipway.processes.process_output import KeptLog, Relay
 
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 3.0
+LOST_STATUS = 255
+"""The exit code in place of one that could not be had."""
+
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 
 
@@ -61,7 +64,12 @@ class StopRequest:
         self.held_by: Callable[[float], bool] = lambda _: False
 
     def listen(self, lifeline: str | None) -> None:
-        """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given."""
+        """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given.
+
+        Also undoes that SIGCHLD is ignored, as by some who start this: no process below would have an exit
+        status.
+        """
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         if lifeline:
@@ -125,7 +133,27 @@ def supervise(
         sweep()
     for relay in relays:
         relay.join(timeout=SWEEP_SECONDS)
+    if process.returncode == LOST_STATUS:
+        say(f"how {command[0]} ended is not known, so that it counts as failed: its status was lost")
     return Ended(process.returncode, ended, *(relay.tail for relay in relays))
+
+
+def poll_end(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that has ended, negative for a signal; None while it runs.
+
+    LOST_STATUS where somebody else had its status: Popen itself takes that for 0.
+    """
+    if process.returncode is None:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            process.returncode = LOST_STATUS
+        else:
+            if pid:
+                # os.waitstatus_to_exitcode came with Python 3.9.
+                signaled = os.WIFSIGNALED(status)
+                process.returncode = -os.WTERMSIG(status) if signaled else os.WEXITSTATUS(status)
+    return process.returncode
 
 
 def process_itself(pid: int) -> list[int]:
@@ -197,7 +225,7 @@ def _wait(
 ) -> None:
     deadline = math.inf
     orphans = Orphans()
-    while process.poll() is None:
+    while poll_end(process) is None:
         orphans.reap()
         beside(process.pid)
         if stop.pending:

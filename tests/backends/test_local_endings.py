@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +50,19 @@ def test_an_exception_names_the_rank_the_host_and_the_line(workplace: Workplace,
     )
     assert status.failure_reason.endswith("ValueError: bad learning rate, exit code: 1")
     assert workplace.processes() == []
+
+
+def test_a_run_is_not_completed_where_the_embedding_program_ignores_sigchld(workplace: Workplace) -> None:
+    """A notebook's or a service's own setting is left as it is, and its price is said."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with LocalBackend(workplace.home, grace=SHORT) as local:
+            local.submit(workplace.plan("print('trained')"))
+            status = finish(local)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert status.state is JobState.FAILED
+    assert "ignores SIGCHLD" in str(status.failure_reason)
 
 
 def test_a_host_that_only_lost_its_peer_is_not_the_cause(workplace: Workplace) -> None:

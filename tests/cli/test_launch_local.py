@@ -91,6 +91,23 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
+def test_a_failed_run_is_failed_though_whoever_started_the_launcher_ignores_sigchld(
+    job_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = job_file("import sys; sys.exit(7)", "none", 1)
+    ignoring = ["bash", "-c", 'trap "" CHLD; exec "$@"', "bash", sys.executable, "-m", "launcher.cli.app"]
+    run = subprocess.run(
+        [*ignoring, str(file), "--local"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 1
+    assert "Completed" not in run.stdout + run.stderr
+
+
 @pytest.mark.exhaustive
 def test_a_killed_rank_is_named_and_nothing_is_left(job_file: Callable[..., Path], tmp_path: Path) -> None:
     run = start(tmp_path, str(job_file(KILLED, "torchrun", 2)), "--local")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.local.processes import LOST_STATUS, wait_for_end
 from launcher.backends.local.python import InstalledPackages, missing, packages_of
 from launcher.source.packaging import build_boot, build_source
 from launcher.source.requirements_file import MOST_REQUIREMENTS_BYTES, RequirementsFile
@@ -159,7 +160,7 @@ def _install(
                 pass_fds=(reading, lock.fileno()),
             )
             try:
-                process.wait()
+                ended = wait_for_end(process)
             except BaseException:
                 process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -168,7 +169,13 @@ def _install(
     finally:
         os.close(reading)
         os.close(writing)
-    if process.returncode != 0:
+    if ended == LOST_STATUS:
+        raise BackendError(
+            f"whether pip installed {wanted.file} is not known, so that nothing was started: this process "
+            "ignores SIGCHLD, or something else in it waits for all children.",
+            "Undo that before the launch: signal.signal(signal.SIGCHLD, signal.SIG_DFL).",
+        )
+    if ended != 0:
         said = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
         code, _, reason = said.partition(" ")
         raise BackendError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -87,6 +88,41 @@ def kill_all(folder: Path, patience: float = 10.0) -> None:
     while (left := processes_of(folder)) and time.monotonic() < deadline:
         kill(left)
         psutil.wait_procs(left, timeout=0.5)
+
+
+LOST_STATUS = 256
+"""In place of an exit code that could not be had; no process ends with it."""
+
+
+def poll_end(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that has ended, negative for a signal; None while it runs.
+
+    LOST_STATUS where it ended and nobody kept its status for us, as for a parent that ignores SIGCHLD: Popen
+    itself takes that for 0. Where a process is waited for with this, nobody else may wait for it.
+    """
+    if process.returncode is None:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            process.returncode = LOST_STATUS
+        else:
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode
+
+
+def wait_for_end(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process, when it has ended, as `poll_end` has it."""
+    while (code := poll_end(process)) is None:
+        time.sleep(_POLL_SECONDS / 4)
+    return code
+
+
+def signal_running(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to a process that was started here, if it has not ended."""
+    if poll_end(process) is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 PATIENCE_SECONDS = 30.0
