@@ -65,6 +65,17 @@ def test_a_run_is_not_completed_where_the_embedding_program_ignores_sigchld(work
     assert "ignores SIGCHLD" in str(status.failure_reason)
 
 
+def test_the_hosts_of_a_run_have_a_token_which_their_ranks_do_not_get(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    local.submit(workplace.plan("import os; print('SLIPWAY_HOST_TOKEN' in os.environ)", hosts=2))
+    assert finish(local).state is JobState.COMPLETED
+    printed = [line.text for line in all_lines(local)]
+    assert printed.count("False") == 2
+    # The first boot says so where it has none.
+    assert not any("SLIPWAY_HOST_TOKEN" in line for line in printed)
+
+
 def test_a_host_that_only_lost_its_peer_is_not_the_cause(workplace: Workplace) -> None:
     # Its report is there first; the host that is the cause has all the time it needs for its own.
     innocent = hosts_of(workplace.home / "job-1", 2)[0].failure

@@ -33,7 +33,13 @@ from launcher.failure_modes import storage
 from launcher.jobs.job_sections import RESERVED_CHANNEL
 from launcher.jobs.load_job import Variables, allowed_variables
 from launcher.planning.request_view import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION, RequestView
-from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
+from launcher.planning.training_plan import (
+    HOST_TOKEN_VARIABLE,
+    Request,
+    SourcePackage,
+    TrainingPlan,
+    make_host_token,
+)
 from launcher.source.packaging import SOURCE_NAME, scratch_folder
 from launcher.source.tree import SourceTree, read_source
 from launcher.text.regular_files import open_regular
@@ -139,6 +145,7 @@ def _environments(
     """The environment of each host's boot; `given` is what the job file says of it."""
     rendezvous = choose_rendezvous(request)
     threads = share_threads(len(hosts) * processes, given)
+    token = {HOST_TOKEN_VARIABLE: make_host_token()}
     return {
         host: host_environment(
             request,
@@ -146,7 +153,7 @@ def _environments(
             rendezvous,
             python,
             seen,
-            {**threads, **debugging_here(request, seen, given)},
+            {**threads, **token, **debugging_here(request, seen, given)},
         )
         for host, seen in zip(hosts, devices, strict=True)
     }
