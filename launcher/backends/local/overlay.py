@@ -36,6 +36,14 @@ _SHOWN = 16
 _NOT_FOR_PIP = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "SLIPWAY_LOG")
 _OF_PIP = ("PIP_", "CA_REPOSITORY_ARN")
 
+# The copy of the source is the working directory, whose modules would come before Python's own.
+_INSTALL = """\
+import sys
+sys.path[:] = [place for place in sys.path if place]
+from slipway.requirements import main
+sys.exit(main())
+"""
+
 # A first line that names the Python may be too long for the system, or hold spaces: so a shell calls it.
 _COMMAND = """\
 #!/bin/sh
@@ -123,7 +131,8 @@ def _make(folder: Path, python: Path, installed: InstalledPackages, inherited: M
     Not by --system-site-packages: of a Python that is in a virtual environment itself, that would show the
     packages of the one below.
     """
-    words = [str(python), "-m", "venv", *(["--without-pip"] if installed.has_pip else []), str(folder)]
+    # -I: no module of the working directory, such as a types.py beside a job file, is imported.
+    words = [str(python), "-I", "-m", "venv", *(["--without-pip"] if installed.has_pip else []), str(folder)]
     run = subprocess.run(words, env=_for_pip(inherited, {}), capture_output=True, text=True, check=False)
     if run.returncode != 0:
         said = (run.stderr or run.stdout).strip().rpartition("\n")[2]
@@ -150,7 +159,7 @@ def _install(
     try:
         with log.open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
-                [str(folder / "bin" / "python"), "-m", "slipway.requirements", wanted.file],
+                [str(folder / "bin" / "python"), "-c", _INSTALL, wanted.file],
                 cwd=copy,
                 env={**environment, "SLIPWAY_LIFELINE": str(reading)},
                 stdin=subprocess.DEVNULL,
