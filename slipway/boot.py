@@ -67,13 +67,14 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
 def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
     stop = StopRequest()
-    stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
+    lifeline = environment.pop("SLIPWAY_LIFELINE", None)
     task = parse_task(arguments)
     root = Path(environment.get("SLIPWAY_ROOT") or DEFAULT_ROOT)
     failure = root / "output" / "failure"
     masking = NOTHING_MASKED
     take_room(failure)
     try:
+        stop.listen(lifeline)
         secrets = take_secrets(environment)
         masking = Masking(secrets.values())
         _tell_what_is_not_masked(secrets)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.errors import say
+from slipway.failure import BootError
 from slipway.job_secrets import NOTHING_MASKED, Masking
 from slipway.processes.process_output import KeptLog, Relay
 
@@ -67,13 +68,14 @@ class StopRequest:
         """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given.
 
         Also undoes that SIGCHLD is ignored, as by some who start this: no process below would have an exit
-        status.
+        status. Raises BootError (SPEC003) for a `lifeline` that is none.
         """
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         if lifeline:
-            threading.Thread(target=self._watch, args=(int(lifeline),), daemon=True).start()
+            descriptor = _open_descriptor(lifeline)
+            threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
 
     def request(self, number: int) -> None:
         """Ask for the end with this signal; a second one is handed on as well."""
@@ -91,6 +93,20 @@ class StopRequest:
             pass
         self.grace = self.LIFELINE_GRACE_SECONDS
         self.request(signal.SIGTERM)
+
+
+def _open_descriptor(text: str) -> int:
+    try:
+        descriptor = int(text)
+        os.fstat(descriptor)
+    except (ValueError, OverflowError, OSError) as error:
+        raise BootError(
+            "SPEC003",
+            f"SLIPWAY_LIFELINE is {text!r}, which is no open file descriptor ({error}), so the job would not "
+            "end with its launcher: the launcher sets this variable itself; take it out of `environment` and "
+            "of the image",
+        ) from None
+    return descriptor
 
 
 def supervise(

@@ -521,3 +521,15 @@ def test_the_script_is_not_told_the_token_of_the_jobs_hosts(boot: Boot) -> None:
     assert process.returncode == 0
     assert out.splitlines()[-1] == "[]"
     assert "4711" not in out + err
+
+
+@pytest.mark.parametrize("lifeline", ["x", "-1", "9" * 30, "987"])
+def test_a_lifeline_that_is_none_is_the_failure_reason(boot: Boot, lifeline: str) -> None:
+    process = boot.start("print('trained')", environment={"SLIPWAY_LIFELINE": lifeline})
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "trained" not in out
+    assert "Traceback" not in err
+    assert boot.failure.startswith(
+        f"SPEC003 SLIPWAY_LIFELINE is {lifeline!r}, which is no open file descriptor"
+    )
