@@ -200,6 +200,14 @@ def _tell_lost_output(error: OSError, name: str = "what this command prints") ->
         )
 
 
+def _has_working_directory() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
+
+
 def _help_hint(error: CycloptsError) -> str:
     """Where the options of the command that was called wrongly are shown."""
     return f"See `{' '.join(['launch', *(error.command_chain or []), '--help'])}`."
@@ -239,6 +247,12 @@ def _run_command(tokens: list[str], debug: bool) -> int:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, FileNotFoundError) and not _has_working_directory():
+            message(
+                "error: the folder that this command was started in was deleted meanwhile, so that no job "
+                "file and no local runs can be found from it.\n  → Go to a folder that is there: cd ~"
+            )
+            return EXIT_USAGE
         if _is_lost_output(error):
             assert isinstance(error, OSError)
             _drop_output(sys.stdout)

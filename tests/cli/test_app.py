@@ -52,6 +52,24 @@ def test_a_full_disk_below_the_output_is_said_and_is_no_fault_of_the_launcher(
     assert launch_with(">/dev/full 2>&1", *words).returncode == 1
 
 
+@pytest.mark.parametrize("command", [["list", "--local"], ["clean", "--yes"], ["status", "x"]], ids=" ".join)
+def test_a_working_directory_that_was_deleted_is_said(command: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    words = ["sh", "-c", script, "sh", str(folder), sys.executable, "-m", "launcher.cli.app", *command]
+    ended = subprocess.run(
+        words,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 2
+    assert "was deleted meanwhile" in ended.stderr
+    assert "fault of the launcher" not in ended.stderr
+
+
 def test_standard_input_that_is_closed_is_an_empty_log() -> None:
     closed = launch_with("<&-", "diagnose", "--log", "-")
     empty = launch_with("</dev/null", "diagnose", "--log", "-")
