@@ -337,6 +337,38 @@ def test_nothing_outlives_launcher_and_boots_that_are_killed_together(
     eventually(lambda: not keepers(workplace))
 
 
+@pytest.mark.parametrize("more", ["", ", start_new_session=True"], ids=["session", "child"])
+def test_what_cleared_its_environment_does_not_outlive_them_either(workplace: Workplace, more: str) -> None:
+    script = f"""{WAIT}
+    import subprocess
+    # Without its parent it is in the job's session alone, in a session of its own it is the job's child.
+    command = ["sleep", "600"] if {bool(more)} else ["sh", "-c", "sleep 600 & echo $!"]
+    started = subprocess.Popen(command, env={{}}, stdout=subprocess.PIPE{more})
+    pid = started.pid if {bool(more)} else int(started.stdout.readline())
+    (shared / "new").write_text(str(pid))
+    (shared / "new").rename(shared / "pid")
+    time.sleep(600)
+    """
+    launcher = launch_elsewhere(workplace, workplace.plan(script))
+    try:
+        eventually(workplace.shared("pid").exists)
+        daemon = psutil.Process(int(workplace.shared("pid").read_text()))
+        assert daemon.name() == "sleep"
+        boots = boots_among(workplace.processes())
+    finally:
+        for process in (psutil.Process(launcher.pid), *boots):
+            process.suspend()
+        for process in (psutil.Process(launcher.pid), *boots):
+            process.kill()
+        launcher.wait()
+    try:
+        eventually(lambda: not workplace.processes())
+        eventually(lambda: not daemon.is_running() or daemon.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        if daemon.is_running():
+            daemon.kill()
+
+
 def test_the_keeper_ends_with_the_job(workplace: Workplace, local: LocalBackend) -> None:
     local.submit(workplace.plan(f"{WAIT}\n    wait_for('go on')"))
     eventually(lambda: keepers(workplace))

@@ -85,9 +85,33 @@ def kill(processes: Collection[psutil.Process]) -> None:
 def kill_all(folder: Path, patience: float = 10.0) -> None:
     """Kill the job's processes until none is left, at most for `patience` seconds."""
     deadline = time.monotonic() + patience
-    while (left := processes_of(folder)) and time.monotonic() < deadline:
+    while (left := _with_relatives(processes_of(folder))) and time.monotonic() < deadline:
         kill(left)
         psutil.wait_procs(left, timeout=0.5)
+
+
+def _with_relatives(found: Collection[psutil.Process]) -> list[psutil.Process]:
+    """These processes, what is below them, and what is in their sessions: some clear their environment.
+
+    Of sessions only those that a process of the job began, so never that of a user's terminal. Whoever left
+    session, parent and environment all three is not found.
+    """
+    relatives = {process.pid: process for process in found}
+    for process in found:
+        with contextlib.suppress(*_GONE):
+            relatives |= {child.pid: child for child in process.children(recursive=True)}
+    sessions = {sid for pid in relatives if (sid := _session_of(pid)) in relatives}
+    if sessions:
+        others = (each for each in psutil.process_iter() if _session_of(each.pid) in sessions)
+        relatives |= {each.pid: each for each in others}
+    relatives.pop(os.getpid(), None)
+    return list(relatives.values())
+
+
+def _session_of(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.getsid(pid)
+    return None
 
 
 LOST_STATUS = 256
