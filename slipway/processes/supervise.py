@@ -68,7 +68,7 @@ class StopRequest:
         """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given.
 
         Also undoes that SIGCHLD is ignored, as by some who start this: no process below would have an exit
-        status. Raises BootError (SPEC003) for a `lifeline` that is none.
+        status. Raises BootError (CODE002) for a `lifeline` that is none.
         """
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, self._on_signal)
@@ -101,7 +101,7 @@ def _open_descriptor(text: str) -> int:
         os.fstat(descriptor)
     except (ValueError, OverflowError, OSError) as error:
         raise BootError(
-            "SPEC003",
+            "CODE002",
             f"SLIPWAY_LIFELINE is {text!r}, which is no open file descriptor ({error}), so the job would not "
             "end with its launcher: the launcher sets this variable itself; take it out of `environment` and "
             "of the image",

@@ -531,5 +531,5 @@ def test_a_lifeline_that_is_none_is_the_failure_reason(boot: Boot, lifeline: str
     assert "trained" not in out
     assert "Traceback" not in err
     assert boot.failure.startswith(
-        f"SPEC003 SLIPWAY_LIFELINE is {lifeline!r}, which is no open file descriptor"
+        f"CODE002 SLIPWAY_LIFELINE is {lifeline!r}, which is no open file descriptor"
     )
