@@ -32,7 +32,7 @@ from slipway.container import (
 from slipway.errors import say
 from slipway.failure import STOPPED, BootError, exit_status, give_room_back, take_room, write_failure
 from slipway.gate.pass_gate import Surroundings, pass_gate
-from slipway.host_assembly import Assembly, assemble
+from slipway.host_assembly import TOKEN_VARIABLE, Assembly, assemble
 from slipway.job_secrets import NOTHING_MASKED, Masking, take_secrets
 from slipway.processes.process_output import keep_all_output
 from slipway.processes.restart_ranks import LastStart, run_ranks
@@ -67,13 +67,14 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
 def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
     stop = StopRequest()
-    stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
+    lifeline = environment.pop("SLIPWAY_LIFELINE", None)
     task = parse_task(arguments)
     root = Path(environment.get("SLIPWAY_ROOT") or DEFAULT_ROOT)
     failure = root / "output" / "failure"
     masking = NOTHING_MASKED
     take_room(failure)
     try:
+        stop.listen(lifeline)
         secrets = take_secrets(environment)
         masking = Masking(secrets.values())
         _tell_what_is_not_masked(secrets)
@@ -108,6 +109,9 @@ def run(
     kept.
     Raises BootError where the script cannot be started.
     """
+    # The hosts' own: a script that prints its environment would tell it to everybody who reads the log.
+    token = environment.get(TOKEN_VARIABLE, "")
+    environment = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
     unpack_submitted_source(container, environment)
     task, container, environment = resolve_folders(task, container, environment)
     arguments = script_arguments(task, container.hyperparameters)
@@ -132,7 +136,7 @@ def run(
     inner = with_cuda_compatibility(inner)
     print(_announcement(task, container, rendezvous), flush=True)
     host = HostRun(task, container, rendezvous, program, inner, masking, container.logs)
-    return run_with_other_hosts(host, assemble(container, rendezvous, environment), secrets, stop)
+    return run_with_other_hosts(host, assemble(container, rendezvous, environment, token), secrets, stop)
 
 
 def unpack_submitted_source(container: Container, environment: Mapping[str, str]) -> None:

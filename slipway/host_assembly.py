@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import hmac
 import ipaddress
 import json
 import socket
@@ -19,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slipway.container import Container, Rendezvous
+from slipway.errors import say
 from slipway.failure import BootError
 
 
@@ -28,20 +31,21 @@ class Assembly:
     Where one host is alone nothing is listened to and nothing is sent.
     """
 
-    def __init__(self, container: Container, rendezvous: Rendezvous, job: str) -> None:
-        """`job` is the job's name.
+    def __init__(self, container: Container, rendezvous: Rendezvous, job: str, token: str = "") -> None:
+        """`job` is the job's name, `token` what only its hosts know.
 
         Raises OSError on the first host where the port after the rendezvous' is taken.
         """
         self.hosts, self.current = container.hosts, container.current_host
         self._served: SwitchboardServer | None = None
         self._switchboard: Switchboard | DistantSwitchboard
+        seal = Seal(job, token)
         if container.node_rank > 0:
-            self._switchboard = DistantSwitchboard(rendezvous, job)
+            self._switchboard = DistantSwitchboard(rendezvous, seal)
         else:
             self._switchboard = Switchboard(self.hosts)
             if len(self.hosts) > 1:
-                self._served = SwitchboardServer(self._switchboard, rendezvous, job)
+                self._served = SwitchboardServer(self._switchboard, rendezvous, seal)
 
     @property
     def is_first(self) -> bool:
@@ -80,13 +84,25 @@ class Assembly:
             self._served.close()
 
 
-def assemble(container: Container, rendezvous: Rendezvous, environment: Mapping[str, str]) -> Assembly:
-    """The hosts of the job that the environment names.
+TOKEN_VARIABLE = "SLIPWAY_HOST_TOKEN"
+"""What only the job's hosts know, random for each job: the launcher puts it into the request at the end."""
+
+
+def assemble(
+    container: Container, rendezvous: Rendezvous, environment: Mapping[str, str], token: str
+) -> Assembly:
+    """The hosts of the job that the environment names; `token` is what only they know.
 
     Raises BootError (NCCL009) where another process holds the first host's port.
     """
+    if not token and len(container.hosts) > 1 and container.node_rank == 0:
+        say(
+            f"this job's request has no {TOKEN_VARIABLE}, so that whoever reaches port "
+            f"{switchboard_port(rendezvous)} and knows the job's name could speak for its hosts: launch it "
+            f"with `launch`, or give {TOKEN_VARIABLE} a random value"
+        )
     try:
-        return Assembly(container, rendezvous, environment.get("TRAINING_JOB_NAME", ""))
+        return Assembly(container, rendezvous, environment.get("TRAINING_JOB_NAME", ""), token)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
@@ -99,7 +115,33 @@ def assemble(container: Container, rendezvous: Rendezvous, environment: Mapping[
         ) from None
 
 
-# The switchboard over the network: one connection a question, a line of JSON there and one back.
+class Seal:
+    """By which the job's hosts know each other's lines: a hash over each, with a key that only they have.
+
+    The key itself is never sent. So who only reads the job's name, which `ps` shows, is no host of it.
+    """
+
+    def __init__(self, job: str, token: str) -> None:
+        self._key = hashlib.sha256(f"{token}\n{job}".encode()).digest()
+
+    def close(self, content: bytes, question: bytes = b"") -> bytes:
+        """The line that says `content`; an answer's belongs to the line of its question."""
+        return self._hash(question, content) + b" " + content + b"\n"
+
+    def open(self, line: bytes, question: bytes = b"") -> bytes:
+        """What a line says. Raises ValueError where it is from no host of the job."""
+        mark, _, content = line.rstrip(b"\n").partition(b" ")
+        if not hmac.compare_digest(mark, self._hash(question, content)):
+            raise ValueError("what speaks there is not a boot of this job")
+        return content
+
+    def _hash(self, question: bytes, content: bytes) -> bytes:
+        # Of one length, so that no other question and content together are the same bytes.
+        asked = hashlib.sha256(question).digest()
+        return hmac.new(self._key, asked + content, hashlib.sha256).hexdigest().encode()
+
+
+# The switchboard over the network: one connection a question, a sealed line of JSON there and one back.
 
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -127,14 +169,14 @@ def switchboard_port(rendezvous: Rendezvous) -> int:
 
 
 class SwitchboardServer:
-    """The first host's switchboard, served to the others; `job` tells its hosts from another job's."""
+    """The first host's switchboard, served to the others, whom their seal tells from strangers."""
 
-    def __init__(self, switchboard: Switchboard, rendezvous: Rendezvous, job: str) -> None:
+    def __init__(self, switchboard: Switchboard, rendezvous: Rendezvous, seal: Seal) -> None:
         """Raises OSError where the port is taken."""
         self._server = _ThreadedServer(
             (_listening_address(rendezvous), switchboard_port(rendezvous)), _QuestionHandler
         )
-        self._server.switchboard, self._server.job = switchboard, job
+        self._server.switchboard, self._server.seal = switchboard, seal
         # How often it looks whether it shall end: `close` waits for that.
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -142,15 +184,17 @@ class SwitchboardServer:
         """Listen no more; questions that wait for an answer are given up."""
         self._server.shutdown()
         self._server.server_close()
+        if self._server.strangers > 1:
+            say(f"in all {self._server.strangers} questions of strangers came to this job, and were ignored")
 
 
 class DistantSwitchboard:
     """A host's way to the first host's switchboard, with the same questions."""
 
-    def __init__(self, rendezvous: Rendezvous, job: str, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, rendezvous: Rendezvous, seal: Seal, *, patience: float = PATIENCE_SECONDS) -> None:
         """`patience` is in seconds, and comes on top of what an answer takes by itself."""
         self._address, self._port = rendezvous.address, switchboard_port(rendezvous)
-        self._job, self._patience = job, patience
+        self._seal, self._patience = seal, patience
 
     def post(self, topic: str, host: str, value: Any) -> None:
         """As Switchboard.post. Raises FirstHostSilent."""
@@ -173,7 +217,7 @@ class DistantSwitchboard:
 
     def _ask(self, question: dict[str, Any], takes: float = 0.0) -> Any:
         """Ask until there is an answer. A question may arrive twice, which changes nothing."""
-        line = json.dumps({**question, "job": self._job}).encode() + b"\n"
+        line = self._seal.close(json.dumps(question).encode())
         patience = self._patience + takes
         until = time.monotonic() + patience
         while True:
@@ -194,10 +238,8 @@ class DistantSwitchboard:
             connection.sendall(line)
             connection.settimeout(takes + _ANSWER_SECONDS)
             with connection.makefile("rb") as stream:
-                answer = json.loads(stream.readline(LONGEST_LINE))
-        if not isinstance(answer, dict) or not {"answer", "error"} & set(answer):
-            raise ValueError("what listens there is not a boot of this job")
-        return answer
+                answer = stream.readline(LONGEST_LINE)
+        return json.loads(self._seal.open(answer, line))
 
 
 class _ThreadedServer(socketserver.ThreadingTCPServer):
@@ -206,25 +248,40 @@ class _ThreadedServer(socketserver.ThreadingTCPServer):
     block_on_close = False
     request_queue_size = 1024
     switchboard: Switchboard
-    job: str
+    seal: Seal
+    strangers = 0
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Who hangs up before the answer gets none."""
+
+    def ignore_stranger(self, client_address: Any) -> None:
+        """Count a question that is not sealed by this job, and tell of the first."""
+        self.strangers += 1
+        if self.strangers == 1:
+            say(
+                f"{client_address[0]} asked this job's hosts on port {self.server_address[1]} without its "
+                "token, and is ignored, as are all others: if that is none of your own jobs with the same "
+                "MASTER_PORT, look at who may reach this port"
+            )
 
 
 class _QuestionHandler(socketserver.StreamRequestHandler):
     server: _ThreadedServer
 
     def handle(self) -> None:
-        """Answer one line, or nothing where it is none."""
+        """Answer one line of a host of this job, and strangers nothing."""
         self.connection.settimeout(_ANSWER_SECONDS)
+        line = self.rfile.readline(LONGEST_LINE)
+        try:
+            content = self.server.seal.open(line)
+        except ValueError:
+            # Who only connects, as the look of a load balancer or a port scan does, has said nothing.
+            if line:
+                self.server.ignore_stranger(self.client_address)
+            return
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            question = json.loads(self.rfile.readline(LONGEST_LINE))
-            if question["job"] != self.server.job:
-                reply = {"error": "this port belongs to another job"}
-            else:
-                reply = self._reply(question)
-            self.wfile.write(json.dumps(reply).encode() + b"\n")
+            reply = self._reply(json.loads(content))
+            self.wfile.write(self.server.seal.close(json.dumps(reply).encode(), line))
 
     def _reply(self, question: dict[str, Any]) -> dict[str, Any]:
         board, topic = self.server.switchboard, question["topic"]

@@ -164,6 +164,17 @@ _ARN = re.compile(
 )
 
 
+# The working directory is the user's source, whose modules would come before Python's own: a types.py there
+# would end pip. -I would leave out what PYTHONPATH leads to as well.
+_PIP = """\
+import sys
+sys.path[:] = [place for place in sys.path if place]
+sys.argv[0] = "pip"
+import runpy
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+
+
 def install(
     file: str,
     *,
@@ -194,7 +205,7 @@ def install(
             "".join(f"{name}=={version}\n" for name, version in held.items()), encoding="utf-8"
         )
         ended = supervise(
-            [sys.executable, "-m", "pip", "install", "-c", str(constraints), "-r", str(path)],
+            [sys.executable, "-c", _PIP, "install", "-c", str(constraints), "-r", str(path)],
             environment={**_PIP_SETTINGS, **environment, **index_settings(environment)},
             folder=folder,
             stop=stop,
@@ -276,8 +287,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # PYTHONPATH only leads here.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     stop = StopRequest()
-    stop.listen(environment.pop("SLIPWAY_LIFELINE", None))
+    lifeline = environment.pop("SLIPWAY_LIFELINE", None)
     try:
+        stop.listen(lifeline)
         install(file, folder=Path.cwd(), environment=environment, stop=stop)
     except BootError as error:
         print(error, file=sys.stderr, flush=True)

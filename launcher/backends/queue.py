@@ -182,13 +182,14 @@ class QueueBackend(Backend):
 
     def _put(self, name: str, request: Mapping[str, Any]) -> None:
         from launcher.planning.request_view import RequestView
+        from launcher.planning.training_plan import with_host_token
 
         with answers(f"queue the job {name} (batch:SubmitServiceJob)"):
             self._batch.submit_service_job(
                 jobName=name,
                 jobQueue=self._queue_arn,
                 serviceJobType=TRAINING_IN_BATCH,
-                serviceRequestPayload=json.dumps(request),
+                serviceRequestPayload=json.dumps(with_host_token(request)),
                 retryStrategy=retries_of(RequestView(request)),
                 clientToken=name,
                 tags=RequestView(request).tags,
@@ -209,7 +210,9 @@ class QueueBackend(Backend):
                 f"{unseen.remedy} Launching the same file again goes on under the same name and makes no "
                 "second job.",
             ) from refusal
-        if json.loads(job["serviceRequestPayload"]) != request:
+        from launcher.planning.training_plan import without_host_token
+
+        if without_host_token(json.loads(job["serviceRequestPayload"])) != request:
             raise NameTakenError(
                 f"there is another job {name} in the queue already.",
                 "Launch again: every launch has a new name.",

@@ -7,13 +7,16 @@ command's own module comes when it is called, and with it what the command needs
 from __future__ import annotations
 
 import atexit
+import contextlib
+import errno
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TextIO
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -101,12 +104,23 @@ GARBAGE_THRESHOLD = 200_000
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `launch` and exit: 0 done, 1 errors or a failed job, 2 usage, 3 AWS, 130 interrupted."""
+    _notice_ended_children()
     _start_quickly()
     _open_closed_streams()
     _write_what_streams_can()
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in tokens
-    sys.exit(_run_command([token for token in tokens if token != "--debug"], debug))
+    code = _run_command([token for token in tokens if token != "--debug"], debug)
+    sys.exit(_end_output(code))
+
+
+def _notice_ended_children() -> None:
+    """Have the system keep how processes end that are started from here, for whoever asks.
+
+    Some supervisors start programs with SIGCHLD ignored, which is inherited: no process then has an exit
+    status, and Python takes that for success.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _start_quickly() -> None:
@@ -145,6 +159,53 @@ def _write_what_streams_can() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _end_output(code: int) -> int:
+    """Write what is still to be written; the exit code, 1 where that fails and all else went well."""
+    for stream, name in ((sys.stdout, "standard output"), (sys.stderr, "standard error")):
+        try:
+            if not stream.closed:
+                stream.flush()
+        except BrokenPipeError:
+            _drop_output(stream)
+        except OSError as error:
+            _drop_output(stream)
+            _tell_lost_output(error, name)
+            code = code or 1
+    return code
+
+
+def _drop_output(stream: TextIO) -> None:
+    """Let what waits in a stream go nowhere, or the interpreter would try once more and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _is_lost_output(error: BaseException) -> bool:
+    """Whether it is a write that failed, and to no file of a name: a stream that leads to a full disk."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None
+
+
+def _tell_lost_output(error: OSError, name: str = "what this command prints") -> None:
+    with contextlib.suppress(OSError):
+        message(
+            f"error: {name} cannot be written: {error.strerror}. What was printed so far is not complete.\n"
+            "  → Free some of the disk that it goes to, or send it to another one, and run the command again."
+        )
+
+
+def _has_working_directory() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 def _help_hint(error: CycloptsError) -> str:
@@ -186,6 +247,17 @@ def _run_command(tokens: list[str], debug: bool) -> int:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, FileNotFoundError) and not _has_working_directory():
+            message(
+                "error: the folder that this command was started in was deleted meanwhile, so that no job "
+                "file and no local runs can be found from it.\n  → Go to a folder that is there: cd ~"
+            )
+            return EXIT_USAGE
+        if _is_lost_output(error):
+            assert isinstance(error, OSError)
+            _drop_output(sys.stdout)
+            _tell_lost_output(error)
+            return 1
         message(
             f"error: {type(error).__name__}: {error}\n"
             "  → This is a fault of the launcher. Run again with --debug and report what it prints."

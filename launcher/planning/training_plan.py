@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -34,7 +35,7 @@ from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.specification import MAX_NAME_LENGTH, JobSpec, Strategy
 from launcher.planning.image_choice import VersionChoice
 from launcher.planning.request_view import RequestView
-from launcher.source.packaging import SOURCE_NAME
+from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
 from launcher.source.tree import SourceTree
 
 
@@ -520,6 +521,45 @@ def name_plan_by_run(plan: TrainingPlan, run_id: str, queue: str = "") -> Traini
     return rename_plan(plan, make_job_name(base, digest_part(hashlib.sha256(content.encode()).digest())))
 
 
+# What only the hosts of one job know, by which their boots tell each other from strangers.
+
+
+HOST_TOKEN_VARIABLE = "SLIPWAY_HOST_TOKEN"
+"""The environment variable that holds it (`slipway/host_assembly.py`)."""
+
+_MOST_VARIABLES = 48
+"""Of a tuning job (SageMaker API reference, HyperParameterTrainingJobDefinition); of others, more."""
+
+
+def make_host_token() -> str:
+    """A new one, which nobody can guess."""
+    return secrets.token_hex(16)
+
+
+def with_host_token(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request with a new token where several boots need one: the last that happens before it is sent.
+
+    It is no part of the plan, which is the same for every launch of a job, and which is shown and kept.
+    """
+    view = RequestView(request)
+    boots = bool(view.entrypoint) and view.entrypoint[-1].endswith(f"/{BOOT_NAME}")
+    if not boots or (view.hosts or 1) < 2 or len(view.environment) >= _MOST_VARIABLES:
+        return request
+    new = deepcopy(dict(request))
+    training = new.get("TrainingJobDefinition", new)
+    training["Environment"] = {**view.environment, HOST_TOKEN_VARIABLE: make_host_token()}
+    return new
+
+
+def without_host_token(request: Request) -> Request:
+    """The request as it was planned; it stays as it is where it has no token."""
+    if HOST_TOKEN_VARIABLE not in RequestView(request).environment:
+        return request
+    new = deepcopy(request)
+    del new.get("TrainingJobDefinition", new)["Environment"][HOST_TOKEN_VARIABLE]
+    return new
+
+
 # The request of a job that goes on where an earlier one ended: the earlier request, rewritten.
 
 
@@ -555,7 +595,7 @@ def build_resumed_request(request: Request, earlier: str, name: str) -> Request:
 
     Everything else stays, the code's prefix too: the new job runs what the earlier one ran.
     """
-    new = deepcopy(request)
+    new = deepcopy(without_host_token(request))
     new["TrainingJobName"] = name
     for told in _RESOURCE_ANSWERS:
         new.get("ResourceConfig", {}).pop(told, None)

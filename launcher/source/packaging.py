@@ -19,7 +19,6 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,11 +198,9 @@ def _docstrings(source: str) -> list[ast.Constant]:
 SCRATCH_PREFIX = "slipway-"
 """What the folders' names begin with."""
 
-UNMARKED_SECONDS = 7 * 24 * 3600.0
-"""How old a folder without an owner's lock must be to count as left behind: one that is only being made has
-none yet, and versions before this one made none."""
-
 _LOCK = ".in-use"
+_MARK = b"a temporary folder of slipway's launcher, deleted when no launcher holds this file\n"
+"""What that file holds. A folder without it is not ours, whatever its name: a clone may be `slipway-main`."""
 
 
 @contextlib.contextmanager
@@ -220,18 +217,17 @@ def scratch_folder(purpose: str = "") -> Iterator[Path]:
         yield content
 
 
-def collect_scratch_folders(now: float | None = None) -> list[Path]:
+def collect_scratch_folders() -> list[Path]:
     """Delete the user's own scratch folders whose owner is dead; returns them. Raises nothing.
 
-    A living owner's lock says so, also to launchers in other containers that share the disk. What belongs to
-    somebody else, or is a link, is not looked at.
+    Only folders that carry our mark. A living owner's lock says so, also to launchers in other containers
+    that share the disk. What belongs to somebody else, or is a link, is not looked at.
     """
     deleted = []
-    now = time.time() if now is None else now
     with contextlib.suppress(OSError):
         for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*"):
             with contextlib.suppress(OSError):
-                if _is_left_behind(folder, now):
+                if _is_left_behind(folder):
                     shutil.rmtree(folder)
                     deleted.append(folder)
     return deleted
@@ -243,20 +239,24 @@ def _locked(folder: Path) -> Iterator[None]:
     with (folder / f"{_LOCK}.new").open("wb") as lock:
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.write(_MARK)
+            lock.flush()
             # Only now: a mark without its lock would be taken for that of a dead process.
             Path(lock.name).rename(folder / _LOCK)
         yield
 
 
-def _is_left_behind(folder: Path, now: float) -> bool:
+def _is_left_behind(folder: Path) -> bool:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return False
     try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        return now - found.st_mtime > UNMARKED_SECONDS
+        return False
     try:
+        if os.read(lock, len(_MARK) + 1) != _MARK:
+            return False
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -30,6 +30,9 @@ MOST_LINES = 20_000
 
 MOST_FILES = 50
 
+MOST_BRACKETS = 50
+"""Of one line; the reader of markers goes one deeper with each, and Python's own depth has an end."""
+
 _IN_CONTAINER = "/opt/ml/"
 """What lies below it, such as wheels in a channel, is there on the hosts, though not here."""
 
@@ -195,6 +198,13 @@ class _RequirementsReader:
 
         if text.lower().endswith(_ARCHIVES) and " @ " not in text:
             self._path_or_address(text, place, constraints)
+            return
+        if (brackets := text.count("(")) > MOST_BRACKETS:
+            self._add_unusable(
+                place,
+                f"{_masked_text(text)!r} has {brackets:,} brackets, more than {MOST_BRACKETS}",
+                "Write its marker with fewer: `and` binds more tightly than `or`.",
+            )
             return
         try:
             requirement = Requirement(text)

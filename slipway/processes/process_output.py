@@ -28,11 +28,13 @@ class Relay(threading.Thread):
     """Copies a pipe to a stream and a file, and keeps its end; all three without the values of secrets.
 
     Lines are passed on whole, so that two pipes into one log do not cut each other's; what has no end
-    of line yet waits for a quarter of a second. Each line that is passed on begins with `mark`. Whatever
-    happens to the copy, as on a full disk, the pipe is read on: the process would stand still otherwise.
+    of line yet waits for a quarter of a second, and for a megabyte at most. Each line that is passed on
+    begins with `mark`. Whatever happens to the copy, as on a full disk, the pipe is read on: the process
+    would stand still otherwise.
     """
 
     _PATIENCE_SECONDS = 0.25
+    _LONGEST_WAITING = 1024 * 1024
 
     def __init__(
         self,
@@ -66,11 +68,11 @@ class Relay(threading.Thread):
             self._read()
 
     def _read(self) -> None:
-        waiting = b""
+        waiting = bytearray()
         while True:
             if waiting and not select.select([self._pipe], [], [], self._PATIENCE_SECONDS)[0]:
-                self._pass_on(waiting)
-                waiting = b""
+                self._pass_on(bytes(waiting))
+                waiting.clear()
             chunk = os.read(self._pipe.fileno(), 65536)
             shown = self._masked.feed(chunk) if chunk else self._masked.end()
             if chunk:
@@ -79,10 +81,14 @@ class Relay(threading.Thread):
             del self._kept[:-_TAIL_BYTES]
             if self._copy is not None and shown:
                 self._copy.write(shown)
-            waiting += shown
-            whole = max(waiting.rfind(b"\n"), waiting.rfind(b"\r")) + 1 if chunk else len(waiting)
-            self._pass_on(waiting[:whole])
-            waiting = waiting[whole:]
+            # In what is new alone: what waits has no end of line, and may be long.
+            whole = max(shown.rfind(b"\n"), shown.rfind(b"\r")) + 1
+            if not chunk or len(waiting) + len(shown) > self._LONGEST_WAITING:
+                whole = len(shown)
+            if whole or not chunk:
+                self._pass_on(bytes(waiting) + shown[:whole])
+                waiting.clear()
+            waiting += shown[whole:]
             if not chunk:
                 return
 

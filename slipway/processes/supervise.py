@@ -20,11 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.errors import say
+from slipway.failure import BootError
 from slipway.job_secrets import NOTHING_MASKED, Masking
 from slipway.processes.process_output import KeptLog, Relay
 
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 3.0
+LOST_STATUS = 255
+"""The exit code in place of one that could not be had."""
+
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 
 
@@ -61,11 +65,17 @@ class StopRequest:
         self.held_by: Callable[[float], bool] = lambda _: False
 
     def listen(self, lifeline: str | None) -> None:
-        """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given."""
+        """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given.
+
+        Also undoes that SIGCHLD is ignored, as by some who start this: no process below would have an exit
+        status. Raises BootError (CODE002) for a `lifeline` that is none.
+        """
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         if lifeline:
-            threading.Thread(target=self._watch, args=(int(lifeline),), daemon=True).start()
+            descriptor = _open_descriptor(lifeline)
+            threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
 
     def request(self, number: int) -> None:
         """Ask for the end with this signal; a second one is handed on as well."""
@@ -83,6 +93,20 @@ class StopRequest:
             pass
         self.grace = self.LIFELINE_GRACE_SECONDS
         self.request(signal.SIGTERM)
+
+
+def _open_descriptor(text: str) -> int:
+    try:
+        descriptor = int(text)
+        os.fstat(descriptor)
+    except (ValueError, OverflowError, OSError) as error:
+        raise BootError(
+            "CODE002",
+            f"SLIPWAY_LIFELINE is {text!r}, which is no open file descriptor ({error}), so the job would not "
+            "end with its launcher: the launcher sets this variable itself; take it out of `environment` and "
+            "of the image",
+        ) from None
+    return descriptor
 
 
 def supervise(
@@ -125,7 +149,27 @@ def supervise(
         sweep()
     for relay in relays:
         relay.join(timeout=SWEEP_SECONDS)
+    if process.returncode == LOST_STATUS:
+        say(f"how {command[0]} ended is not known, so that it counts as failed: its status was lost")
     return Ended(process.returncode, ended, *(relay.tail for relay in relays))
+
+
+def poll_end(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that has ended, negative for a signal; None while it runs.
+
+    LOST_STATUS where somebody else had its status: Popen itself takes that for 0.
+    """
+    if process.returncode is None:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            process.returncode = LOST_STATUS
+        else:
+            if pid:
+                # os.waitstatus_to_exitcode came with Python 3.9.
+                signaled = os.WIFSIGNALED(status)
+                process.returncode = -os.WTERMSIG(status) if signaled else os.WEXITSTATUS(status)
+    return process.returncode
 
 
 def process_itself(pid: int) -> list[int]:
@@ -197,7 +241,7 @@ def _wait(
 ) -> None:
     deadline = math.inf
     orphans = Orphans()
-    while process.poll() is None:
+    while poll_end(process) is None:
         orphans.reap()
         beside(process.pid)
         if stop.pending:

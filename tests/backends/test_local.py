@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -156,3 +158,57 @@ def test_what_cannot_run_here_is_refused(workplace: Workplace, local: LocalBacke
         local.submit(workplace.plan("pass"))
     with pytest.raises(BackendError, match=r"no local job other to resume from; there are: job-1"):
         local.submit(workplace.plan("pass", name="job-2", resume_from="other"))
+
+
+def run_with(workplace: Workplace, local: LocalBackend, script: str) -> Path:
+    """The checkpoints of a run that is over, in which the script left things."""
+    local.submit(workplace.plan(script, name="first"))
+    assert finish(local, "first").state is JobState.COMPLETED
+    return workplace.home / "first" / "checkpoints"
+
+
+def test_links_among_checkpoints_stay_links_when_a_run_goes_on(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    script = """
+        import os, pathlib
+        folder = pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+        (folder / "step-1").mkdir()
+        (folder / "step-1" / "model.pt").write_text("weights")
+        (folder / "latest").symlink_to("step-1")
+        (folder / "best").symlink_to(folder / "step-1")
+        (folder / "a").symlink_to(".")
+        (folder / "b").symlink_to(".")
+    """
+    run_with(workplace, local, script)
+    local.submit(workplace.plan("pass", name="second", resume_from="first"))
+    assert finish(local, "second").state is JobState.COMPLETED
+    copied = workplace.home / "second" / "checkpoints"
+    targets = {name: str((copied / name).readlink()) for name in ("latest", "best", "a", "b")}
+    assert targets == {"latest": "step-1", "best": "step-1", "a": ".", "b": "."}
+    assert (copied / "best" / "model.pt").read_text() == "weights"
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("os.symlink('/dev/zero', 'z.pt')", "z.pt is a link to '/dev/zero', which leads out of the folder"),
+        ("os.symlink('gone', 'latest')", "latest is a link to 'gone', which leads nowhere"),
+        ("os.symlink('loop', 'loop')", "loop is a link to 'loop', which leads nowhere"),
+        ("os.mkfifo('fifo')", "fifo is a pipe, and no file"),
+        ("socket.socket(socket.AF_UNIX).bind('s')", "s is a socket, and no file"),
+    ],
+)
+def test_what_cannot_be_copied_among_checkpoints_is_named(
+    workplace: Workplace, local: LocalBackend, made: str, told: str
+) -> None:
+    folder = run_with(
+        workplace,
+        local,
+        "import os, pathlib; pathlib.Path(os.environ['SLIPWAY_CHECKPOINT_DIR'], 'model.pt').touch()",
+    )
+    subprocess.run([sys.executable, "-c", f"import os, socket; {made}"], cwd=folder, check=True)
+    with pytest.raises(BackendError, match=re.escape(told)) as refused:
+        local.submit(workplace.plan("pass", name="second", resume_from="first"))
+    assert "Free some of the disk" not in refused.value.remedy
+    assert not (workplace.home / "second").exists()

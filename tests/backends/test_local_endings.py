@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +50,30 @@ def test_an_exception_names_the_rank_the_host_and_the_line(workplace: Workplace,
     )
     assert status.failure_reason.endswith("ValueError: bad learning rate, exit code: 1")
     assert workplace.processes() == []
+
+
+def test_a_run_is_not_completed_where_the_embedding_program_ignores_sigchld(workplace: Workplace) -> None:
+    """A notebook's or a service's own setting is left as it is, and its price is said."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with LocalBackend(workplace.home, grace=SHORT) as local:
+            local.submit(workplace.plan("print('trained')"))
+            status = finish(local)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert status.state is JobState.FAILED
+    assert "ignores SIGCHLD" in str(status.failure_reason)
+
+
+def test_the_hosts_of_a_run_have_a_token_which_their_ranks_do_not_get(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    local.submit(workplace.plan("import os; print('SLIPWAY_HOST_TOKEN' in os.environ)", hosts=2))
+    assert finish(local).state is JobState.COMPLETED
+    printed = [line.text for line in all_lines(local)]
+    assert printed.count("False") == 2
+    # The first boot says so where it has none.
+    assert not any("SLIPWAY_HOST_TOKEN" in line for line in printed)
 
 
 def test_a_host_that_only_lost_its_peer_is_not_the_cause(workplace: Workplace) -> None:
@@ -310,6 +335,38 @@ def test_nothing_outlives_launcher_and_boots_that_are_killed_together(
         launcher.wait()
     eventually(lambda: not workplace.processes())
     eventually(lambda: not keepers(workplace))
+
+
+@pytest.mark.parametrize("more", ["", ", start_new_session=True"], ids=["session", "child"])
+def test_what_cleared_its_environment_does_not_outlive_them_either(workplace: Workplace, more: str) -> None:
+    script = f"""{WAIT}
+    import subprocess
+    # Without its parent it is in the job's session alone, in a session of its own it is the job's child.
+    command = ["sleep", "600"] if {bool(more)} else ["sh", "-c", "sleep 600 & echo $!"]
+    started = subprocess.Popen(command, env={{}}, stdout=subprocess.PIPE{more})
+    pid = started.pid if {bool(more)} else int(started.stdout.readline())
+    (shared / "new").write_text(str(pid))
+    (shared / "new").rename(shared / "pid")
+    time.sleep(600)
+    """
+    launcher = launch_elsewhere(workplace, workplace.plan(script))
+    try:
+        eventually(workplace.shared("pid").exists)
+        daemon = psutil.Process(int(workplace.shared("pid").read_text()))
+        assert daemon.name() == "sleep"
+        boots = boots_among(workplace.processes())
+    finally:
+        for process in (psutil.Process(launcher.pid), *boots):
+            process.suspend()
+        for process in (psutil.Process(launcher.pid), *boots):
+            process.kill()
+        launcher.wait()
+    try:
+        eventually(lambda: not workplace.processes())
+        eventually(lambda: not daemon.is_running() or daemon.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        if daemon.is_running():
+            daemon.kill()
 
 
 def test_the_keeper_ends_with_the_job(workplace: Workplace, local: LocalBackend) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.files import hosts_of
 from launcher.backends.local.layout import boot_command
 from launcher.backends.local.overlay import python_with_requirements
-from launcher.backends.local.python import InstalledPackages, missing
+from launcher.backends.local.python import InstalledPackages, missing, this_machine
 from launcher.backends.local.records import read_record
 from launcher.planning.request_view import RequestView
 from launcher.source.packaging import BOOT_NAME, build_source
@@ -74,6 +75,24 @@ def test_what_is_lacking_is_installed_beside_the_python_and_not_into_it(shop: Sh
     assert seen.stdout.startswith(str(shop.environments)), seen.stderr
     assert run(shop.python, "-c", "import tinyone").returncode == 1
     assert shop.steps == ["installing 1 package of requirements.txt"]
+
+
+@pytest.mark.parametrize("name", ["types.py", "venv.py", "logging.py", "json.py"])
+def test_modules_of_the_working_directory_are_not_imported(
+    shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / name).write_text(f"open({str(project / 'ran')!r}, 'w')\nraise SystemExit('not yours')\n")
+    monkeypatch.chdir(project)
+    this_machine(str(shop.python), {})
+    shop.equip("tinyone")
+    # Where all of the source lies beside pip, as for a package in it.
+    shop.source("")
+    (shop.folder / "src" / name).write_text((project / name).read_text())
+    shutil.copy(shop.folder / "wheels" / "tinytwo-2.0-py3-none-any.whl", shop.folder / "src")
+    shop.equip("./tinytwo-2.0-py3-none-any.whl")
+    assert not (project / "ran").exists()
 
 
 def test_the_same_requirements_are_installed_once(shop: Shop) -> None:

@@ -17,7 +17,7 @@ from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import AwsRefusal
 from launcher.jobs.load_job import load_job
-from launcher.planning.training_plan import TrainingPlan
+from launcher.planning.training_plan import TrainingPlan, without_host_token
 from launcher.session.prepare_plan import prepare_for
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript
@@ -70,7 +70,7 @@ def followed(backend: QueueBackend, name: str) -> list[tuple[JobState, str]]:
 def test_the_queue_gets_the_request_of_the_plan(site: Queued) -> None:
     assert site.backend.submit(site.plan) == "digits-0unique"
     [job] = site.queue.jobs.values()
-    assert json.loads(job["serviceRequestPayload"]) == site.plan.request
+    assert without_host_token(json.loads(job["serviceRequestPayload"])) == site.plan.request
     assert (job["jobName"], job["jobQueue"]) == ("digits-0unique", QUEUE)
     assert job["tags"] == {"team": "vision", "slipway:cluster": "dev"}
 

@@ -31,6 +31,45 @@ def test_closed_streams_change_no_exit_code(streams: str, write_job: WriteJob) -
     assert launch_with(streams, "explain", "NOSUCH001").returncode == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    "command",
+    [["plan", "JOB"], ["check", "JOB", "--output", "json"], ["explain", "--all"], ["--help"], ["schema"]],
+    ids=" ".join,
+)
+def test_a_full_disk_below_the_output_is_said_and_is_no_fault_of_the_launcher(
+    command: list[str], write_job: WriteJob
+) -> None:
+    words = [str(write_job()) if word == "JOB" else word for word in command]
+    ended = launch_with(">/dev/full", *words)
+    told = ended.stderr.decode()
+    assert ended.returncode == 1
+    assert "No space left on device" in told
+    assert "run the command again" in told
+    assert "fault of the launcher" not in told
+    assert "Exception ignored" not in told
+    # Where nothing can be said at all, the exit code says it.
+    assert launch_with(">/dev/full 2>&1", *words).returncode == 1
+
+
+@pytest.mark.parametrize("command", [["list", "--local"], ["clean", "--yes"], ["status", "x"]], ids=" ".join)
+def test_a_working_directory_that_was_deleted_is_said(command: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    words = ["sh", "-c", script, "sh", str(folder), sys.executable, "-m", "launcher.cli.app", *command]
+    ended = subprocess.run(
+        words,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 2
+    assert "was deleted meanwhile" in ended.stderr
+    assert "fault of the launcher" not in ended.stderr
+
+
 def test_standard_input_that_is_closed_is_an_empty_log() -> None:
     closed = launch_with("<&-", "diagnose", "--log", "-")
     empty = launch_with("</dev/null", "diagnose", "--log", "-")

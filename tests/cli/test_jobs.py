@@ -216,6 +216,8 @@ def test_resume_makes_a_new_job_from_the_same_request_and_the_newest_checkpoint(
     assert name == new["TrainingJobName"] != NAME
     assert name.startswith("digits-")
     assert new["CheckpointConfig"]["S3Uri"] == f"s3://dev-checkpoints/{name}"
+    tokens = [request["Environment"].pop("SLIPWAY_HOST_TOKEN", None) for request in (new, earlier)]
+    assert tokens[0] != tokens[1] or tokens == [None, None]
     for key in ("AlgorithmSpecification", "ResourceConfig", "Environment", "StoppingCondition", "RoleArn"):
         assert new[key] == earlier[key]
     assert {"Key": "slipway:resumed-from", "Value": NAME} in new["Tags"]

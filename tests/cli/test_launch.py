@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,8 @@ def test_the_dry_run_prints_what_a_submission_sends(
     _, out, _ = run_launch(file, "--dry-run", "--output", "json")
     sent, shown = account.requests[0], json.loads(out)["request"]
     text = json.dumps(shown).replace(shown["TrainingJobName"], sent["TrainingJobName"])
+    # All but what only the job's hosts may know, and every job has its own.
+    assert re.fullmatch("[0-9a-f]{32}", sent["Environment"].pop("SLIPWAY_HOST_TOKEN"))
     assert json.loads(text) == sent
 
 

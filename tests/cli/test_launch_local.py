@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,61 @@ def processes_of(folder: Path) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def test_a_failed_run_is_failed_though_whoever_started_the_launcher_ignores_sigchld(
+    job_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = job_file("import sys; sys.exit(7)", "none", 1)
+    ignoring = ["bash", "-c", 'trap "" CHLD; exec "$@"', "bash", sys.executable, "-m", "launcher.cli.app"]
+    run = subprocess.run(
+        [*ignoring, str(file), "--local"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 1
+    assert "Completed" not in run.stdout + run.stderr
+
+
+def test_a_full_disk_below_the_output_ends_the_showing_and_not_the_training(
+    job_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    script = """
+        import os, pathlib, time
+        for step in range(200):
+            print("step", step, "x" * 200, flush=True)
+        time.sleep(2)
+        pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], "trained").touch()
+    """
+    file = job_file(textwrap.dedent(script), "none", 1)
+    code = """
+import errno, io, sys
+from launcher.cli import app
+class Full(io.FileIO):
+    written = 0
+    def write(self, data):
+        self.written += len(data)
+        if self.written > 8000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+sys.stdout = io.TextIOWrapper(io.BufferedWriter(Full("out", "w")), encoding="utf-8")
+app.main(sys.argv[1:])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(file), "--local", "--rank", "all"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 1
+    assert "could not be shown to its end: No space left on device" in run.stderr
+    assert "is Completed" in run.stderr
+    assert len(list(tmp_path.glob(".slipway/local/*/checkpoints/trained"))) == 1
 
 
 @pytest.mark.exhaustive

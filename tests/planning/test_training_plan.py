@@ -11,6 +11,7 @@ import pytest
 from launcher.jobs.specification import MAX_NAME_LENGTH, JobSpec
 from launcher.planning import training_plan
 from launcher.planning.training_plan import (
+    HOST_TOKEN_VARIABLE,
     REGIONS_WITHOUT_DEBUGGER,
     PlannedCheckpoints,
     TrainingPlan,
@@ -18,7 +19,9 @@ from launcher.planning.training_plan import (
     fingerprint,
     make_resumed_name,
     plan_debugger,
+    with_host_token,
     without_cluster_tag,
+    without_host_token,
 )
 from tests.planning.plan_cases import JOB, make_plan
 
@@ -126,3 +129,22 @@ def test_the_service_chooses_the_type_of_a_resumed_job_anew() -> None:
     described = {**asked, "SelectedInstanceType": "ml.p5.48xlarge", "SelectedInstanceCount": 2}
     again = build_resumed_request({"ResourceConfig": described}, "digits-1", "digits-2")
     assert again["ResourceConfig"] == asked
+
+
+def test_a_job_of_several_boots_is_sent_with_a_token_of_its_own() -> None:
+    boot = {
+        "AlgorithmSpecification": {"ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/slipway.pyz"]}
+    }
+    two = {**boot, "ResourceConfig": {"InstanceCount": 2}, "Environment": {"A": "1"}}
+    tokens = {with_host_token(two)["Environment"][HOST_TOKEN_VARIABLE] for _ in range(10)}
+    assert len(tokens) == 10
+    assert all(len(token) == 32 for token in tokens)
+    assert two["Environment"] == {"A": "1"}
+    assert without_host_token(with_host_token(two)) == two
+    assert HOST_TOKEN_VARIABLE not in build_resumed_request(with_host_token(two), "a", "b")["Environment"]
+    tuning = {"TrainingJobDefinition": two}
+    assert HOST_TOKEN_VARIABLE in with_host_token(tuning)["TrainingJobDefinition"]["Environment"]
+    one = {**two, "ResourceConfig": {"InstanceCount": 1}}
+    assert with_host_token(one) == one
+    full = {**two, "Environment": {f"A{number}": "" for number in range(48)}}
+    assert with_host_token(full) == full

@@ -382,7 +382,7 @@ def test_a_gradient_that_is_no_number_ends_the_job_where_the_job_asks_for_it(
 def test_hosts_that_never_met_and_work_that_is_lost_are_told_of_after_a_success(boot: Boot) -> None:
     process = boot.start(
         "import torch; torch.save(torch.zeros(5000), 'model.pt')",
-        environment={"SLIPWAY_RENDEZVOUS": "127.0.0.1:7777"},
+        environment={"SLIPWAY_RENDEZVOUS": "127.0.0.1:7777", "SLIPWAY_HOST_TOKEN": "4711"},
         hosts=("algo-1", "algo-2"),
     )
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
@@ -512,3 +512,24 @@ def test_a_job_whose_checkpoints_are_lost_fails_and_names_them(boot: Boot, tmp_p
     assert process.returncode == 1
     assert boot.failure.startswith(f"CKPT004 algo-1: not copied to {prefix} and lost with the host: model.pt")
     assert f"slipway: {boot.failure}" in err
+
+
+def test_the_script_is_not_told_the_token_of_the_jobs_hosts(boot: Boot) -> None:
+    script = "import os; print([name for name in os.environ if 'TOKEN' in name])"
+    process = boot.start(script, environment={"SLIPWAY_HOST_TOKEN": "4711"})
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    assert out.splitlines()[-1] == "[]"
+    assert "4711" not in out + err
+
+
+@pytest.mark.parametrize("lifeline", ["x", "-1", "9" * 30, "987"])
+def test_a_lifeline_that_is_none_is_the_failure_reason(boot: Boot, lifeline: str) -> None:
+    process = boot.start("print('trained')", environment={"SLIPWAY_LIFELINE": lifeline})
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "trained" not in out
+    assert "Traceback" not in err
+    assert boot.failure.startswith(
+        f"CODE002 SLIPWAY_LIFELINE is {lifeline!r}, which is no open file descriptor"
+    )

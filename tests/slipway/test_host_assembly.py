@@ -14,7 +14,7 @@ import pytest
 
 from launcher.backends.local.layout import two_free_ports
 from slipway.container import Container, Rendezvous
-from slipway.host_assembly import Assembly, DistantSwitchboard, FirstHostSilent, Switchboard
+from slipway.host_assembly import Assembly, DistantSwitchboard, FirstHostSilent, Seal, Switchboard
 
 
 def container(host: int, hosts: int) -> Container:
@@ -25,7 +25,7 @@ def container(host: int, hosts: int) -> Container:
 @pytest.fixture
 def four() -> Iterator[list[Assembly]]:
     rendezvous = Rendezvous("127.0.0.1", two_free_ports())
-    assemblies = [Assembly(container(n, 4), rendezvous, "job-1") for n in range(4)]
+    assemblies = [Assembly(container(n, 4), rendezvous, "job-1", "4711") for n in range(4)]
     yield assemblies
     for assembly in assemblies:
         assembly.close()
@@ -78,7 +78,7 @@ def test_one_host_alone_listens_to_nobody(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_first_host_that_never_comes_is_named_with_its_address() -> None:
     port = two_free_ports()
-    line = DistantSwitchboard(Rendezvous("127.0.0.1", port), "job", patience=0.3)
+    line = DistantSwitchboard(Rendezvous("127.0.0.1", port), Seal("job", ""), patience=0.3)
     with pytest.raises(FirstHostSilent, match=f"127.0.0.1:{port + 1} did not answer within 0 s"):
         line.read("steps")
 
@@ -94,12 +94,53 @@ def test_a_host_that_came_before_the_first_one_waits_for_it() -> None:
     first.close()
 
 
-def test_another_job_on_the_same_port_is_told_so(four: list[Assembly]) -> None:
+@pytest.mark.parametrize("seal", [Seal("job-2", "4711"), Seal("job-1", ""), Seal("job-1", "0815")])
+def test_another_job_on_the_same_port_learns_that_it_is_another(four: list[Assembly], seal: Seal) -> None:
     line = four[1]._switchboard
     assert isinstance(line, DistantSwitchboard)
-    other = DistantSwitchboard(Rendezvous(line._address, line._port - 1), "job-2")
-    with pytest.raises(ValueError, match="another job"):
-        other.read("steps")
+    other = DistantSwitchboard(Rendezvous(line._address, line._port - 1), seal, patience=0.3)
+    with pytest.raises(FirstHostSilent, match="not a boot of this job"):
+        other.post("watchdog-0:look", "algo-1", [1000, "x"])
+    assert four[1].read("watchdog-0:look") == {}
+
+
+def ask_as_stranger(address: tuple[str, int], sent: bytes) -> bytes:
+    with socket.create_connection(address, timeout=10) as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        return connection.makefile("rb").readline()
+
+
+def test_who_knows_the_jobs_name_alone_speaks_for_none_of_its_hosts(
+    four: list[Assembly], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The name is in every boot's path, which `ps` shows to all users of a machine."""
+    line = four[1]._switchboard
+    assert isinstance(line, DistantSwitchboard)
+    finding = {"code": "HW001", "ranks": [0], "text": "FORGED", "certain": True}
+    question = {
+        "job": "job-1",
+        "ask": "post",
+        "host": "algo-2",
+        "topic": "verdict",
+        "value": [[finding], True],
+    }
+    content = json.dumps(question).encode()
+    for sent in (content + b"\n", Seal("job-1", "").close(content), b"0" * 64 + b" " + content + b"\n", b""):
+        assert ask_as_stranger((line._address, line._port), sent) == b""
+    assert four[0].read("verdict") == {}
+    four[0].close()
+    told = capfd.readouterr().err
+    assert told.count("without its token") == 1
+    assert "in all 3 questions of strangers" in told
+
+
+def test_an_answer_belongs_to_its_question() -> None:
+    seal = Seal("job-1", "4711")
+    answer = seal.close(b'{"answer": 1}', b"question 1")
+    assert seal.open(answer, b"question 1") == b'{"answer": 1}'
+    with pytest.raises(ValueError, match="not a boot of this job"):
+        seal.open(answer, b"question 2")
 
 
 def test_a_name_that_is_no_host_of_the_job_is_refused() -> None:

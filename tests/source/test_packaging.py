@@ -18,7 +18,6 @@ import pytest
 from launcher.source.folder_walk import SourceError
 from launcher.source.packaging import (
     SOURCE_NAME,
-    UNMARKED_SECONDS,
     build_boot,
     build_source,
     collect_scratch_folders,
@@ -309,14 +308,18 @@ def test_that_of_a_living_process_stays_and_that_of_a_killed_one_goes(folder: Pa
         assert not held.exists()
 
 
-def test_one_without_a_mark_goes_when_it_is_old(folder: Path) -> None:
-    made = folder / "slipway-abcd1234"
-    made.mkdir()
-    (made / "source.tar.gz").touch()
-    then = made.stat().st_mtime
-    assert collect_scratch_folders(then + UNMARKED_SECONDS - 1) == []
-    assert collect_scratch_folders(then + UNMARKED_SECONDS + 1) == [made]
-    assert not made.exists()
+@pytest.mark.parametrize("mark", [None, b"", b"somebody's own"])
+def test_a_folder_of_the_users_stays_however_old_it_is(folder: Path, mark: bytes | None) -> None:
+    clone = folder / "slipway-main"
+    clone.mkdir()
+    (clone / "weights.pt").touch()
+    if mark is not None:
+        (clone / ".in-use").write_bytes(mark)
+    os.utime(clone, (0, 0))
+    assert collect_scratch_folders() == []
+    with scratch_folder():
+        pass
+    assert (clone / "weights.pt").exists()
 
 
 def test_links_files_other_names_and_other_peoples_folders_stay(
@@ -326,9 +329,14 @@ def test_links_files_other_names_and_other_peoples_folders_stay(
     (folder / "slipwayx").mkdir()
     (folder / "slipway-file").touch()
     (folder / "slipway-link").symlink_to(folder / "slipway", target_is_directory=True)
-    late = (folder / "slipway").stat().st_mtime + 2 * UNMARKED_SECONDS
-    assert collect_scratch_folders(late) == []
+    assert collect_scratch_folders() == []
+    with scratch_folder() as own:
+        mark = (own.parent / ".in-use").read_bytes()
     (folder / "slipway-theirs").mkdir()
+    (folder / "slipway-theirs" / ".in-use").write_bytes(mark)
     monkeypatch.setattr("os.getuid", lambda: 4711)
-    assert collect_scratch_folders(late) == []
+    assert collect_scratch_folders() == []
     assert len(list(folder.iterdir())) == 5
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert collect_scratch_folders() == [folder / "slipway-theirs"]

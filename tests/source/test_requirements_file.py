@@ -130,6 +130,7 @@ def _with_folders(folder: Path) -> RequirementsFile:
         ("numpy --force", "the option '--force' is none of a requirements file"),
         ("-r 'base.txt", "cannot be read: No closing quotation"),
         ("-r", "the option '--requirement' is none"),
+        (f"x; {'(' * 3000}python_version>'3'{')' * 3000}", "has 3,000 brackets, more than 50"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_told_with_its_place(tmp_path: Path, line: str, message: str) -> None:

@@ -17,7 +17,16 @@ from pathlib import Path
 from launcher.backends.interface import JobState
 from launcher.backends.local.files import Host, is_asked_to_stop, who_asked
 from launcher.backends.local.logs import LogClock
-from launcher.backends.local.processes import boots_among, kill, kill_all, processes_of, start_keeper
+from launcher.backends.local.processes import (
+    LOST_STATUS,
+    boots_among,
+    kill,
+    kill_all,
+    poll_end,
+    processes_of,
+    signal_running,
+    start_keeper,
+)
 from launcher.backends.local.records import JobRecord
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes import disk, hardware
@@ -171,8 +180,8 @@ class LocalJob(threading.Thread):
 
     def _note_ends(self) -> None:
         for host, boot in self._boots.items():
-            if host not in self._ends and boot.poll() is not None:
-                self._ends[host] = HostEnd(host, boot.returncode, time.time())
+            if host not in self._ends and (code := poll_end(boot)) is not None:
+                self._ends[host] = HostEnd(host, code, time.time())
 
     def _why_end(self) -> _Schedule | None:
         now = time.monotonic()
@@ -202,14 +211,14 @@ class LocalJob(threading.Thread):
         if now >= ending.terminate_at and not self._terminated:
             self._terminated = True
             for boot in running:
-                boot.send_signal(signal.SIGTERM)
+                signal_running(boot, signal.SIGTERM)
         if now >= ending.kill_at:
             # The boots live a little longer: with its ranks gone, each can still say what had failed.
             left = processes_of(self.folder)
             kill(set(left) - set(boots_among(left)))
         if now >= ending.kill_at + self._grace.report:
             for boot in running:
-                boot.kill()
+                signal_running(boot, signal.SIGKILL)
 
     def _clean_up(self) -> None:
         kill_all(self.folder)
@@ -270,7 +279,7 @@ _REPORT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HostEnd:
-    """How a host's boot ended: its exit code (negative for a signal) and when it was seen."""
+    """How a host's boot ended: its exit code (negative for a signal, or LOST_STATUS) and when it was seen."""
 
     host: Host
     exit_code: int
@@ -321,4 +330,10 @@ def _candidate(end: HostEnd) -> tuple[tuple[int, float], str, HostEnd]:
     if disk_is_full(end.host.folder):
         return (_WITHOUT_A_REPORT, end.time), disk_full(end.host.job_folder), end
     text = f"{end.host.name}: the boot ended without a report; {end.host.log} shows what it printed"
+    if end.exit_code == LOST_STATUS:
+        text = (
+            f"{end.host.name}: how the boot ended is not known, so that the run may not be called completed: "
+            "this process ignores SIGCHLD, or something else in it waits for all children; undo that before "
+            "the launch: signal.signal(signal.SIGCHLD, signal.SIG_DFL)"
+        )
     return (_WITHOUT_A_REPORT, end.time), text, end

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.local.processes import LOST_STATUS, wait_for_end
 from launcher.backends.local.python import InstalledPackages, missing, packages_of
 from launcher.source.packaging import build_boot, build_source
 from launcher.source.requirements_file import MOST_REQUIREMENTS_BYTES, RequirementsFile
@@ -34,6 +35,14 @@ _GIVEN_UP_SECONDS = 20.0
 _SHOWN = 16
 _NOT_FOR_PIP = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "SLIPWAY_LOG")
 _OF_PIP = ("PIP_", "CA_REPOSITORY_ARN")
+
+# The copy of the source is the working directory, whose modules would come before Python's own.
+_INSTALL = """\
+import sys
+sys.path[:] = [place for place in sys.path if place]
+from slipway.requirements import main
+sys.exit(main())
+"""
 
 # A first line that names the Python may be too long for the system, or hold spaces: so a shell calls it.
 _COMMAND = """\
@@ -122,7 +131,8 @@ def _make(folder: Path, python: Path, installed: InstalledPackages, inherited: M
     Not by --system-site-packages: of a Python that is in a virtual environment itself, that would show the
     packages of the one below.
     """
-    words = [str(python), "-m", "venv", *(["--without-pip"] if installed.has_pip else []), str(folder)]
+    # -I: no module of the working directory, such as a types.py beside a job file, is imported.
+    words = [str(python), "-I", "-m", "venv", *(["--without-pip"] if installed.has_pip else []), str(folder)]
     run = subprocess.run(words, env=_for_pip(inherited, {}), capture_output=True, text=True, check=False)
     if run.returncode != 0:
         said = (run.stderr or run.stdout).strip().rpartition("\n")[2]
@@ -149,7 +159,7 @@ def _install(
     try:
         with log.open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
-                [str(folder / "bin" / "python"), "-m", "slipway.requirements", wanted.file],
+                [str(folder / "bin" / "python"), "-c", _INSTALL, wanted.file],
                 cwd=copy,
                 env={**environment, "SLIPWAY_LIFELINE": str(reading)},
                 stdin=subprocess.DEVNULL,
@@ -159,7 +169,7 @@ def _install(
                 pass_fds=(reading, lock.fileno()),
             )
             try:
-                process.wait()
+                ended = wait_for_end(process)
             except BaseException:
                 process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -168,7 +178,13 @@ def _install(
     finally:
         os.close(reading)
         os.close(writing)
-    if process.returncode != 0:
+    if ended == LOST_STATUS:
+        raise BackendError(
+            f"whether pip installed {wanted.file} is not known, so that nothing was started: this process "
+            "ignores SIGCHLD, or something else in it waits for all children.",
+            "Undo that before the launch: signal.signal(signal.SIGCHLD, signal.SIG_DFL).",
+        )
+    if ended != 0:
         said = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
         code, _, reason = said.partition(" ")
         raise BackendError(

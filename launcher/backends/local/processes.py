@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -84,9 +85,68 @@ def kill(processes: Collection[psutil.Process]) -> None:
 def kill_all(folder: Path, patience: float = 10.0) -> None:
     """Kill the job's processes until none is left, at most for `patience` seconds."""
     deadline = time.monotonic() + patience
-    while (left := processes_of(folder)) and time.monotonic() < deadline:
+    while (left := _with_relatives(processes_of(folder))) and time.monotonic() < deadline:
         kill(left)
         psutil.wait_procs(left, timeout=0.5)
+
+
+def _with_relatives(found: Collection[psutil.Process]) -> list[psutil.Process]:
+    """These processes, what is below them, and what is in their sessions: some clear their environment.
+
+    Of sessions only those that a process of the job began, so never that of a user's terminal. Whoever left
+    session, parent and environment all three is not found.
+    """
+    relatives = {process.pid: process for process in found}
+    for process in found:
+        with contextlib.suppress(*_GONE):
+            relatives |= {child.pid: child for child in process.children(recursive=True)}
+    sessions = {sid for pid in relatives if (sid := _session_of(pid)) in relatives}
+    if sessions:
+        others = (each for each in psutil.process_iter() if _session_of(each.pid) in sessions)
+        relatives |= {each.pid: each for each in others}
+    relatives.pop(os.getpid(), None)
+    return list(relatives.values())
+
+
+def _session_of(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.getsid(pid)
+    return None
+
+
+LOST_STATUS = 256
+"""In place of an exit code that could not be had; no process ends with it."""
+
+
+def poll_end(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that has ended, negative for a signal; None while it runs.
+
+    LOST_STATUS where it ended and nobody kept its status for us, as for a parent that ignores SIGCHLD: Popen
+    itself takes that for 0. Where a process is waited for with this, nobody else may wait for it.
+    """
+    if process.returncode is None:
+        try:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            process.returncode = LOST_STATUS
+        else:
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode
+
+
+def wait_for_end(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process, when it has ended, as `poll_end` has it."""
+    while (code := poll_end(process)) is None:
+        time.sleep(_POLL_SECONDS / 4)
+    return code
+
+
+def signal_running(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to a process that was started here, if it has not ended."""
+    if poll_end(process) is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 PATIENCE_SECONDS = 30.0

@@ -117,6 +117,10 @@ def interpreter_at(path: Path) -> Interpreter:
     return Interpreter(path, version, found["torch"], found["cuda"])
 
 
+_WITHOUT_WORKING_DIRECTORY = "import sys\nsys.path[:] = [place for place in sys.path if place]\n"
+"""So that no module that lies beside a job file is imported in the place of Python's own."""
+
+
 def answer_of(path: Path, question: str) -> dict[str, Any]:
     """What a Python prints last for a program that prints a JSON object with `"slipway": 1` in it.
 
@@ -125,7 +129,7 @@ def answer_of(path: Path, question: str) -> dict[str, Any]:
     check_can_run(path)
     try:
         run = subprocess.run(
-            [str(path), "-c", question],
+            [str(path), "-c", _WITHOUT_WORKING_DIRECTORY + question],
             env=python_environment(path, os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +34,13 @@ from launcher.failure_modes import storage
 from launcher.jobs.job_sections import RESERVED_CHANNEL
 from launcher.jobs.load_job import Variables, allowed_variables
 from launcher.planning.request_view import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION, RequestView
-from launcher.planning.training_plan import Request, SourcePackage, TrainingPlan
+from launcher.planning.training_plan import (
+    HOST_TOKEN_VARIABLE,
+    Request,
+    SourcePackage,
+    TrainingPlan,
+    make_host_token,
+)
 from launcher.source.packaging import SOURCE_NAME, scratch_folder
 from launcher.source.tree import SourceTree, read_source
 from launcher.text.regular_files import open_regular
@@ -125,7 +132,7 @@ def _write_files(record: JobRecord, plan: TrainingPlan, earlier: Path | None) ->
     record.write()
     write_state(record.folder / REQUEST_FILE, {"request": plan.request})
     if earlier is not None:
-        shutil.copytree(earlier, record.folder / "checkpoints")
+        _copy_checkpoints(earlier, record.folder / "checkpoints")
 
 
 def _environments(
@@ -139,6 +146,7 @@ def _environments(
     """The environment of each host's boot; `given` is what the job file says of it."""
     rendezvous = choose_rendezvous(request)
     threads = share_threads(len(hosts) * processes, given)
+    token = {HOST_TOKEN_VARIABLE: make_host_token()}
     return {
         host: host_environment(
             request,
@@ -146,7 +154,7 @@ def _environments(
             rendezvous,
             python,
             seen,
-            {**threads, **debugging_here(request, seen, given)},
+            {**threads, **token, **debugging_here(request, seen, given)},
         )
         for host, seen in zip(hosts, devices, strict=True)
     }
@@ -170,7 +178,62 @@ def _checkpoints_to_resume(plan: TrainingPlan, store: JobStore) -> Path | None:
             "Launch the job file to start from the beginning; where it has `checkpoint.resume_from`, "
             "correct that or leave it out.",
         )
+    _check_entries(checkpoints)
     return checkpoints
+
+
+def _check_entries(checkpoints: Path) -> None:
+    """Raise BackendError for what cannot be copied as it is.
+
+    Links stay links, so they must lead to something within the folder; all else must be a file or a folder.
+    """
+    within = checkpoints.resolve()
+    for folder, folders, files in os.walk(checkpoints):
+        for name in (*folders, *files):
+            entry = Path(folder, name)
+            mode = entry.lstat().st_mode
+            if problem := _link_problem(entry, within) if stat.S_ISLNK(mode) else _special_kind(mode):
+                raise BackendError(
+                    f"{entry} {problem}, so that the checkpoints cannot be copied for the run that goes on.",
+                    "Delete it, or put a file in its place; then resume again.",
+                )
+
+
+def _link_problem(link: Path, within: Path) -> str:
+    """What a link does that a copy of the folder cannot have; empty where it is fine."""
+    target = str(link.readlink())
+    try:
+        found = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return f"is a link to {target!r}, which leads nowhere"
+    return "" if found.is_relative_to(within) else f"is a link to {target!r}, which leads out of the folder"
+
+
+def _copy_checkpoints(earlier: Path, copy: Path) -> None:
+    """Copy an earlier job's checkpoints, of which `_check_entries` found nothing wrong.
+
+    Links lead to the same places within the copy.
+    """
+    shutil.copytree(earlier, copy, symlinks=True)
+    within = earlier.resolve()
+    for folder, folders, files in os.walk(within):
+        for link in (Path(folder, name) for name in (*folders, *files) if Path(folder, name).is_symlink()):
+            target = link.readlink()
+            named = Path(os.path.normpath(Path(folder, target)))
+            if not target.is_absolute() and named.is_relative_to(within):
+                continue
+            # Such as the folder by its place in the earlier run's host, written out.
+            moved = copy / link.relative_to(within)
+            moved.unlink()
+            moved.symlink_to(os.path.relpath(link.resolve(), folder))
+
+
+def _special_kind(mode: int) -> str:
+    """What an entry is that is neither a file nor a folder; empty for these."""
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return ""
+    kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return f"is {next((name for is_one, name in kinds if is_one(mode)), 'a device')}, and no file"
 
 
 def _no_room(folder: Path, error: OSError) -> BackendError:

@@ -69,9 +69,12 @@ def create_once(sagemaker: Any, plan: TrainingPlan) -> None:
     that tells, and NameTakenError where the name belongs to another job. None of the user's environment or
     hyperparameters is in the messages.
     """
-    api, request, name = _APIS[plan.operation], plan.request or {}, str(plan.name)
+    # Listing and stopping jobs reads no requests.
+    from launcher.planning.training_plan import with_host_token
+
+    api, name = _APIS[plan.operation], str(plan.name)
     try:
-        refusal = _send(sagemaker, api, request, name)
+        refusal = _send(sagemaker, api, dict(with_host_token(plan.request or {})), name)
         if refusal is not None:
             _confirm(sagemaker, plan, refusal)
     except Refusal as error:

@@ -21,6 +21,7 @@ from launcher.rules.job.code_rules import (
     hyperparameters_are_in_the_scripts_style,
     module_is_there,
     named_requirements_are_packed,
+    nothing_hides_the_boot,
     packages_are_wanted_in_one_version,
     requirements_can_be_read,
     shell_script_has_unix_line_ends,
@@ -128,6 +129,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     source_can_be_packed,
     entry_point_is_packed,
     code_is_small,
+    nothing_hides_the_boot,
     shell_script_has_unix_line_ends,
     shell_script_is_run_by_what_it_names,
     named_requirements_are_packed,
@@ -143,6 +145,7 @@ SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (
     source_can_be_packed,
     entry_point_is_packed,
     code_is_small,
+    nothing_hides_the_boot,
     module_is_there,
     shell_script_has_unix_line_ends,
 )

@@ -91,6 +91,28 @@ def entry_point_is_packed(subject: SourceSubject) -> Iterator[Finding]:
 
 
 @finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
+def nothing_hides_the_boot(subject: SourceSubject) -> Iterator[Finding]:
+    """A module of our package starts the ranks, and one of its name in the source would hide it."""
+    source = subject.source
+    names = {file.name for file in source.files}
+    folders = {"", posixpath.dirname(source.entry_point_name)} if subject.code.module is None else {""}
+    for folder in sorted(folders):
+        package = posixpath.join(folder, "slipway")
+        if f"{package}.py" in names:
+            found = f"{package}.py"
+        elif f"{package}/__init__.py" in names and f"{package}/ranks/start.py" not in names:
+            found = f"{package}/__init__.py"
+        else:
+            continue
+        yield training_script.ENTRY_POINT_MISSING.at(
+            _SOURCE_DIR,
+            f"{found} in {source.place} hides the library slipway in the container: the ranks, which one of "
+            "its modules starts, would fail on every host, and `import slipway` would find it instead",
+            remedy="Give it another name, or leave it out by .slipwayignore.",
+        )
+
+
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
     """What is packed is downloaded and unpacked by every host before the script starts."""
     source = subject.source

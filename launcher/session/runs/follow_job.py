@@ -22,7 +22,7 @@ from launcher.aws.errors import CredentialsExpired, Outage
 from launcher.aws.session import SHOW_SECONDS, bounded
 from launcher.backends.interface import Backend, Cursor, JobStatus, LogBatch, LogLine
 from launcher.diagnosis.diagnose import SuccessReader
-from launcher.failure_modes.model import AwsRefusal, Finding
+from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
 from launcher.session.runs.diagnose_job import Check, Outcome, outcome_of
 from launcher.session.runs.read_job_lines import Moving, ProgressReader, Stall, StallWatch, TrainingProgress
 from launcher.text.values import duration_in_words
@@ -50,15 +50,23 @@ class Interrupted(Exception):
         self.exit_code = exit_code
 
 
+class OutputLost(Refusal):
+    """A run went on to its end and could not be shown to its end."""
+
+    exit_code = 1
+
+
 def follow_local_run(
     backend: Backend, start: Callable[[], str], screen: Screen, choice: LineChoice | None = None
 ) -> Outcome:
     """Start a job that runs here and ends with this process, and follow it; close the backend afterwards.
 
     Raises Interrupted on Ctrl-C, SIGTERM or SIGHUP, after the job was stopped, had time to save a checkpoint,
-    and left no process behind; and what `start` raises.
+    and left no process behind; OutputLost after the end of a job that could not be shown, as on a full disk,
+    which is no reason to stop it; and what `start` raises.
     """
-    monitor = Monitor(screen, choice)
+    shown = _LosableScreen(screen)
+    monitor = Monitor(shown, choice)
     with ended_in_order():
         name = start()
         follower = Follower(backend, name, monitor, pace_of(backend))
@@ -77,6 +85,13 @@ def follow_local_run(
                 outcome_of(backend, status, monitor.furthest_step),
                 exit_code_of(interruption),
             ) from None
+        if shown.lost is not None:
+            raise OutputLost(
+                f"what {name} printed could not be shown to its end: {shown.lost.strerror}. The run went on "
+                f"without that and is {status.state}.",
+                f"Free some of the disk that the output goes to; `launch logs {name}` shows it again, and "
+                f"`launch diagnose {name}` how it ended.",
+            ) from shown.lost
         return outcome_of(backend, status, monitor.furthest_step, monitor.warnings)
 
 
@@ -295,6 +310,45 @@ class Screen(Display, Protocol):
     def stall(self, change: Stall | Moving) -> None:
         """The job stands still, or moves again after that."""
         return
+
+
+class _LosableScreen(Screen):
+    """A screen that may be lost, as where its output goes to a full disk: `lost` says why, and from then on
+    nothing is shown. A reader who has gone (`| head`) is another matter: nobody waits for the run then."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.lost: OSError | None = None
+        self._screen = screen
+
+    def status(self, status: JobStatus) -> None:
+        """As Display."""
+        self._show(lambda: self._screen.status(status))
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """As Display."""
+        self._show(lambda: self._screen.lines(lines))
+
+    def trouble(self, text: str | None) -> None:
+        """As Display."""
+        self._show(lambda: self._screen.trouble(text))
+
+    def progress(self, progress: TrainingProgress) -> None:
+        """As Screen."""
+        self._show(lambda: self._screen.progress(progress))
+
+    def stall(self, change: Stall | Moving) -> None:
+        """As Screen."""
+        self._show(lambda: self._screen.stall(change))
+
+    def _show(self, what: Callable[[], None]) -> None:
+        if self.lost is not None:
+            return
+        try:
+            what()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.lost = error
 
 
 class LineChoice(Protocol):

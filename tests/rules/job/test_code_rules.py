@@ -40,6 +40,27 @@ def test_all_that_is_in_the_way_of_packing_is_told(judge, src: Path) -> None:
     assert not finding.message.endswith(".")
 
 
+@pytest.mark.parametrize("entry_point", ["train.py", "lib/train.py"])
+@pytest.mark.parametrize("hiding", ["slipway.py", "slipway/__init__.py"])
+def test_a_module_that_would_hide_the_boot_is_refused(
+    judge, src: Path, entry_point: str, hiding: str
+) -> None:
+    for name in (entry_point, str(Path(entry_point).parent / hiding)):
+        (src / name).parent.mkdir(exist_ok=True)
+        (src / name).touch()
+    (finding,) = judge("CODE002", code_section={**TRAIN, "entry_point": entry_point})
+    assert (finding.severity, finding.path) == ("error", ("code", "source_dir"))
+    assert f"{hiding} in " in finding.message
+    assert "hides the library slipway" in finding.message
+
+
+@pytest.mark.parametrize("name", ["other/slipway.py", "slipway/notes.txt", "my_slipway.py"])
+def test_what_only_resembles_our_package_hides_nothing(judge, src: Path, name: str) -> None:
+    (src / name).parent.mkdir(exist_ok=True)
+    (src / name).touch()
+    assert not [each for each in judge("CODE002") if "hides the library" in each.message]
+
+
 def test_of_an_archive_that_cannot_be_read_no_script_is_missed(judge, tmp_path: Path) -> None:
     (tmp_path / "source.tar.gz").write_text("no archive")
     (finding,) = judge("CODE002", code_section={**TRAIN, "source_dir": "source.tar.gz"})

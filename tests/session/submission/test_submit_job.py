@@ -10,6 +10,7 @@ import pytest
 
 from launcher.backends.interface import JobState, Progress
 from launcher.failure_modes.model import AwsRefusal, Refusal
+from launcher.planning.training_plan import without_host_token
 from launcher.session.submit_job import Journal, JournalEntry, Start, run_id_of
 from tests.backends.sagemaker.conftest import Emulated
 from tests.emulator.faults import EXPIRED, inject
@@ -21,7 +22,7 @@ def test_an_interrupted_launch_goes_on_under_its_name(aws: Emulated) -> None:
     interrupt(first, seconds_ago=130)
     told: list[Progress] = []
     assert launch(aws.backend, aws.plan_of(), told.append) == first.name
-    assert aws.script.requests == [first.request]
+    assert [without_host_token(each) for each in aws.script.requests] == [first.request]
     assert "interrupted 2 minutes ago; it had created nothing yet" in told[0].step
     assert entries() == []
 

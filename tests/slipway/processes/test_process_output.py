@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slipway.job_secrets import Masking
-from slipway.processes.process_output import PARTS, KeptLog, RankOutput
+from slipway.processes.process_output import PARTS, KeptLog, RankOutput, Relay
 from slipway.ranks.printing import PIPES_VARIABLE, pipe_of
 
 VALUE = "hf_planted0123456789"
@@ -87,6 +87,26 @@ def test_long_lines_of_two_ranks_stay_apart(tmp_path: Path, capsys: pytest.Captu
     ranks.end()
     wanted = "x" * 100_000 + "***" + "y" * 100_000
     assert sorted(capsys.readouterr().out.splitlines()) == [f"[rank2]:{wanted}", f"[rank3]:{wanted}"]
+
+
+def test_output_without_line_ends_is_passed_on_before_it_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of it was collected, and searched again at every piece: 60 MB took half a minute of a processor."""
+    lengths: list[int] = []
+
+    def marked(_: Relay, text: bytes) -> bytes:
+        lengths.append(len(text))
+        return text
+
+    monkeypatch.setattr(Relay, "_marked", marked)
+    ranks = Ranks(tmp_path)
+    for _ in range(160):
+        ranks.prints(0, b"x" * 65536)
+    ranks.end()
+    assert sum(lengths) == 160 * 65536
+    assert max(lengths) <= 2 * 1024 * 1024
+    assert len(capsys.readouterr().out) == 160 * 65536
 
 
 def test_a_progress_bar_is_marked_at_its_beginnings_alone(

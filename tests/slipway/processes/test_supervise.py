@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from slipway.processes.supervise import SWEEP_SECONDS, StopRequest, running_below
+from slipway.processes.supervise import LOST_STATUS, SWEEP_SECONDS, StopRequest, poll_end, running_below
 
 SECONDS_TO_SIGKILL = 120.0
 """Between SIGTERM and SIGKILL (API reference, StopTrainingJob)."""
@@ -87,3 +87,17 @@ def test_a_program_in_the_place_of_the_shell_is_stopped_itself() -> None:
 def test_a_shell_that_runs_nothing_is_stopped_itself() -> None:
     with shell("echo ready; read -r never < /dev/fd/0") as (pid, _):
         assert running_below(pid) == [pid]
+
+
+def test_a_status_that_somebody_else_had_is_not_success() -> None:
+    ended = subprocess.Popen(["true"])
+    os.waitpid(ended.pid, 0)
+    assert poll_end(ended) == LOST_STATUS != 0
+
+
+def test_an_exit_code_and_a_signal_are_as_popen_has_them() -> None:
+    for script, expected in (("exit 7", 7), ("kill -9 $$", -9), ("exit 0", 0)):
+        process = subprocess.Popen(["sh", "-c", script])
+        while poll_end(process) is None:
+            pass
+        assert process.returncode == expected

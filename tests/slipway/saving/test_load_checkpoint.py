@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
 import slipway
-from slipway.saving.load_checkpoint import PREFIXES
+from slipway.saving import load_checkpoint
+from slipway.saving.load_checkpoint import PREFIXES, send_file
+from slipway.saving.stored_checkpoints import CheckpointFile
 
 
 def net(width: int = 3) -> nn.Sequential:
@@ -68,3 +73,36 @@ def test_a_state_keeps_its_own_keys() -> None:
     state = {f"module.{key}": value for key, value in net().state_dict().items()}
     slipway.load_state(net(), state)
     assert all(key.startswith("module.") for key in state)
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 999])
+def test_a_file_that_came_with_other_bytes_than_its_manifest_says_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: int
+) -> None:
+    """As from a disk that gives other bytes on the second reading: the length is right, one bit is not."""
+    content = bytearray(b"w" * 1000)
+    entry = CheckpointFile("model.pt", len(content), hashlib.sha256(content).hexdigest(), "algo-1")
+    content[damaged] ^= 1
+    sent = bytes(content)
+
+    def broadcast(block: torch.Tensor, source: int) -> None:
+        block.copy_(torch.frombuffer(bytearray(sent), dtype=torch.uint8))
+
+    monkeypatch.setattr("torch.distributed.get_backend", lambda: "gloo")
+    monkeypatch.setattr("torch.distributed.get_rank", lambda: 1)
+    monkeypatch.setattr("torch.distributed.broadcast", broadcast)
+    assert len(content) < load_checkpoint.BLOCK
+    said = send_file(tmp_path, entry, source=0, receivers=[1])
+    assert said == "model.pt came with another SHA-256 than its manifest says"
+    assert list(tmp_path.iterdir()) == []
+    content[damaged] ^= 1
+    sent = bytes(content)
+    assert send_file(tmp_path, entry, source=0, receivers=[1]) is None
+    assert (tmp_path / "model.pt").read_bytes() == sent
+
+
+def test_a_file_of_a_checkpoint_is_intact_by_its_content_and_not_by_its_length(tmp_path: Path) -> None:
+    entry = CheckpointFile("model.pt", 7, hashlib.sha256(b"weights").hexdigest(), "algo-1")
+    for content, intact in ((b"weights", True), (b"weightz", False), (b"weight", False)):
+        (tmp_path / "model.pt").write_bytes(content)
+        assert load_checkpoint._is_intact(tmp_path, entry) is intact
