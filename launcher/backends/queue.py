@@ -36,6 +36,7 @@ from launcher.backends.interface import (
 from launcher.cluster.names import TRAINING_IN_BATCH
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes.model import AwsRefusal
+from launcher.text.regular_files import user_secret
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
@@ -189,7 +190,7 @@ class QueueBackend(Backend):
                 jobName=name,
                 jobQueue=self._queue_arn,
                 serviceJobType=TRAINING_IN_BATCH,
-                serviceRequestPayload=json.dumps(with_host_token(request)),
+                serviceRequestPayload=json.dumps(with_host_token(request, name, user_secret())),
                 retryStrategy=retries_of(RequestView(request)),
                 clientToken=name,
                 tags=RequestView(request).tags,

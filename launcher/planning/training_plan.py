@@ -15,10 +15,10 @@ that one's request under another name.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -531,13 +531,14 @@ _MOST_VARIABLES = 48
 """Of a tuning job (SageMaker API reference, HyperParameterTrainingJobDefinition); of others, more."""
 
 
-def make_host_token() -> str:
-    """A new one, which nobody can guess."""
-    return secrets.token_hex(16)
+def make_host_token(secret: bytes, job_name: str) -> str:
+    """The token of a job: nobody guesses it who lacks the secret of who launches, and a request that is sent
+    again has the same, so that AWS takes it for the same."""
+    return hmac.new(secret, job_name.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def with_host_token(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The request with a new token where several boots need one: the last that happens before it is sent.
+def with_host_token(request: Mapping[str, Any], name: str, secret: bytes) -> Mapping[str, Any]:
+    """The request with a token where several boots need one: the last that happens before it is sent.
 
     It is no part of the plan, which is the same for every launch of a job, and which is shown and kept.
     """
@@ -547,7 +548,8 @@ def with_host_token(request: Mapping[str, Any]) -> Mapping[str, Any]:
         return request
     new = deepcopy(dict(request))
     training = new.get("TrainingJobDefinition", new)
-    training["Environment"] = {**view.environment, HOST_TOKEN_VARIABLE: make_host_token()}
+    token = make_host_token(secret, name)
+    training["Environment"] = {**view.environment, HOST_TOKEN_VARIABLE: token}
     return new
 
 

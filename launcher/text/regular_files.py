@@ -10,6 +10,7 @@ import errno
 import io
 import json
 import os
+import secrets
 import stat
 import tempfile
 import time
@@ -130,3 +131,25 @@ def cache_folder() -> Path:
     if not folder.is_absolute():
         raise FileNotFoundError(errno.ENOENT, "this user has no home folder")
     return folder
+
+
+_SECRET_BYTES = 32
+
+
+def user_secret() -> bytes:
+    """A secret of this user on this machine, made when it is first asked for; nobody else can read it.
+
+    A new one each time where the cache's folder cannot be written.
+    """
+    fresh = secrets.token_bytes(_SECRET_BYTES)
+    try:
+        path = cache_folder() / "secret"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(fresh)
+        kept = read_regular(path, _SECRET_BYTES)
+    except OSError:
+        return fresh
+    return kept if len(kept) == _SECRET_BYTES else fresh

@@ -136,15 +136,17 @@ def test_a_job_of_several_boots_is_sent_with_a_token_of_its_own() -> None:
         "AlgorithmSpecification": {"ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/slipway.pyz"]}
     }
     two = {**boot, "ResourceConfig": {"InstanceCount": 2}, "Environment": {"A": "1"}}
-    tokens = {with_host_token(two)["Environment"][HOST_TOKEN_VARIABLE] for _ in range(10)}
-    assert len(tokens) == 10
+    sent = [with_host_token(two, *of) for of in (("a", b"x"), ("b", b"x"), ("a", b"y"), ("a", b"x"))]
+    tokens = [each["Environment"][HOST_TOKEN_VARIABLE] for each in sent]
+    assert len(set(tokens)) == 3 and tokens[0] == tokens[3]
     assert all(len(token) == 32 for token in tokens)
     assert two["Environment"] == {"A": "1"}
-    assert without_host_token(with_host_token(two)) == two
-    assert HOST_TOKEN_VARIABLE not in build_resumed_request(with_host_token(two), "a", "b")["Environment"]
+    assert without_host_token(with_host_token(two, "a", b"x")) == two
+    resumed = build_resumed_request(with_host_token(two, "a", b"x"), "a", "b")
+    assert HOST_TOKEN_VARIABLE not in resumed["Environment"]
     tuning = {"TrainingJobDefinition": two}
-    assert HOST_TOKEN_VARIABLE in with_host_token(tuning)["TrainingJobDefinition"]["Environment"]
+    assert HOST_TOKEN_VARIABLE in with_host_token(tuning, "a", b"x")["TrainingJobDefinition"]["Environment"]
     one = {**two, "ResourceConfig": {"InstanceCount": 1}}
-    assert with_host_token(one) == one
+    assert with_host_token(one, "a", b"x") == one
     full = {**two, "Environment": {f"A{number}": "" for number in range(48)}}
-    assert with_host_token(full) == full
+    assert with_host_token(full, "a", b"x") == full

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
 
-from launcher.text.regular_files import open_regular, read_regular
+from launcher.text.regular_files import open_regular, read_regular, user_secret
 
 
 def test_a_file_and_a_link_to_one_are_read_up_to_the_bound(tmp_path: Path) -> None:
@@ -36,3 +37,11 @@ def test_what_is_not_a_regular_file_is_not_opened(tmp_path: Path, monkeypatch: p
 def test_a_name_that_is_no_files_is_an_os_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(OSError, match=r"No such file|too long|null byte"):
         open_regular(tmp_path / name)
+
+
+def test_a_users_secret_is_kept_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    secret = user_secret()
+    assert len(secret) == 32 and user_secret() == secret
+    (kept,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600

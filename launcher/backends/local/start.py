@@ -4,6 +4,7 @@ again."""
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import tarfile
@@ -146,7 +147,7 @@ def _environments(
     """The environment of each host's boot; `given` is what the job file says of it."""
     rendezvous = choose_rendezvous(request)
     threads = share_threads(len(hosts) * processes, given)
-    token = {HOST_TOKEN_VARIABLE: make_host_token()}
+    token = {HOST_TOKEN_VARIABLE: make_host_token(secrets.token_bytes(32), str(request.name))}
     return {
         host: host_environment(
             request,

@@ -24,6 +24,7 @@ from launcher.backends.interface import (
 from launcher.cluster.names import host_name
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes.model import AwsRefusal, Refusal
+from launcher.text.regular_files import user_secret
 
 if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
@@ -74,7 +75,7 @@ def create_once(sagemaker: Any, plan: TrainingPlan) -> None:
 
     api, name = _APIS[plan.operation], str(plan.name)
     try:
-        refusal = _send(sagemaker, api, dict(with_host_token(plan.request or {})), name)
+        refusal = _send(sagemaker, api, dict(with_host_token(plan.request or {}, name, user_secret())), name)
         if refusal is not None:
             _confirm(sagemaker, plan, refusal)
     except Refusal as error:
