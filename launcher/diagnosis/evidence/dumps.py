@@ -84,6 +84,10 @@ def find_elsewhere(stacks: Iterable[RankStack]) -> Elsewhere | None:
 _MOST_RANKS = 1 << 20
 _LONGEST_NAME = 80
 _DIMENSIONS = 8
+
+_MOST_WORK = 3_000_000
+"""Entries, frames and ranks of groups: of 20,000 collectives with 100 frames each there are 2 million."""
+
 _PEERS = re.compile(r"(?:send|recv) (?P<own>\d{1,6})(?:->|<-)(?P<peer>\d{1,6})")
 _RANK = re.compile(r"\d{1,7}")
 _SYNCHRONISING = ("all_", "_all_", "all", "reduce_scatter", "_reduce_scatter", "barrier")
@@ -173,12 +177,12 @@ def read_recording(content: bytes, rank: int, host: str | None = None) -> Record
 def _recording(
     dump: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], rank: int, host: str | None
 ) -> Recording:
-    operations, places = [], {}
+    operations, places, work = [], {}, _Work()
     for entry in entries:
-        operation = _operation(entry)
+        operation = _operation(entry, work)
         operations.append(operation)
         if "pg_id" in entry:
-            places[operation.group.removesuffix(" (p2p)")] = str(entry["pg_id"])[:_LONGEST_NAME]
+            places[operation.group.removesuffix(" (p2p)")] = _text(entry["pg_id"])
     last: dict[str, int] = {}
     ended: dict[str, int] = {}
     for each in operations:
@@ -186,41 +190,71 @@ def _recording(
         if each.completed:
             ended[each.group] = max(each.number, ended.get(each.group, 0))
     status = dump.get("pg_status") or {}
+    called = {each.group for each in operations}
     for name, place in places.items():
         known = status.get(place) or {}
-        if any(each.group == f"{name} (p2p)" for each in operations):
+        if f"{name} (p2p)" in called:
             continue  # It counts both, one in the other.
         done = int(known.get("last_completed_collective", 0))
         if _is_of_library(entries, "nccl:") and done > 0:
             ended[name] = max(done, ended.get(name, 0))
     return Recording(
-        rank, host, tuple(operations), dict(_groups(dump)), last, ended, not _is_of_library(entries, "gloo:")
+        rank,
+        host,
+        tuple(operations),
+        dict(_groups(dump, work)),
+        last,
+        ended,
+        not _is_of_library(entries, "gloo:"),
     )
 
 
 def _is_of_library(entries: Sequence[Mapping[str, Any]], library: str) -> bool:
-    return any(str(entry["profiling_name"]).startswith(library) for entry in entries[:1])
+    return any(_text(entry["profiling_name"]).startswith(library) for entry in entries[:1])
 
 
-def _groups(dump: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+class _Work:
+    """What is looked at of a dump in all: what is named often is there once, and looked at each time."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_WORK
+
+    def spend(self, count: int) -> None:
+        """Count so many values, or characters. Raises ValueError where that is too much."""
+        self._left -= count
+        if self._left < 0:
+            raise _too_many()
+
+
+def _text(value: Any, longest: int = _LONGEST_NAME) -> str:
+    """A text, or a number as one. Raises TypeError for containers: one that holds another twice, and so on,
+    is small and has a text without end."""
+    if value is not None and not isinstance(value, (str, int, float)):
+        raise TypeError(f"a {type(value).__name__} in the place of a text")
+    return str(value)[:longest]
+
+
+def _groups(dump: Mapping[str, Any], work: _Work) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The global ranks of the groups that have more than one, as far as the recorder knows them."""
     for config in (dump.get("pg_config") or {}).values():
         ranks = config.get("ranks", "")
+        work.spend(1 + len(ranks))
         if not isinstance(ranks, str):
             ranks = ",".join(str(int(each)) for each in ranks)
         found = sorted({int(each) for each in _RANK.findall(ranks)})
         if found and found[-1] < _MOST_RANKS:
-            yield str(config.get("name", ""))[:_LONGEST_NAME], tuple(found)
+            yield _text(config.get("name", "")), tuple(found)
 
 
-def _operation(entry: Mapping[str, Any]) -> RecordedOperation:
-    name = str(entry["profiling_name"])[:_LONGEST_NAME]
+def _operation(entry: Mapping[str, Any], work: _Work) -> RecordedOperation:
+    work.spend(1 + len(entry.get("frames") or ()))
+    name = _text(entry["profiling_name"])
     name = name.partition(":")[2] or name
     peers = _PEERS.search(name)
     p2p = bool(entry.get("is_p2p", peers is not None))
     # Older recorders (torch 2.1 and 2.2) have a number in the group's place, and count all alike.
     group = entry["process_group"] if "process_group" in entry else entry["pg_id"]
-    group = str(group[0] if isinstance(group, (tuple, list)) else group)[:_LONGEST_NAME]
+    group = _text(group[0] if isinstance(group, (tuple, list)) else group)
     counted = "p2p_seq_id" if p2p and "p2p_seq_id" in entry else "collective_seq_id"
     number = int(entry[counted] if counted in entry else entry["seq_id"])
     shapes = _shapes(entry.get("input_sizes"))
@@ -231,7 +265,7 @@ def _operation(entry: Mapping[str, Any]) -> RecordedOperation:
         number=number,
         name=name,
         sizes=" ".join(f"[{','.join(map(str, shape))}]" for shape in shapes),
-        dtypes=" ".join(str(each)[:20] for each in (entry.get("input_dtypes") or ())[:_DIMENSIONS]),
+        dtypes=" ".join(_text(each, 20) for each in (entry.get("input_dtypes") or ())[:_DIMENSIONS]),
         waits=not entry.get("retired", False) and state != "completed",
         completed=state == "completed",
         peer=int(peers["peer"]) if peers else None,
@@ -242,7 +276,7 @@ def _operation(entry: Mapping[str, Any]) -> RecordedOperation:
 
 
 def _frame(value: Mapping[str, Any]) -> CodeFrame:
-    return CodeFrame(str(value["filename"])[:500], int(value["line"]), str(value["name"])[:200])
+    return CodeFrame(_text(value["filename"], 500), int(value["line"]), _text(value["name"], 200))
 
 
 def _shapes(value: Any) -> list[list[int]]:

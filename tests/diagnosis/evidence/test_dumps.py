@@ -321,3 +321,47 @@ def test_a_file_of_stacks_is_known_and_read_as_a_log_as_well() -> None:
 def test_any_text_is_read(text: str) -> None:
     read_stacks(text, 0)
     read_stacks(PYSPY + text + WAITS + text, None)
+
+
+def deep() -> tuple[object, ...]:
+    value: tuple[object, ...] = ("nccl:all_reduce",)
+    for _ in range(40):
+        value = (value, value)
+    return value
+
+
+ENTRY = {
+    "profiling_name": "nccl:all_reduce",
+    "process_group": ("0", ""),
+    "collective_seq_id": 1,
+    "frames": [],
+}
+FRAME = {"filename": "train.py", "line": 1, "name": "main"}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {**ENTRY, "profiling_name": deep()},
+        {**ENTRY, "process_group": (deep(), "")},
+        {**ENTRY, "pg_id": deep()},
+        {**ENTRY, "input_dtypes": [deep()]},
+        {**ENTRY, "frames": [{**FRAME, "name": deep()}]},
+    ],
+)
+def test_values_that_hold_themselves_twice_and_so_on_have_no_text(entry: dict[str, object]) -> None:
+    content = pickle.dumps({"entries": [entry]}, 2)
+    assert len(content) < 1000
+    with pytest.raises(ValueError, match="a tuple in the place of a text"):
+        read_recording(content, 0)
+
+
+def test_what_is_shared_counts_as_often_as_it_is_looked_at() -> None:
+    """A megabyte: 300,000 times one entry of 300,000 times one frame."""
+    frames, group = [FRAME] * 300_000, {"ranks": [1] * 300_000}
+    for dump in (
+        {"entries": [{**ENTRY, "frames": frames}] * 300_000},
+        {"entries": [ENTRY], "pg_config": {str(number): group for number in range(30_000)}},
+    ):
+        with pytest.raises(ValueError, match="more values in it than any recorder holds"):
+            read_recording(pickle.dumps(dump, 2), 0)
