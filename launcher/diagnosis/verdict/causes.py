@@ -360,16 +360,28 @@ def stop_as_cause(signs: Iterable[Sighting], ending: Ending) -> RootCause | None
     stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
     if not stops:
         return None
-    first = min(stops, key=lambda sign: (sign.index, sign.host or "", sign.rank or 0))
+    # A limit that was reached says more than what the service, or the ranks, then do.
+    first = min(
+        stops, key=lambda sign: ("limit" not in sign.captured, sign.index, sign.host or "", sign.rank or 0)
+    )
     what = f"ended from outside: {_named_signal(first)}, and nothing had failed before"
     finding = interruption.STOPPED.finding(
-        Stage.LOG,
-        shown(what),
-        remedy="Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "
-        "log: look for a scheduler's time limit, a closed terminal (SIGHUP), or another host that failed.",
-        subject=first.host,
+        Stage.LOG, shown(what), remedy=_remedy_by_lines(first), subject=first.host
     )
     return RootCause(finding, None, first.host, shown(first.text), (shown(first.text),))
+
+
+def _remedy_by_lines(stop: Sighting) -> str:
+    """What to do where only lines tell that a job was ended from outside."""
+    if "limit" in stop.captured:
+        return (
+            "Raise limits.max_runtime, and go on from the last checkpoint. Where the job seemed to stand still, "
+            "look at when its ranks printed last."
+        )
+    return (
+        "Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "
+        "log: look for a scheduler's time limit, a closed terminal (SIGHUP), or another host that failed."
+    )
 
 
 def _named_signal(sign: Sighting) -> str:
