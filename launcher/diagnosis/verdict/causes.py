@@ -101,7 +101,7 @@ def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job
     nobody_met = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
     roots = [] if healthy else [sign for sign in every if sign.role.may_be_root and sign not in nobody_met]
     incident = last_incident(reading, roots, failed=ending.end is End.FAILED or bool(reason))
-    signs = mark_consequences(incident.signs)
+    signs = mark_consequences(incident.signs, reading.courses)
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY] + [*incident.noise]
     if ending.end is End.STOPPED:
         notes += nobody_met
