@@ -140,7 +140,9 @@ def find_runner_up(root: Sighting, rivals: Sequence[Sighting], others: Sequence[
     if sure.confidence is Confidence.SURE:
         return None
     possible = [sign for sign in (*rivals, *others) if sign.code != root.code and sign.role.may_be_root]
-    possible = [sign for sign in possible if sign in rivals or sign.role is not LineRole.CASCADE]
+    # Beside a root that is itself only what others leave behind, such a line may as well be it.
+    echoes = root.role is LineRole.CASCADE
+    possible = [sign for sign in possible if sign in rivals or echoes or sign.role is not LineRole.CASCADE]
     first = min(
         possible,
         key=lambda sign: (sign not in rivals, ROLES[sign.role], sign.vague, *reading_order(sign)),

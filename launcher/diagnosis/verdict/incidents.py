@@ -169,6 +169,7 @@ def mark_consequences(signs: Sequence[Sighting], courses: Mapping[str, Course] |
     all others only noticed as the failure. `courses` are the step counters of the streams."""
     signs = _with_tables_in_order(signs)
     signs = [_without_security_group(sign, signs, courses or {}) for sign in signs]
+    signs = [_with_divergence(sign, signs) for sign in signs]
     signs = [
         replace(sign, role=LineRole.CASCADE) if _waited_for_unreached(sign, signs) else sign for sign in signs
     ]
@@ -187,6 +188,27 @@ def mark_consequences(signs: Sequence[Sighting], courses: Mapping[str, Course] |
         else sign
         for sign in signs
     ]
+
+
+_ASSERTION = re.compile(r"\bAssertionError\b")
+_OF_LOSSES = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|loss)")
+
+
+def _with_divergence(sign: Sighting, signs: Sequence[Sighting]) -> Sighting:
+    """An assertion with which a script ends because of a loss that is no number, as that."""
+    if sign.mode is not training_script.SCRIPT_RAISED or not _ASSERTION.search(sign.what):
+        return sign
+    lost = [
+        other
+        for other in signs
+        if other.mode is losses.LOSS_NOT_FINITE and other.stream == sign.stream and other.index < sign.index
+    ]
+    told = sign.what.strip() == "AssertionError" or any(
+        _OF_LOSSES.search(text) for text in (sign.what, *sign.details)
+    )
+    if not lost or not told:
+        return sign
+    return replace(sign, mode=losses.LOSS_NOT_FINITE, what=f"{lost[-1].what}, and the script ended: {sign.what}")
 
 
 def _without_security_group(
