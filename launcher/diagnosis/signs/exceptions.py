@@ -24,7 +24,7 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
     """The kind and the sign of an exception that no row knows: the script's own, unless it reports another
     process' failure."""
     if traceback.kind.endswith("KeyboardInterrupt"):
-        what = "interrupted with Ctrl-C (SIGINT)"
+        what = f"interrupted with Ctrl-C (SIGINT){_waited_in(traceback)}"
         stop = sighting_without_row(
             interruption.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False
         )
@@ -33,6 +33,26 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
         return "rendezvous", _not_met(traceback.exception, candidate, line, traceback)
     role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
     return role, _of_script(traceback.exception, role, candidate, line, traceback)
+
+
+_WAITS = re.compile(
+    r"^(?:_?(?:monitored_)?barrier|all_reduce|all_gather\w*|reduce_scatter\w*|broadcast\w*|gather\w*|scatter\w*"
+    r"|all_to_all\w*|recv|wait_for_everyone|synchronize|wait|init_process_group|_store_based_barrier)$"
+)
+_OF_GROUPS = ("/torch/distributed/", "/horovod/", "/accelerate/", "/deepspeed/comm/")
+
+
+def _waited_in(traceback: Traceback) -> str:
+    """Where a stack stands that was interrupted, if it waits there for other ranks; empty where it does not."""
+    inside = [
+        each
+        for each in traceback.frames
+        if _WAITS.match(each.function) and any(part in each.file for part in _OF_GROUPS)
+    ]
+    if not inside:
+        return ""
+    place = f" at {traceback.place}" if traceback.place else ""
+    return f" while it waited for other ranks in {inside[0].function}{place}: if it stood there for long, a rank did not come"
 
 
 def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting:
