@@ -24,11 +24,11 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
     """The kind and the sign of an exception that no row knows: the script's own, unless it reports another
     process' failure."""
     if traceback.kind.endswith("KeyboardInterrupt"):
-        what = f"interrupted with Ctrl-C (SIGINT){_waited_in(traceback)}"
+        what = "interrupted with Ctrl-C (SIGINT)"
         stop = sighting_without_row(
             interruption.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False
         )
-        return "interrupted", stop
+        return "interrupted", with_traceback(stop, traceback)
     if ends_in_rendezvous(traceback):
         return "rendezvous", _not_met(traceback.exception, candidate, line, traceback)
     role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
@@ -43,7 +43,7 @@ _OF_GROUPS = ("/torch/distributed/", "/horovod/", "/accelerate/", "/deepspeed/co
 
 
 def _waited_in(traceback: Traceback) -> str:
-    """Where a stack stands that was interrupted, if it waits there for other ranks; empty where it does not."""
+    """Where a stack stands that was interrupted, if it waits there for other ranks; else empty."""
     inside = [
         each
         for each in traceback.frames
@@ -52,7 +52,8 @@ def _waited_in(traceback: Traceback) -> str:
     if not inside:
         return ""
     place = f" at {traceback.place}" if traceback.place else ""
-    return f" while it waited for other ranks in {inside[0].function}{place}: if it stood there for long, a rank did not come"
+    where = f"{inside[0].function}{place}"
+    return f" while it waited for other ranks in {where}: if it stood there for long, a rank did not come"
 
 
 def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting:
@@ -82,6 +83,8 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
             remedy=None,
             vague=True,
         )
+    if sighting.mode is interruption.STOPPED and traceback.kind.endswith("KeyboardInterrupt"):
+        sighting = replace(sighting, what=f"{sighting.what}{_waited_in(traceback)}")
     return replace(
         sighting,
         role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,

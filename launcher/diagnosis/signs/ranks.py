@@ -443,12 +443,14 @@ def _number(text: str | None) -> int | None:
 _MOST_LOOPS = 4096
 _LENGTHS = (
     re.compile(
-        r"(?P<what>\b(?:it|iter|iteration|step|batch)s?\b\W{0,3})\d{1,9} ?/ ?(?P<steps>\d{1,9})(?![\d/.])", re.I
+        r"(?P<what>\b(?:it|iter|iteration|step|batch)s?\b\W{0,3})\d{1,9} ?/ ?(?P<steps>\d{1,9})(?![\d/.])",
+        re.I,
     ),
     re.compile(r"(?P<what>\| ?)\d{1,9}/(?P<steps>\d{1,9}) \["),
     re.compile(r"(?P<what>\blen\(\w{0,40}(?:loader|dl)\w{0,20}\)) ?[=:]{1,2} ?(?P<steps>\d{1,9})\b", re.I),
     re.compile(
-        r"(?P<what>\b(?:num_batches|steps_per_epoch|batches per epoch|steps per epoch)\b)\W{1,3}(?P<steps>\d{1,9})\b",
+        r"(?P<what>\b(?:num_batches|steps_per_epoch|batches per epoch|steps per epoch)\b)\W{1,3}"
+        r"(?P<steps>\d{1,9})\b",
         re.I,
     ),
     re.compile(
@@ -494,5 +496,8 @@ class LoopLengths:
         by_steps: dict[int, list[int]] = {}
         for rank, steps in sorted(ranks.items()):
             by_steps.setdefault(steps, []).append(rank)
-        told = [f"{ranks_text(who)} {'has' if len(who) == 1 else 'have'} {steps}" for steps, who in sorted(by_steps.items(), reverse=True)]
+        told = [
+            f"{ranks_text(who)} {'has' if len(who) == 1 else 'have'} {steps}"
+            for steps, who in sorted(by_steps.items(), reverse=True)
+        ]
         return UnevenLoops(", ".join(told[:6]), tuple(by_steps[min(by_steps)]))

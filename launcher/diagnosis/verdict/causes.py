@@ -454,8 +454,8 @@ def _remedy_by_lines(stop: Sighting) -> str:
     """What to do where only lines tell that a job was ended from outside."""
     if "limit" in stop.captured:
         return (
-            "Raise limits.max_runtime, and go on from the last checkpoint. Where the job seemed to stand still, "
-            "look at when its ranks printed last."
+            "Raise limits.max_runtime, and go on from the last checkpoint. Where the job seemed to stand "
+            "still, look at when its ranks printed last."
         )
     return (
         "Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "

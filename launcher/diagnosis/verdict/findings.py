@@ -16,7 +16,7 @@ from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.diagnosis.verdict.incidents import reading_order
-from launcher.failure_modes import checkpoints, data, model_hub, nccl, network
+from launcher.failure_modes import checkpoints, data, model_hub, nccl, network, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.text.values import list_some
 
@@ -142,13 +142,24 @@ def find_runner_up(root: Sighting, rivals: Sequence[Sighting], others: Sequence[
     possible = [sign for sign in (*rivals, *others) if sign.code != root.code and sign.role.may_be_root]
     # Beside a root that is itself only what others leave behind, such a line may as well be it.
     echoes = root.role is LineRole.CASCADE
-    possible = [sign for sign in possible if sign in rivals or echoes or sign.role is not LineRole.CASCADE]
+    possible = [
+        sign
+        for sign in possible
+        if sign in rivals
+        or sign.role is not LineRole.CASCADE
+        or (echoes and not _says_only_that_it_ended(sign))
+    ]
     first = min(
         possible,
         key=lambda sign: (sign not in rivals, ROLES[sign.role], sign.vague, *reading_order(sign)),
         default=None,
     )
     return None if first is None else next(iter(group_findings([first], warn=True)))
+
+
+def _says_only_that_it_ended(sign: Sighting) -> bool:
+    """Whether a sign tells no cause, but that a process ended with an error of its own."""
+    return sign.mode is training_script.SCRIPT_RAISED and "what" not in sign.captured and sign.place is None
 
 
 _LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)

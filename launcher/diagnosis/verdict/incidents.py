@@ -164,7 +164,9 @@ _SAME_MOMENT = 5.0
 each looks for failures every now and then."""
 
 
-def mark_consequences(signs: Sequence[Sighting], courses: Mapping[str, Course] | None = None) -> list[Sighting]:
+def mark_consequences(
+    signs: Sequence[Sighting], courses: Mapping[str, Course] | None = None
+) -> list[Sighting]:
     """The signs of one incident, those that followed from another one's failure as such, and the end that
     all others only noticed as the failure. `courses` are the step counters of the streams."""
     signs = _with_tables_in_order(signs)
@@ -208,7 +210,9 @@ def _with_divergence(sign: Sighting, signs: Sequence[Sighting]) -> Sighting:
     )
     if not lost or not told:
         return sign
-    return replace(sign, mode=losses.LOSS_NOT_FINITE, what=f"{lost[-1].what}, and the script ended: {sign.what}")
+    return replace(
+        sign, mode=losses.LOSS_NOT_FINITE, what=f"{lost[-1].what}, and the script ended: {sign.what}"
+    )
 
 
 def _without_security_group(
