@@ -172,9 +172,13 @@ def mark_consequences(
     signs = _with_tables_in_order(signs)
     signs = [_without_security_group(sign, signs, courses or {}) for sign in signs]
     signs = [_with_divergence(sign, signs) for sign in signs]
-    signs = [
-        replace(sign, role=LineRole.CASCADE) if _waited_for_unreached(sign, signs) else sign for sign in signs
-    ]
+    if _some_could_not_reach_aws(signs):
+        signs = [
+            replace(sign, role=LineRole.CASCADE)
+            if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
+            else sign
+            for sign in signs
+        ]
     signs = [replace(sign, role=LineRole.CASCADE) if _was_ended(sign, signs) else sign for sign in signs]
     failures = [sign for sign in signs if _is_a_failure(sign)]
     waited = [
@@ -260,15 +264,11 @@ def _is_before(moment: Moment, stream: str, sign: Sighting) -> bool:
     return moment.time < sign.time
 
 
-def _waited_for_unreached(sign: Sighting, signs: Sequence[Sighting]) -> bool:
-    """Whether ranks waited in vain for one that could not reach a service of AWS, and waited in nothing."""
-    if sign.mode is not nccl.COLLECTIVE_TIMED_OUT or sign.role is not LineRole.SYMPTOM:
-        return False
-    waited = {other.rank for other in signs if other.mode is nccl.COLLECTIVE_TIMED_OUT}
-    return any(
-        other.mode is network.NO_WAY_OUT and other.rank is not None and other.rank not in waited
-        for other in signs
-    )
+def _some_could_not_reach_aws(signs: Sequence[Sighting]) -> bool:
+    """Whether a rank that waits in nothing could not reach a service of AWS: those that waited for it in vain
+    only followed."""
+    unreached = {sign.rank for sign in signs if sign.mode is network.NO_WAY_OUT} - {None}
+    return bool(unreached - {sign.rank for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT})
 
 
 def _came_after_another(sign: Sighting, signs: Sequence[Sighting]) -> bool:
