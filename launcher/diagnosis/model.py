@@ -258,7 +258,8 @@ class Diagnosis:
             "root_cause": self.root_cause.to_json() if self.root_cause else None,
             "consequences": [finding.to_json() for finding in self.consequences],
             "findings": [finding.to_json() for finding in self.findings],
-            "retry": self.retry.value,
+            # Where nothing failed, or nothing is known, nobody can say what another attempt would do.
+            "retry": self.retry.value if self.root_cause else None,
             "runner_up": self.runner_up.to_json() if self.runner_up else None,
             "ranks": [row.to_json() for row in self.ranks],
             "summary": self.summary,

@@ -80,7 +80,7 @@ def test_the_json_has_the_designed_shape() -> None:
         "root_cause": None,
         "consequences": [],
         "findings": [],
-        "retry": "never",
+        "retry": None,
         "runner_up": None,
         "ranks": [],
         "summary": "there is not one line to read",

@@ -128,6 +128,7 @@ what the Trainer leaves out."""
 
 _MOST_SPEAKERS = 4096
 _MOST_MOMENTS = 64
+_MOST_SEEN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,8 @@ class Course:
 
     since: Moment | None = None
     steps: dict[int, Moment] = field(default_factory=dict)
+    seen: dict[int, Moment] = field(default_factory=dict)
+    """The first number of each of a few processes that counted on after it, and where it stood."""
     _last: dict[tuple[object, str], tuple[float, Moment]] = field(default_factory=dict)
 
     def went_on(self, speaker: object, values: dict[str, float], moment: Moment) -> bool:
@@ -162,6 +165,8 @@ class Course:
             # The last lines are read twice: what a later one told is no step before this one.
             if known is not None and known[1].index < moment.index and value > known[0]:
                 further = True
+                if len(self.seen) < _MOST_SEEN:
+                    self.seen.setdefault(int(value), known[1])
                 if self.since is None or known[1].index > self.since.index:
                     self.since = known[1]
             if known is not None or len(self._last) < _MOST_SPEAKERS:

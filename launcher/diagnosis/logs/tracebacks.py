@@ -176,6 +176,9 @@ def open_traceback(text: str) -> Traceback | None:
     """The traceback that this line begins, to which the following lines are added; None for other lines."""
     column = text.find(HEADER)
     if column >= 0:
+        if text[:column].rstrip().endswith("^C"):
+            # A terminal shows so that somebody pressed Ctrl-C; the lines below do not begin with it.
+            return Traceback(0, "", alone=True, is_in_stack=True)
         alone = not text[:column].strip()
         return Traceback(column, prefix_shape(text[:column]), alone=alone, is_in_stack=alone)
     if text.lstrip().startswith(BOX_END):

@@ -28,11 +28,32 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
         stop = sighting_without_row(
             interruption.STOPPED, LineRole.CASCADE, what, candidate, line, vague=False
         )
-        return "interrupted", stop
+        return "interrupted", with_traceback(stop, traceback)
     if ends_in_rendezvous(traceback):
         return "rendezvous", _not_met(traceback.exception, candidate, line, traceback)
     role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
     return role, _of_script(traceback.exception, role, candidate, line, traceback)
+
+
+_WAITS = re.compile(
+    r"^(?:_?(?:monitored_)?barrier|all_reduce|all_gather\w*|reduce_scatter\w*|broadcast\w*|gather\w*|scatter\w*"
+    r"|all_to_all\w*|recv|wait_for_everyone|synchronize|wait|init_process_group|_store_based_barrier)$"
+)
+_OF_GROUPS = ("/torch/distributed/", "/horovod/", "/accelerate/", "/deepspeed/comm/")
+
+
+def _waited_in(traceback: Traceback) -> str:
+    """Where a stack stands that was interrupted, if it waits there for other ranks; else empty."""
+    inside = [
+        each
+        for each in traceback.frames
+        if _WAITS.match(each.function) and any(part in each.file for part in _OF_GROUPS)
+    ]
+    if not inside:
+        return ""
+    place = f" at {traceback.place}" if traceback.place else ""
+    where = f"{inside[0].function}{place}"
+    return f" while it waited for other ranks in {where}: if it stood there for long, a rank did not come"
 
 
 def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting:
@@ -62,6 +83,8 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
             remedy=None,
             vague=True,
         )
+    if sighting.mode is interruption.STOPPED and traceback.kind.endswith("KeyboardInterrupt"):
+        sighting = replace(sighting, what=f"{sighting.what}{_waited_in(traceback)}")
     return replace(
         sighting,
         role=LineRole.ADVISORY if traceback.ignored and sighting.role.may_be_root else sighting.role,

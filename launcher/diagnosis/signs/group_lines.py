@@ -38,6 +38,12 @@ WORLD_LITERALS = (
     "rank 0 of ",
     "distributed environment: ",
     "distributed training: ",
+    ".size() ",
+    ".size()=",
+    ".size(): ",
+    "get_world_size() ",
+    "get_world_size()=",
+    "get_world_size(): ",
 )
 """Lower-case parts of the lines that say something about it, as in the rows of the signatures."""
 
@@ -47,6 +53,15 @@ _STARTED = re.compile(
 )
 _SIZE = re.compile(r"(?<![\w\"'.-])world[ _]size ?(?:is|=|:)? ?(?P<size>\d{1,6})\b(?!\.\d)", re.I)
 _RANK_OF = re.compile(r"\brank 0 of (?P<size>\d{1,6})\b(?!\.\d)", re.I)
+_OF_LIBRARY = re.compile(
+    r"\b(?:hvd|horovod|bps|dist|smp|smddp|sdp|mpi|comm|distributed)\.(?:size|get_world_size|Get_size)\(\)"
+    r" ?[=:]{0,2} ?(?P<size>\d{1,6})\b(?!\.\d)"
+)
+"""What scripts print of the calls that ask a library: Horovod's, BytePS', torch's, SageMaker's, mpi4py's."""
+
+_OF_ENVIRONMENT = re.compile(r"(?<![\w\"'.-])WORLD_SIZE ?[=:] ?\d")
+"""The variable tells how many processes were started, not how many of them met."""
+
 _OWN_RANK = re.compile(r"\brank ?[=:]? ?\d{1,6},?(?: and| of)?$", re.I)
 _ALONE = re.compile(
     r"\bdistributed environment: (?:DistributedType\.)?NO\b|\bdistributed training: False\b", re.I
@@ -90,7 +105,9 @@ class WorldSizes:
         size = _size(text)
         if size is not None and not _TOGETHER.search(text):
             self.size = max(self.size, size)
-        if size is not None and size > 1:
+        if size is not None and size > 1 and _OF_ENVIRONMENT.search(text):
+            self._started = max(self._started, size)
+        elif size is not None and size > 1:
             self._met = True
         elif size == 1 and len(self._alone) < _MOST_SPEAKERS:
             host = line.host or host
@@ -131,7 +148,7 @@ class WorldSizes:
 
 def _size(text: str) -> int | None:
     """The number of ranks that a line says there are, 2 for several of them; None where it says nothing."""
-    if match := ANNOUNCED.search(text) or _RANK_OF.search(text):
+    if match := ANNOUNCED.search(text) or _RANK_OF.search(text) or _OF_LIBRARY.search(text):
         return int(match["size"])
     if (match := _SIZE.search(text)) and _is_a_statement(text[: match.start()]):
         return int(match["size"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from launcher.cluster.names import HOST_NAME
 from launcher.diagnosis.logs.lines import TAIL, Line, parse
 from launcher.diagnosis.model import CollectiveCall, RankState, table_of
+from launcher.text.values import ranks_text
 
 _LARGEST_WORLD = 65_536
 """A larger world is a number that was misread."""
@@ -433,3 +434,70 @@ def _state_of_waiting(waiting: Waiting) -> RankState:
 
 def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
+
+
+# How many steps the loop of each rank has, as scripts and bars print it: `step 380/391`, `390/390 [01:12<`,
+# `len(train_loader)=391`, `epoch 0 done, 390 batches`.
+
+
+_MOST_LOOPS = 4096
+_LENGTHS = (
+    re.compile(
+        r"(?P<what>\b(?:it|iter|iteration|step|batch)s?\b\W{0,3})\d{1,9} ?/ ?(?P<steps>\d{1,9})(?![\d/.])",
+        re.I,
+    ),
+    re.compile(r"(?P<what>\| ?)\d{1,9}/(?P<steps>\d{1,9}) \["),
+    re.compile(r"(?P<what>\blen\(\w{0,40}(?:loader|dl)\w{0,20}\)) ?[=:]{1,2} ?(?P<steps>\d{1,9})\b", re.I),
+    re.compile(
+        r"(?P<what>\b(?:num_batches|steps_per_epoch|batches per epoch|steps per epoch)\b)\W{1,3}"
+        r"(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
+    re.compile(
+        r"\b(?P<what>done|finished|completed|complete|ended|exhausted)\b[^\d]{0,20}(?P<steps>\d{1,9}) "
+        r"(?:batches|steps|iterations)\b",
+        re.I,
+    ),
+)
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class UnevenLoops:
+    """That ranks have different numbers of steps in one loop: the counts in words, and who has the fewest."""
+
+    counts: str
+    fewest: tuple[int, ...]
+
+
+class LoopLengths:
+    """The numbers of steps that ranks print of their loops, in the last lines of all streams."""
+
+    def __init__(self) -> None:
+        self._loops: dict[str, dict[int, int]] = {}
+
+    def note_line(self, rank: int, text: str) -> None:
+        """Take a line of a rank into account; the last one of a loop counts."""
+        for pattern in _LENGTHS:
+            match = pattern.search(text)
+            if match is not None:
+                # Loops of one kind are told alike, but for numbers: others' are evaluations, or copies.
+                loop = _NUMBERS.sub("0", text[: match.end("what")])
+                if loop in self._loops or len(self._loops) < _MOST_LOOPS:
+                    self._loops.setdefault(loop, {})[rank] = int(match["steps"])
+                return
+
+    def uneven(self) -> UnevenLoops | None:
+        """The loop of most ranks in which they have different numbers of steps; None where there is none."""
+        found = [ranks for ranks in self._loops.values() if len(set(ranks.values())) > 1]
+        if not found:
+            return None
+        ranks = max(found, key=len)
+        by_steps: dict[int, list[int]] = {}
+        for rank, steps in sorted(ranks.items()):
+            by_steps.setdefault(steps, []).append(rank)
+        told = [
+            f"{ranks_text(who)} {'has' if len(who) == 1 else 'have'} {steps}"
+            for steps, who in sorted(by_steps.items(), reverse=True)
+        ]
+        return UnevenLoops(", ".join(told[:6]), tuple(by_steps[min(by_steps)]))

@@ -75,6 +75,7 @@ class LogReader:
         self._stacks = exceptions.StackLines()
         self._downloads = Downloads()
         self._closing = Closing()
+        self._loops = ranks.LoopLengths()
         self._success = self._failure = False
 
     def read(self, records: Iterable[LogRecord], streams: Iterable[LogStream] = ()) -> Reading:
@@ -117,6 +118,7 @@ class LogReader:
             closing=self._closing,
             stacks=self._stacks.latest_stacks(self._closing.streams, ended_well),
             waiting=ranks.waiting,
+            uneven=self._loops.uneven(),
             ranks=ranks.states,
             world_size=ranks.world_size,
             success=self._success,
@@ -245,8 +247,9 @@ class LogReader:
         last = LastLine(candidate.index, line, candidate.text, host, time, bool(values), clock)
         self._closing.add(candidate.stream, last)
         if line.rank is not None:
-            ranks = self._ranks.lines_of_stream(candidate.stream)
-            ranks.note_output(line.rank, host, time, None if step is None else int(step))
+            lines = self._ranks.lines_of_stream(candidate.stream)
+            lines.note_output(line.rank, host, time, None if step is None else int(step))
+            self._loops.note_line(line.rank, line.text)
 
     def _note_restart_of_boot(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
         """What this stream showed of a failure is history: the ranks were started again after it."""

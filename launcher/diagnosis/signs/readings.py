@@ -19,7 +19,7 @@ from launcher.diagnosis.logs.tracebacks import RankStack
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.model import RankState
 from launcher.diagnosis.signatures import Context, LineRole
-from launcher.diagnosis.signs.ranks import Waiting
+from launcher.diagnosis.signs.ranks import UnevenLoops, Waiting
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with, time_of
 from launcher.failure_modes import interruption, losses
 
@@ -354,6 +354,8 @@ class Reading:
     """Where ranks stood in their code when they printed it last, of those that printed nothing else since."""
     waiting: tuple[Waiting, ...] = ()
     """Where ranks stand in their collectives."""
+    uneven: UnevenLoops | None = None
+    """That ranks have different numbers of steps, where their lines tell it."""
     ranks: tuple[RankState, ...] = ()
     world_size: int = 0
     """How many ranks there are, 0 where no line says."""

@@ -9,7 +9,18 @@ from dataclasses import dataclass, replace
 
 from launcher.diagnosis.logs.lines import shown
 from launcher.diagnosis.match.rows import ROLES
-from launcher.diagnosis.model import Diagnosis, End, Ending, RankState, RootCause, Stop, StopCause, Verdict
+from launcher.diagnosis.model import (
+    Confidence,
+    Diagnosis,
+    End,
+    Ending,
+    RankState,
+    RootCause,
+    Stop,
+    StopCause,
+    Sureness,
+    Verdict,
+)
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, remedy_with_numbers
 from launcher.diagnosis.signatures import SHORTLY, LineRole
 from launcher.diagnosis.signs.ranks import add_silent_ranks
@@ -33,7 +44,15 @@ from launcher.diagnosis.verdict.stream_ends import (
     judge_ends,
     rare_lines,
 )
-from launcher.failure_modes import distribution, hardware, interruption, training_script
+from launcher.failure_modes import (
+    checkpoints,
+    data,
+    distribution,
+    hardware,
+    interruption,
+    nccl,
+    training_script,
+)
 from launcher.failure_modes.model import Finding, Retry, Stage
 from launcher.failure_modes.registry import finds
 from launcher.text.values import exact_duration, list_some, moment_in_words
@@ -101,7 +120,7 @@ def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job
     nobody_met = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
     roots = [] if healthy else [sign for sign in every if sign.role.may_be_root and sign not in nobody_met]
     incident = last_incident(reading, roots, failed=ending.end is End.FAILED or bool(reason))
-    signs = mark_consequences(incident.signs)
+    signs = mark_consequences(incident.signs, reading.courses)
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY] + [*incident.noise]
     if ending.end is End.STOPPED:
         notes += nobody_met
@@ -140,6 +159,7 @@ def _name_root(
     """The root cause as it is shown, with whom it is about and what to do, and the line that explains it."""
     named, context = _apply_context(root, case.signs, case.reading)
     named = name_rank(named, others, case.reading)
+    named = blame_uneven_loops(named, case.reading)
     named = _drop_rank(named, rivals) if named.about is None else named
     named = drop_innocent_rank(named, case.signs, case.ranks)
     remedy = remedy_with_numbers(named, others, case.job)
@@ -147,7 +167,12 @@ def _name_root(
 
 
 def _diagnose_stop(case: _Case, stop: RootCause) -> Diagnosis:
-    """The job was ended from outside before anything failed; unknown where it had hung until its limit."""
+    """The job was ended from outside before anything failed; unknown where it had hung until its limit.
+
+    Where the watchdog's last word was that ranks wait for others, that leads, though it may have passed.
+    """
+    if (standing := _standing_warning(case)) is not None:
+        return _diagnose_standing(case, standing, stop)
     closing, ranks = case.reading.closing, case.ranks
     earlier, later = split_by_stop(case.signs, case.ending)
     followed = tuple(group_findings(later))
@@ -158,6 +183,28 @@ def _diagnose_stop(case: _Case, stop: RootCause) -> Diagnosis:
     if still is not None:
         return _diagnose_unknown(findings, ranks, still, rare_lines(closing))
     return Diagnosis(Verdict.STOPPED, stop, followed, findings, interruption.STOPPED.retry, ranks=ranks)
+
+
+def _standing_warning(case: _Case) -> Sighting | None:
+    """The watchdog's last warning that ranks wait for others, after which its stream has no step."""
+    said = [sign for sign in case.notes if sign.mode in _STALLS and sign.text.startswith(_WATCHDOG_WARNS)]
+    last = max(said, key=lambda sign: sign.index, default=None)
+    if last is None:
+        return None
+    lines = case.reading.closing.streams.get(last.stream, [])
+    went_on = any(each.progresses and each.index > last.index for each in lines)
+    return None if went_on else replace(last, role=LineRole.SYMPTOM)
+
+
+def _diagnose_standing(case: _Case, standing: Sighting, stop: RootCause) -> Diagnosis:
+    """A job that was stopped while its watchdog said that it stands still."""
+    cause = describe_root_cause(standing, case.signs, None)
+    why = "the watchdog said it last before the stop; waiting on might have shown that it passes"
+    cause = replace(cause, sureness=Sureness(Confidence.LIKELY, why))
+    notes = group_findings((sign for sign in case.notes if sign.mode is not standing.mode), warn=True)
+    findings = (cause.finding, stop.finding, *notes, *case.warn_earlier())
+    retry = standing.retry or standing.mode.retry
+    return Diagnosis(Verdict.FAILED, cause, (stop.finding,), findings, retry, ranks=case.ranks)
 
 
 def _diagnose_without_cause(case: _Case) -> Diagnosis:
@@ -184,6 +231,38 @@ def _diagnose_unknown(
 ) -> Diagnosis:
     return Diagnosis(
         Verdict.UNKNOWN, None, (), findings, Retry.NEVER, ranks=ranks, summary=summary, unusual=unusual
+    )
+
+
+_STALLS = (
+    nccl.COLLECTIVE_TIMED_OUT,
+    data.UNEVEN_BATCHES,
+    checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
+)
+_WATCHDOG_WARNS = "slipway: warning: "
+
+_WAITED_IN_VAIN = (nccl.COLLECTIVE_TIMED_OUT, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
+
+
+@finds(Stage.LOG, data.UNEVEN_BATCHES)
+def blame_uneven_loops(root: Sighting, reading: Reading) -> Sighting:
+    """The root cause where ranks waited in vain, and have different numbers of steps in their loops: wherever
+    they wait then, be it in a step, a save or a barrier."""
+    uneven = reading.uneven
+    if uneven is None or root.mode not in _WAITED_IN_VAIN:
+        return root
+    what = f"ranks have different numbers of steps in their loop: {uneven.counts}; {root.what}"
+    alone = uneven.fewest[0] if len(uneven.fewest) == 1 else None
+    host = next((row.host for row in reading.ranks if row.rank == alone and row.host), None)
+    return replace(
+        root,
+        mode=data.UNEVEN_BATCHES,
+        what=what,
+        rank=alone,
+        host=host,
+        about=None if alone is not None else "",
+        remedy=None,
+        retry=None,
     )
 
 
@@ -241,7 +320,7 @@ def _apply_context(
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
         of_host = [sign for sign in alike if (sign.host or "") in (host, root.host or "")]
         if root.mode in context.symptoms and any(0 < sign.index - index <= SHORTLY for sign in of_host):
-            return replace(root, mode=context.mode), text
+            return replace(root, mode=context.mode, remedy=None, retry=None), text
     return root, None
 
 
@@ -360,16 +439,28 @@ def stop_as_cause(signs: Iterable[Sighting], ending: Ending) -> RootCause | None
     stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
     if not stops:
         return None
-    first = min(stops, key=lambda sign: (sign.index, sign.host or "", sign.rank or 0))
+    # A limit that was reached says more than what the service, or the ranks, then do.
+    first = min(
+        stops, key=lambda sign: ("limit" not in sign.captured, sign.index, sign.host or "", sign.rank or 0)
+    )
     what = f"ended from outside: {_named_signal(first)}, and nothing had failed before"
     finding = interruption.STOPPED.finding(
-        Stage.LOG,
-        shown(what),
-        remedy="Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "
-        "log: look for a scheduler's time limit, a closed terminal (SIGHUP), or another host that failed.",
-        subject=first.host,
+        Stage.LOG, shown(what), remedy=_remedy_by_lines(first), subject=first.host
     )
     return RootCause(finding, None, first.host, shown(first.text), (shown(first.text),))
+
+
+def _remedy_by_lines(stop: Sighting) -> str:
+    """What to do where only lines tell that a job was ended from outside."""
+    if "limit" in stop.captured:
+        return (
+            "Raise limits.max_runtime, and go on from the last checkpoint. Where the job seemed to stand "
+            "still, look at when its ranks printed last."
+        )
+    return (
+        "Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "
+        "log: look for a scheduler's time limit, a closed terminal (SIGHUP), or another host that failed."
+    )
 
 
 def _named_signal(sign: Sighting) -> str:

@@ -16,7 +16,7 @@ from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.diagnosis.verdict.incidents import reading_order
-from launcher.failure_modes import checkpoints, data, nccl
+from launcher.failure_modes import checkpoints, data, model_hub, nccl, network, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.text.values import list_some
 
@@ -140,13 +140,26 @@ def find_runner_up(root: Sighting, rivals: Sequence[Sighting], others: Sequence[
     if sure.confidence is Confidence.SURE:
         return None
     possible = [sign for sign in (*rivals, *others) if sign.code != root.code and sign.role.may_be_root]
-    possible = [sign for sign in possible if sign in rivals or sign.role is not LineRole.CASCADE]
+    # Beside a root that is itself only what others leave behind, such a line may as well be it.
+    echoes = root.role is LineRole.CASCADE
+    possible = [
+        sign
+        for sign in possible
+        if sign in rivals
+        or sign.role is not LineRole.CASCADE
+        or (echoes and not _says_only_that_it_ended(sign))
+    ]
     first = min(
         possible,
         key=lambda sign: (sign not in rivals, ROLES[sign.role], sign.vague, *reading_order(sign)),
         default=None,
     )
     return None if first is None else next(iter(group_findings([first], warn=True)))
+
+
+def _says_only_that_it_ended(sign: Sighting) -> bool:
+    """Whether a sign tells no cause, but that a process ended with an error of its own."""
+    return sign.mode is training_script.SCRIPT_RAISED and "what" not in sign.captured and sign.place is None
 
 
 _LAGS = (nccl.COLLECTIVE_TIMED_OUT, data.UNEVEN_BATCHES, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
@@ -157,6 +170,9 @@ _OF_WAITING = frozenset({"sequence", "operation", "expected_bytes"})
 
 _NOTICED = (nccl.CLOSED_BY_PEER, nccl.RENDEZVOUS_TIMED_OUT, nccl.SYSTEM_ERROR)
 """Modes of which the lines that only follow from something are those of ranks that lost another one."""
+
+_REFUSED = (model_hub.HUB_UNREACHABLE, network.NO_WAY_OUT)
+"""Modes of what lies outside of the job, which is the same for all ranks."""
 
 _OF_ALL = (checkpoints.UNEXPECTED_KEY_PREFIX,)
 """Modes of what all ranks do with the same file: who printed it first is no other than the rest."""
@@ -282,7 +298,10 @@ def drop_innocent_rank(root: Sighting, signs: Sequence[Sighting], table: Sequenc
     same = [sign for sign in signs if _says_the_same(sign, root)]
     alike = {_writer_of(sign) for sign in same} - {None}
     ranks = {(row.rank, None, None) for row in table} | {_writer_of(sign) for sign in signs} - {None}
-    if _are_most(alike, ranks):
+    if root.mode in _REFUSED and len(alike) > 1 and len(alike) == len({sign.rank for sign in same} - {None}):
+        # What a hub or a network refuses to several it refuses to the job.
+        how = f"so for {ranks_in_words(sorted({sign.rank for sign in same if sign.rank is not None}))}"
+    elif _are_most(alike, ranks):
         how = f"{len(alike)} of {len(ranks)} ranks failed so"
     else:
         # Where lines name hosts alone, only torchrun's table of one of them tells a rank.

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 
-from launcher.diagnosis.logs.attempts import Course
+from launcher.diagnosis.logs.attempts import Course, Moment
 from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.readings import COMES_DOWN, Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
-from launcher.failure_modes import hardware, interruption, losses, nccl, training_script
+from launcher.failure_modes import hardware, interruption, losses, nccl, network, training_script
 
 ONE_CLOCK_APART = 60.0
 """Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
@@ -164,10 +164,21 @@ _SAME_MOMENT = 5.0
 each looks for failures every now and then."""
 
 
-def mark_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
+def mark_consequences(
+    signs: Sequence[Sighting], courses: Mapping[str, Course] | None = None
+) -> list[Sighting]:
     """The signs of one incident, those that followed from another one's failure as such, and the end that
-    all others only noticed as the failure."""
+    all others only noticed as the failure. `courses` are the step counters of the streams."""
     signs = _with_tables_in_order(signs)
+    signs = [_without_security_group(sign, signs, courses or {}) for sign in signs]
+    signs = [_with_divergence(sign, signs) for sign in signs]
+    if _some_could_not_reach_aws(signs):
+        signs = [
+            replace(sign, role=LineRole.CASCADE)
+            if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
+            else sign
+            for sign in signs
+        ]
     signs = [replace(sign, role=LineRole.CASCADE) if _was_ended(sign, signs) else sign for sign in signs]
     failures = [sign for sign in signs if _is_a_failure(sign)]
     waited = [
@@ -183,6 +194,81 @@ def mark_consequences(signs: Sequence[Sighting]) -> list[Sighting]:
         else sign
         for sign in signs
     ]
+
+
+_ASSERTION = re.compile(r"\bAssertionError\b")
+_OF_LOSSES = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|loss)")
+
+
+def _with_divergence(sign: Sighting, signs: Sequence[Sighting]) -> Sighting:
+    """An assertion with which a script ends because of a loss that is no number, as that."""
+    if sign.mode is not training_script.SCRIPT_RAISED or not _ASSERTION.search(sign.what):
+        return sign
+    lost = [
+        other
+        for other in signs
+        if other.mode is losses.LOSS_NOT_FINITE and other.stream == sign.stream and other.index < sign.index
+    ]
+    told = sign.what.strip() == "AssertionError" or any(
+        _OF_LOSSES.search(text) for text in (sign.what, *sign.details)
+    )
+    if not lost or not told:
+        return sign
+    return replace(
+        sign, mode=losses.LOSS_NOT_FINITE, what=f"{lost[-1].what}, and the script ended: {sign.what}"
+    )
+
+
+def _without_security_group(
+    sign: Sighting, signs: Sequence[Sighting], courses: Mapping[str, Course]
+) -> Sighting:
+    """An error of EFA as the mere loss of a peer, where ranks had made steps, or another one had failed: the
+    way to it was open then, and closes where a process or host ends."""
+    if sign.mode not in (network.NO_INGRESS_FROM_ITSELF, network.NO_EGRESS_TO_ITSELF):
+        return sign
+    if sign.index == BEFORE_ALL_LINES:
+        return sign
+    stepped = any(
+        step > 0 and _is_before(moment, stream, sign)
+        for stream, course in courses.items()
+        for step, moment in course.seen.items()
+    )
+    failed = any(
+        other.role is LineRole.INITIATOR
+        and not other.plumbing
+        and other.mode.code[:3] not in ("EFA", "NCC")
+        and other.mode is not interruption.STOPPED
+        and _is_anothers(other, sign)
+        for other in signs
+    )
+    if not stepped and not failed:
+        return sign
+    why = "steps had been made over it" if stepped else "another rank had failed"
+    return replace(
+        sign,
+        mode=nccl.CLOSED_BY_PEER,
+        role=LineRole.CASCADE,
+        vague=True,
+        what=f"a request over EFA failed though {why}: the peer, or its host, is gone",
+        remedy=None,
+        retry=None,
+    )
+
+
+def _is_before(moment: Moment, stream: str, sign: Sighting) -> bool:
+    """Whether a step was made before a sign, as far as lines or one clock tell."""
+    if stream == sign.stream:
+        return moment.index < sign.index
+    if moment.time is None or sign.time is None or moment.clock != sign.clock:
+        return False
+    return moment.time < sign.time
+
+
+def _some_could_not_reach_aws(signs: Sequence[Sighting]) -> bool:
+    """Whether a rank that waits in nothing could not reach a service of AWS: those that waited for it in vain
+    only followed."""
+    unreached = {sign.rank for sign in signs if sign.mode is network.NO_WAY_OUT} - {None}
+    return bool(unreached - {sign.rank for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT})
 
 
 def _came_after_another(sign: Sighting, signs: Sequence[Sighting]) -> bool:
