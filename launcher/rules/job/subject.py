@@ -154,7 +154,6 @@ def _words(text: str) -> list[str]:
 
 _PARSER_CLASSES = ("argparse.ArgumentParser", "transformers.HfArgumentParser")
 _GROUP_METHODS = ("add_argument_group", "add_mutually_exclusive_group")
-_STRICT_READS = ("parse_args", "parse_args_into_dataclasses")
 _PARSER_SETTINGS = frozenset(
     {"description", "epilog", "formatter_class", "prog", "usage", "add_help", "allow_abbrev", "parents"}
 ) | {"conflict_handler", "argument_default", "dataclass_types"}
@@ -165,7 +164,6 @@ _PLAIN_ACTIONS = frozenset({"store", "append", "extend"})
 _FLAG_ACTIONS = frozenset({"store_true", "store_false", "store_const", "append_const", "version", "help"})
 _CONVERTERS: Mapping[str, type] = {"int": int, "float": float, "str": str}
 _CONVERTERS_OF_CLICK = {"click.INT": int, "click.FLOAT": float, "click.STRING": str}
-_HARMLESS_DECORATORS = ("click.command", "click.version_option", "click.help_option", "click.pass_context")
 
 
 @dataclass(frozen=True, slots=True)

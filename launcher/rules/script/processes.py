@@ -465,9 +465,6 @@ LOADING_RULES = (checkpoints_are_loaded_beside_the_gpu,)
 # What only script and job together show: the strategy, the instance type, the version of torch.
 
 
-_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-
-
 @finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
 def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that starts ranks under a launcher that does so, or is made for another launcher.
