@@ -447,7 +447,7 @@ class _CallReading:
         return found
 
 
-_MAY_MATCH = re.compile(r"^\s*match\b", re.MULTILINE)
+_MAY_MATCH = re.compile(r"^[ \t]*match\b", re.MULTILINE)
 
 
 def write_out_matches(tree: ast.Module) -> None:

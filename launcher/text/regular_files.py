@@ -134,14 +134,15 @@ def cache_folder() -> Path:
 
 
 _SECRET_BYTES = 32
+_DIGITS = 2 * _SECRET_BYTES
 
 
 def user_secret() -> bytes:
-    """A secret of this user on this machine, made when it is first asked for; nobody else can read it.
+    """A secret of this user on this machine, in ASCII, made when first asked for; nobody else can read it.
 
     A new one each time where the cache's folder cannot be written.
     """
-    fresh = secrets.token_bytes(_SECRET_BYTES)
+    fresh = secrets.token_hex(_SECRET_BYTES).encode()
     try:
         path = cache_folder() / "secret"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +150,7 @@ def user_secret() -> bytes:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(fresh)
-        kept = read_regular(path, _SECRET_BYTES)
+        kept = read_regular(path, _DIGITS)
     except OSError:
         return fresh
-    return kept if len(kept) == _SECRET_BYTES else fresh
+    return kept if len(kept) == _DIGITS else fresh

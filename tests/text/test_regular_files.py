@@ -42,6 +42,6 @@ def test_a_name_that_is_no_files_is_an_os_error(tmp_path: Path, name: str) -> No
 def test_a_users_secret_is_kept_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     secret = user_secret()
-    assert len(secret) == 32 and user_secret() == secret
+    assert len(secret) == 64 and user_secret() == secret
     (kept,) = (path for path in tmp_path.rglob("*") if path.is_file())
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600

@@ -35,6 +35,7 @@ import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--max_steps", type=int)
 parser.add_argument("--synthetic", action="store_true")
+parser.add_argument("--corpus")
 parser.parse_args()
 """
 

@@ -159,7 +159,7 @@ def remedy(error: str, place: Place) -> str:
     assert found.root_cause is not None
     # What is listed and what is told first are the same.
     assert found.findings[0] == found.root_cause.finding
-    assert found.root_cause.finding.code in ("CODE001", "DIST003")
+    assert found.root_cause.finding.code in ("CODE001", "DIST003", "IMG002")
     assert "launch JOB.yaml --local` before" not in found.root_cause.finding.remedy
     return found.root_cause.finding.remedy
 
