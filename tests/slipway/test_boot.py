@@ -399,7 +399,7 @@ def test_hosts_that_never_met_and_work_that_is_lost_are_told_of_after_a_success(
 def test_neither_is_said_of_a_failure(boot: Boot) -> None:
     process = boot.start(
         "import torch; torch.save(torch.zeros(5000), 'model.pt'); raise SystemExit(3)",
-        environment={"SLIPWAY_RENDEZVOUS": "127.0.0.1:7777"},
+        environment={"SLIPWAY_RENDEZVOUS": "127.0.0.1:7777", "SLIPWAY_HOST_TOKEN": "0" * 32},
         hosts=("algo-1", "algo-2"),
     )
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
