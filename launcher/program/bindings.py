@@ -680,18 +680,27 @@ class ParserOptions:
 
     @cached_property
     def declared(self) -> dict[str, list[ast.Call]]:
-        """Where the options of the program's parsers are declared, by the names under which they are read."""
+        """Where the options of the program's parsers are declared, by the names under which they are read.
+
+        That is `dest`, or the first long option, or the first word (Python documentation, argparse).
+        """
         found: dict[str, list[ast.Call]] = {}
         for file in self.files.mentioning("add_argument"):
             for call in file.calls_of.get("add_argument", ()):
-                named = {each.arg: each.value for each in call.keywords}
-                written = named.get("dest") or next(
-                    (each for each in call.args if "--" in str(getattr(each, "value", ""))), None
-                )
-                if isinstance(written, ast.Constant):
-                    name = str(written.value).lstrip("-").replace("-", "_")
+                name = self._name_of_option(call)
+                if name is not None:
                     found.setdefault(name, []).append(call)
         return found
+
+    def _name_of_option(self, call: ast.Call) -> str | None:
+        for keyword in call.keywords:
+            if keyword.arg == "dest":
+                value = self.value(keyword.value)
+                return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+        words = [each.value for each in call.args if isinstance(each, ast.Constant)]
+        texts = [word for word in words if isinstance(word, str)]
+        long = [word for word in texts if word.startswith("--")] or texts
+        return long[0].lstrip("-").replace("-", "_") if long else None
 
     def defaults(self, name: str) -> list[ast.expr]:
         """The defaults that are declared for an option."""

@@ -300,8 +300,25 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
 
 
 _JOINING_PATHS = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
-_PATH_METHODS = frozenset({"joinpath", "as_posix", "resolve", "absolute", "expanduser"})
 _KEEPING_PATHS = frozenset({"str", "os.fspath", "os.path.abspath", "os.path.realpath", "os.path.normpath"})
+_KEEPING_METHODS = frozenset({"as_posix", "resolve", "absolute", "expanduser"})
+
+
+def text_parts(program: Program, node: ast.expr | None) -> tuple[list[ast.expr], str]:
+    """The parts that an expression puts together to a text or path, and what comes between them.
+
+    No parts of what is none: a literal, a name, a call of anything else.
+    """
+    if isinstance(node, ast.JoinedStr):
+        return [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values], ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
+        return [node.left, node.right], "/" if isinstance(node.op, ast.Div) else ""
+    if not isinstance(node, ast.Call):
+        return [], ""
+    if isinstance(node.func, ast.Attribute) and node.func.attr in (*_KEEPING_METHODS, "joinpath"):
+        return [node.func.value, *node.args], "/"
+    name = program.qualified(node.func)
+    return node.args if name in _JOINING_PATHS else node.args[: name in _KEEPING_PATHS], "/"
 
 
 def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGIN) -> tuple[str, bool] | None:
@@ -309,18 +326,7 @@ def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGI
     value = program.value(node)
     if isinstance(value, Constant) or depth == 0:
         return (value.value, True) if isinstance(value, Constant) and isinstance(value.value, str) else None
-    parts: list[ast.expr] = []
-    between = "/"
-    if isinstance(node, ast.JoinedStr):
-        parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
-        between = ""
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
-        parts, between = [node.left, node.right], "" if isinstance(node.op, ast.Add) else "/"
-    elif isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _PATH_METHODS:
-            parts = [node.func.value, *node.args]
-        elif (name := program.qualified(node.func)) is not None:
-            parts = node.args if name in _JOINING_PATHS else node.args[: name in _KEEPING_PATHS]
+    parts, between = text_parts(program, node)
     if not parts:
         made, *others = origins(program, node)
         return None if made is None or made is node or others else text_beginning(program, made, depth - 1)
@@ -481,24 +487,8 @@ def _type_of_parsed_option(program: Program, node: ast.Attribute) -> str | None:
         return None
     if any(node.attr in file.set_attributes for file in program.files):
         return None
-    types = set[str | None]()
-    for file in program.files:
-        for call in file.calls_of.get("add_argument", ()):
-            if node.attr in _destinations(program, call):
-                types.add(_type_of_option(program, call))
-    return _common_type(types)
-
-
-def _destinations(program: Program, call: ast.Call) -> set[str]:
-    for keyword in call.keywords:
-        if keyword.arg == "dest":
-            value = program.value(keyword.value)
-            return {value.value} if isinstance(value, Constant) and isinstance(value.value, str) else set()
-    words = [
-        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
-    ]
-    long = [word for word in words if word.startswith("--")] or words
-    return {long[0].lstrip("-").replace("-", "_")} if long else set()
+    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
+    return _common_type(_type_of_option(program, call) for call in declared)
 
 
 def _type_of_option(program: Program, call: ast.Call) -> str | None:

@@ -29,7 +29,7 @@ from launcher.program.participants import Closure
 from launcher.program.program import Program
 from launcher.program.reachability import Loop, LoopReach, Reachability
 from launcher.program.values import INIT_PROCESS_GROUP, Constant, Defined, Instance, RankValue
-from launcher.rules.script.findings import ScriptSubject, as_attribute, finding_at, is_given, related_at
+from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, related_at
 from launcher.rules.script.loaders import LOADER, Loaders
 
 # The names of torch_xla and of what stands beside it.
@@ -376,12 +376,7 @@ def _false_by_default(program: Program, test: ast.expr) -> str | None:
         option.attr in file.set_attributes for file in program.files
     ):
         return None
-    declared = [
-        call
-        for file in program.files
-        for call in file.calls_of.get("add_argument", ())
-        if any(as_attribute(str(getattr(word, "value", ""))) == option.attr for word in call.args)
-    ]
+    declared = program.evaluation.attributes.options.declared.get(option.attr, ())
     if len(declared) != 1 or argument_of(declared[0], "action") is not None:
         return None
     given = argument_of(declared[0], "default")

@@ -10,7 +10,14 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
-from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    has_star_arguments,
+    origins,
+    parts_of,
+    text_parts,
+)
 from launcher.program.guards import Guard, Guards
 from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.participants import Participants
@@ -18,7 +25,9 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.reachability import Reachability
 from launcher.program.values import DDP, Constant, Defined, Instance, Made, RankKind, RankValue
 from launcher.rules.script.findings import (
+    JobRun,
     ScriptSubject,
+    as_attribute,
     default_of_option,
     finding_at,
     guard_by_rank_zero,
@@ -208,36 +217,21 @@ CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition)
 
 
 _OWN = ("/tmp/", "/dev/shm/")
-_MOST = 100
-"""So many expressions are looked at for one path."""
 
 
 def is_a_hosts_own(program: Program, path: ast.expr) -> bool:
     """Whether a text that begins below /tmp goes into a path, also as the default of an option."""
-    waiting: list[ast.AST] = [path]
-    seen = set[ast.AST]()
-    while waiting and len(seen) < _MOST:
-        for node in ast.walk(waiting.pop()):
-            if node in seen:
-                continue
-            seen.add(node)
-            if isinstance(node, ast.Constant) and str(node.value).startswith(_OWN):
-                return True
-            if isinstance(node, ast.Name | ast.Attribute):
-                option = default_of_option(program, node)
-                if option is not None and str(option.value).startswith(_OWN):
-                    return True
-                for binding in program.evaluation.sources(node):
-                    waiting += [binding.value] if binding.value is not None else _given(program, binding.node)
-    return False
+    return any(text.startswith(_OWN) for text in _texts_in(program, path))
 
 
-def _given(program: Program, parameter: ast.AST) -> list[ast.expr]:
-    """What calls give for a parameter."""
-    if not isinstance(parameter, ast.arg):
-        return []
-    given = [site.given(parameter) for site in program.evaluation.callers.call_sites_giving(parameter) or ()]
-    return [each for each in given if each is not None]
+def _texts_in(program: Program, path: ast.expr) -> Iterator[str]:
+    """The texts of which a path may be made, with those of the defaults of options."""
+    options = program.evaluation.attributes.options
+    for part in parts_of(program, path):
+        defaults = options.defaults(part.attr) if isinstance(part, ast.Attribute) else []
+        for each in (part, *(inner for default in defaults for inner in ast.walk(default))):
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value
 
 
 # Keys of saved states: those of a wrapper do not load into the bare model, nor the other way round.
@@ -483,13 +477,6 @@ _LOADERS = (
     "checkpoint",
     "snapshot",
 )
-_PATHS = frozenset(
-    {"pathlib.Path", "pathlib.PurePath", "str"}
-    | {f"os.path.{name}" for name in ("join", "abspath", "realpath", "normpath", "expanduser", "dirname")}
-)
-_PATH_METHODS = frozenset(
-    {"joinpath", "with_suffix", "with_name", "resolve", "absolute", "expanduser", "as_posix", "format"}
-)
 _HOST_FOLDERS = {
     "pathlib.Path.home": "~/",
     "pathlib.Path.cwd": "./",
@@ -611,25 +598,24 @@ def _beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[
 
 
 def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
-    inner: ast.expr | None = None
+    parts, _ = text_parts(subject.program, origin)
+    inner = parts[0] if parts else None
+    name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
     match origin:
         case ast.Constant(value=str() as text) if text:
             return [text]
-        case ast.JoinedStr(values=[first, *_]):
-            inner = first.value if isinstance(first, ast.FormattedValue) else first
-        case ast.BinOp(op=ast.Add() | ast.Div() | ast.Mod()):
+        case ast.BinOp(op=ast.Mod()):
             inner = origin.left
         case ast.Attribute(attr="parent"):
             inner = origin.value
         case ast.Attribute():
             return [_option_text(subject, origin)]
-        case ast.Call():
-            name = subject.program.qualified(origin.func) or ""
-            if name in _HOST_FOLDERS:
-                return [_HOST_FOLDERS[name]]
-            inner = origin.args[0] if origin.args and name in _PATHS else None
-            if isinstance(origin.func, ast.Attribute) and origin.func.attr in _PATH_METHODS:
-                inner = origin.func.value
+        case ast.Call() if name in _HOST_FOLDERS:
+            return [_HOST_FOLDERS[name]]
+        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
+            inner = owner
+        case ast.Call(args=[path, *_]) if name == "os.path.dirname":
+            inner = path
     return [None] if inner is None else _beginnings(subject, inner, depth)
 
 
@@ -638,7 +624,7 @@ def _option_text(subject: ScriptSubject, node: ast.Attribute) -> str | None:
     option = default_of_option(subject.program, node)
     if option is None or subject.job.code.arguments:
         return None
-    given = {key.replace("-", "_"): value for key, value in subject.job.hyperparameters.items()}
+    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
     value = given.get(option.name, option.value)
     return value if isinstance(value, str) and value else None
 
@@ -679,19 +665,18 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
 
 def _may_load(subject: ScriptSubject) -> bool:
     """Whether anything that may run loads a checkpoint: weights to begin with, from a channel, are none."""
-    program = subject.program
+    program, run = subject.program, JobRun(subject)
     for file in program.files:
         if file.stars:
             return True
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
-            if any((each.arg or "").lower().startswith(("resume", "ckpt")) for each in call.keywords):
-                asked = [
-                    each for each in call.keywords if (each.arg or "").lower().startswith(("resume", "ckpt"))
-                ]
-                if not all(_is_nothing(program, each.value) for each in asked):
-                    return True
-            if _loads_by_name(program, call, name) and _may_run(subject, call):
+            asked = (
+                each for each in call.keywords if (each.arg or "").lower().startswith(("resume", "ckpt"))
+            )
+            if not all(_is_nothing(program, each.value) for each in asked):
+                return True
+            if _loads_by_name(program, call, name) and _may_run(run, call):
                 return True
     return False
 
@@ -716,44 +701,23 @@ def _is_nothing(program: Program, value: ast.expr) -> bool:
 
 def _is_of_a_channel(program: Program, path: ast.expr) -> bool:
     """Whether a path leads into the job's inputs, as far as it is written."""
-    found = [path, *(each for each in origins(program, path) if each is not None)]
-    written = " ".join(ast.unparse(each) for each in found)
-    names = [part for each in found for part in ast.walk(each) if isinstance(part, ast.Name | ast.Attribute)]
-    options = program.evaluation.attributes.options
-    made = [origin for each in names for origin in origins(program, each) if origin is not None]
-    sources = (
-        *made,
-        *(each for name in made if isinstance(name, ast.Attribute) for each in options.defaults(name.attr)),
-    )
-    return any(word in text for text in (written, *map(ast.unparse, sources)) for word in _CHANNELS)
+    return any(word in text for text in _texts_in(program, path) for word in _CHANNELS)
 
 
-def _may_run(subject: ScriptSubject, call: ast.Call) -> bool:
+def _may_run(run: JobRun, call: ast.Call) -> bool:
     """Whether a call is reached: no function around it that nobody calls, no test that never holds."""
-    program = subject.program
+    program = run.program
     if not program.analysis(Reachability).reaches(call):
         return False
     for outer in ancestors(call):
         if isinstance(outer, ast.If) and program.analysis(Guards).truth(outer.test) is False:
             return False
-        if isinstance(outer, ast.If) and not outer.orelse and _is_an_option_left_out(subject, outer.test):
+        left_out = isinstance(outer, ast.If) and not outer.orelse and not run.job.code.arguments
+        if left_out and isinstance(outer, ast.If) and run.truth(outer.test) is False:
             return False
         if isinstance(outer, ast.FunctionDef) and program.evaluation.callers.call_sites(outer) == []:
             return bool(outer.decorator_list)
     return True
-
-
-def _is_an_option_left_out(subject: ScriptSubject, test: ast.expr) -> bool:
-    """Whether a test asks for an option that is nothing by default, and that the job does not give."""
-    asked = test.left if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) else test
-    if not isinstance(asked, ast.Attribute) or subject.job.code.arguments:
-        return False
-    options, name = subject.program.evaluation.attributes.options, asked.attr
-    if any(name == each.replace("-", "_") for each in subject.job.hyperparameters):
-        return False
-    if name not in options.declared or any(file.set_attributes.get(name) for file in subject.program.files):
-        return False
-    return all(isinstance(each, ast.Constant) and not each.value for each in options.defaults(name))
 
 
 STORAGE_JOB_RULES = (saves_go_where_they_are_kept, what_restarts_loads_a_checkpoint)

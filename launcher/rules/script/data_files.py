@@ -11,7 +11,7 @@ from itertools import islice, product
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
+from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of, text_parts
 from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     BindingKind,
@@ -592,7 +592,6 @@ _UNKNOWN = "\0"
 """Stands in a spelling for what is not known of it."""
 
 _MOST_SPELLINGS = 16
-_PATHS = frozenset({"pathlib.Path", "pathlib.PurePath", "os.path.join", "str", "os.fspath"})
 
 
 def _joins(node: ast.AST | None) -> bool:
@@ -612,21 +611,11 @@ def _spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[
         return [_Spelling(_UNKNOWN)]
     if isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == _INPUT_FOLDER:
         return [_Spelling(FOLDER.rpartition("/")[0])]
-    parts: list[ast.expr] = []
-    between = ""
-    if isinstance(node, ast.JoinedStr):
-        parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
-        parts, between = [node.left, node.right], "/" if isinstance(node.op, ast.Div) else ""
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASES:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASES:
         change = _CASES[node.func.attr]
         inner = _spellings(program, node.func.value, depth - 1)
         return [_Spelling(change(each.text), each.literals) for each in inner]
-    elif isinstance(node, ast.Call):
-        joined = isinstance(node.func, ast.Attribute) and node.func.attr == "joinpath"
-        first = [node.func.value] if joined and isinstance(node.func, ast.Attribute) else []
-        known = joined or program.qualified(node.func) in _PATHS
-        parts, between = ([*first, *node.args], "/") if known else ([], "")
+    parts, between = text_parts(program, node)
     if parts:
         of_parts = [_spellings(program, each, depth - 1) for each in parts]
         return [

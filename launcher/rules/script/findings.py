@@ -568,12 +568,7 @@ class JobRun:
         """What the job gives an option of the program's only parser, or its default."""
         if any(file.set_attributes.get(node.attr) for file in self.program.files):
             return None
-        calls = [
-            call
-            for file in self.program.files
-            for call in file.calls_of.get("add_argument", ())
-            if any(as_attribute(str(getattr(each, "value", ""))) == node.attr for each in call.args)
-        ]
+        calls = self.program.evaluation.attributes.options.declared.get(node.attr, ())
         if len(calls) != 1 or argument_of(calls[0], "dest") is not None or has_star_arguments(calls[0]):
             return None
         action = constant_argument(self.program, argument_of(calls[0], "action"))
@@ -632,12 +627,8 @@ def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
         return None
     if any(file.set_attributes.get(node.attr) for file in program.files):
         return None
-    found = [
-        option
-        for file in program.files
-        for call in file.calls_of.get("add_argument", ())
-        if (option := _declared(call, node.attr)) is not None
-    ]
+    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
+    found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
 
 

@@ -11,6 +11,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
@@ -58,9 +59,16 @@ def collect() -> Coverage:
     return {code: tuple(stage for stage in Stage if stage in stages) for code, stages in found.items()}
 
 
+@cache
+def blind_counts() -> dict[str, dict[str, list[int]]]:
+    """How many blind examples are judged right, and of how many, by code and stage."""
+    counts: dict[str, dict[str, list[int]]] = json.loads(BLIND_RESULTS.read_text("utf-8"))
+    return counts
+
+
 def coverage_json(covered: Coverage) -> str:
     """The text of coverage.json: for each code its stages, with the blind examples of each."""
-    blind = json.loads(BLIND_RESULTS.read_text("utf-8"))
+    blind = blind_counts()
     counted = {
         code: {stage: blind.get(code, {}).get(stage, []) for stage in stages}
         for code, stages in covered.items()
@@ -128,7 +136,7 @@ def _table(modes: Sequence[FailureMode], covered: Coverage) -> str:
 
 
 def _section(mode: FailureMode, stages: Sequence[Stage]) -> str:
-    blind = json.loads(BLIND_RESULTS.read_text("utf-8")).get(mode.code, {})
+    blind = blind_counts().get(mode.code, {})
     counts = {stage: f" ({BlindExamples(*blind[stage])})" for stage in stages if stage in blind}
     caught = "; ".join(IN_WORDS[stage] + counts.get(stage, "") for stage in stages) or "not caught yet"
     sources = "".join(f"- {as_markdown(str(source))} ({source.when_read})\n" for source in mode.sources)
