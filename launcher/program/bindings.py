@@ -49,6 +49,7 @@ from launcher.program.values import (
     Nothing,
     RankKind,
     RankValue,
+    Several,
     Value,
     WorldSize,
     alternatives,
@@ -257,6 +258,8 @@ class CallGraph:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
+        if name == "__call__":
+            yield from self._calls_of_objects(function)
         for file in self.files.mentioning(name, "getattr"):
             for use in file.attributes.get(name, ()):
                 for value in alternatives(self.value(use)):
@@ -267,6 +270,21 @@ class CallGraph:
                     elif not isinstance(value, External):
                         yield None
             yield from self._read_by_getattr(file, function)
+
+    def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
+        definition = class_of(method)
+        found = [
+            call
+            for file in self.files.files
+            for call in file.calls
+            if any(
+                isinstance(each, Made) and each.definition is definition
+                for each in alternatives(self.value(call.func))
+            )
+        ]
+        yield from (CallSite(call, bind_arguments(method, call, True)) for call in found)
+        yield from () if found else (None,)
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
         """The calls `getattr(hook, event)(...)` of objects of a method's class."""
@@ -509,6 +527,10 @@ class ParameterEvaluator:
         return declared if found is UNKNOWN else found
 
     def _given(self, call: CallSite, parameter: ast.arg) -> Value:
+        function = function_of_parameter(parameter)
+        if function is not None and parameter is function.args.vararg and call.arguments is not None:
+            rest = [each for each in call.call.args if each not in call.arguments.values()]
+            return Several(like(call.call, ast.Tuple(rest, ast.Load())))
         given = call.given_or_default(parameter)
         return UNKNOWN if given is None else self.value_of(given)
 
@@ -530,7 +552,7 @@ class ParameterEvaluator:
 _RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
 _RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
 _REPLACING = ("replace", "_replace", "evolve")
-_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict"})
+_LOOKING = frozenset({"isinstance", "issubclass", "field", "fields", "asdict"})
 
 
 class RecordFields:
@@ -734,19 +756,3 @@ def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
         return False
     loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
     return loops.isdisjoint(ancestors(store))
-
-
-def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
-    """The method of a class in whose own code a node stands."""
-    scope = scope_of(node).function
-    if scope is None or scope.parent is None or scope.parent.node is not definition:
-        return None
-    return scope.node if isinstance(scope.node, FunctionNode) else None
-
-
-def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
-    """Whether an attribute is one of the method's own object."""
-    positional = positional_of(method)
-    return (
-        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
-    )

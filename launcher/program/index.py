@@ -359,6 +359,22 @@ def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
     return function if isinstance(function, FunctionNode) else None
 
 
+def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
+    """The method of a class in whose own code a node stands."""
+    scope = scope_of(node).function
+    if scope is None or scope.parent is None or scope.parent.node is not definition:
+        return None
+    return scope.node if isinstance(scope.node, FunctionNode) else None
+
+
+def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
+    """Whether an attribute is one of the method's own object."""
+    positional = positional_of(method)
+    return (
+        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
+    )
+
+
 def is_static(function: FunctionNode) -> bool:
     """Whether a function in a class gets no object."""
     return _decorated_as(function, "staticmethod")

@@ -20,6 +20,7 @@ from launcher.program.index import (
     ancestors,
     file_of,
     is_main_guard,
+    is_property,
     last_name,
     parent_of,
     scope_of,
@@ -27,6 +28,7 @@ from launcher.program.index import (
 from launcher.program.program import Program, joining_calls
 from launcher.program.reachability import Reachability
 from launcher.program.values import (
+    PATH,
     RANK_VARIABLES,
     Constant,
     Defined,
@@ -38,6 +40,7 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
+    class_of_result,
     library_names,
 )
 
@@ -367,7 +370,9 @@ _FILE_LOADERS = frozenset(
 )
 """What gives the same for the same file, wherever it is put (`map_location=f"cuda:{rank}"`)."""
 
-_PURE_METHODS = frozenset({"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "join"})
+_PURE_METHODS = frozenset(
+    {"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "with_name", "join", "zfill"}
+)
 _VARIABLE_READERS = frozenset({"os.environ.get", "os.getenv"})
 _PROCESS_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")
 """In the names of variables that may differ between processes."""
@@ -427,6 +432,8 @@ class Uniformity:
             return all(self._bound(each, node.attr) for each in bindings)
         if isinstance(owner, Made) or (isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef)):
             return bool(bindings) and all(self._bound(each, node.attr) for each in bindings)
+        if isinstance(owner, Instance) and class_of_result(owner) == PATH:
+            return self.is_uniform(node.value)
         return isinstance(value, External) and isinstance(owner, External)
 
     def _call(self, node: ast.Call) -> bool:
@@ -443,7 +450,17 @@ class Uniformity:
             return all(self.is_uniform(each) for each in given)
         if method and isinstance(node.func, ast.Attribute):
             return self.is_uniform(node.func.value) and all(self.is_uniform(each) for each in given)
-        return False
+        called = self.program.value(node.func)
+        return isinstance(called, Defined) and self._returned(called.node)
+
+    def _returned(self, function: ast.AST) -> bool:
+        """Whether a function always comes to one `return`, of what is alike."""
+        returns = file_of(function).returns_of.get(function, ())
+        if len(returns) != 1 or returns[0].value is None or parent_of(returns[0]) is not function:
+            return False
+        return not any(isinstance(each, ast.If) for each in ast.walk(function)) and self.is_uniform(
+            returns[0].value
+        )
 
     def _variable(self, name: ast.expr | None) -> bool:
         """Whether an environment variable is one that all processes of a run have alike."""
@@ -464,7 +481,11 @@ class Uniformity:
         if binding.kind is BindingKind.PARAMETER:
             return self._parameter(binding.node)
         if binding.kind is BindingKind.LOOPED:
-            return self._counted(binding.node, name) or self._listed(binding.node, name)
+            target = isinstance(binding.node, ast.Attribute)
+            loop = parent_of(binding.node) if target else binding.node
+            return self._counted(loop, name) or self._listed(loop, name)
+        if binding.kind is BindingKind.DEFINED:
+            return is_property(binding.node) and self._returned(binding.node)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
             return binding.item is None and self.is_uniform(binding.value)
         # A field of a record that is made of options, `Config(**vars(parser.parse_args()))`.
@@ -481,7 +502,7 @@ class Uniformity:
                 return False
         return True
 
-    def _counted(self, loop: ast.AST, name: str) -> bool:
+    def _counted(self, loop: ast.AST | None, name: str) -> bool:
         """Whether a loop's variable counts: `for epoch in range(n)`, `for step, batch in enumerate(...)`."""
         if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.iter, ast.Call):
             return False
@@ -490,13 +511,17 @@ class Uniformity:
         if called == "enumerate" and isinstance(counter, ast.Tuple) and counter.elts:
             counter = counter.elts[0]
             return isinstance(counter, ast.Name) and counter.id == name
-        if called != "range" or not isinstance(counter, ast.Name) or has_star_arguments(loop.iter):
+        if (
+            called != "range"
+            or not isinstance(counter, ast.Name | ast.Attribute)
+            or has_star_arguments(loop.iter)
+        ):
             return False
         # Where it ends says how many rounds there are, not which number this one has.
         starts = loop.iter.args[:1] if len(loop.iter.args) > 1 else []
         return all(self.is_uniform(each) for each in (*starts, *loop.iter.args[2:]))
 
-    def _listed(self, loop: ast.AST, name: str) -> bool:
+    def _listed(self, loop: ast.AST | None, name: str) -> bool:
         """Whether a loop goes through a list that is written out here and grows by what all ranks have:
         `for path in paths` after `paths = [last]` and `paths.append(best)`."""
         if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.target, ast.Name):

@@ -7,11 +7,18 @@ of the program; what goes into a copy of the environment is not its own.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from launcher.program.bindings import CallSite, entries_of, extra_keywords, like
-from launcher.program.dataflow import argument_of, constant_argument, origins, torchrun_commands
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    origins_of_binding,
+    torchrun_commands,
+)
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -26,13 +33,16 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
     LIBRARY_TABLES,
+    PATH,
     Constant,
     Defined,
     Dictionary,
     External,
+    Instance,
     Several,
     Value,
     WorldSize,
+    class_of_result,
     library_names,
 )
 
@@ -435,3 +445,148 @@ def has_another_launcher(program: Program) -> bool:
         if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
             return True
     return False
+
+
+# Which plain Python type an expression surely has: what may go into os.environ, and what may not.
+
+
+_DEEPEST_TYPE = 8
+"""So many names behind each other; what lies deeper is unknown."""
+
+_BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
+_TYPE_OF_CALL = {
+    **_BUILTINS,
+    **dict.fromkeys(library_names("integers"), "int"),
+    **dict.fromkeys(("time.time", "time.perf_counter", "time.monotonic", "random.random"), "float"),
+    "torch.device": "torch.device",
+    "numpy.int64": "numpy.int64",
+    "numpy.random.randint": "int",
+    "bytes": "bytes",
+    "list": "list",
+    "sorted": "list",
+}
+_COLLECTIONS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_KEEPS_TYPE = frozenset({"max", "min", "abs"})
+_NUMERIC = frozenset({"int", "float", "bool"})
+_PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
+
+
+def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) -> str | None:
+    """Such as `int` or `str`; None where it is unknown, or one of several."""
+    if isinstance(node, ast.Constant):
+        return type(node.value).__name__
+    if isinstance(node, ast.JoinedStr):
+        return "str"
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return "bool"
+    if isinstance(node, _COLLECTIONS):
+        return type(node).__name__.lower().removesuffix("comp")
+    if depth == 0:
+        return None
+    if isinstance(node, ast.Call):
+        name = program.qualified(node.func) or ""
+        if name in _KEEPS_TYPE and node.args and not has_star_arguments(node):
+            return _common_type(plain_type_of(program, each, depth - 1) for each in node.args)
+        return _TYPE_OF_CALL.get(name) or _path_type(program, node) or _type_by_origins(program, node, depth)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _path_type(program, node):
+        return "PosixPath"
+    if isinstance(node, ast.BinOp):
+        sides = {plain_type_of(program, node.left, depth - 1), plain_type_of(program, node.right, depth - 1)}
+        if not sides <= _NUMERIC:
+            return None
+        return "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else node.values
+        return _common_type(plain_type_of(program, each, depth - 1) for each in parts)
+    if isinstance(node, ast.NamedExpr):
+        return plain_type_of(program, node.value, depth)
+    if isinstance(node, ast.Name):
+        bindings = program.evaluation.sources(node)
+        return _common_type(_type_of_binding(program, each, depth - 1) for each in bindings)
+    if isinstance(node, ast.Attribute) and (parsed := _type_of_parsed_option(program, node)) is not None:
+        return parsed
+    if isinstance(node, ast.Attribute) and node.attr == "parent":
+        return _path_type(program, node)
+    return _type_by_origins(program, node, depth) if isinstance(node, ast.Attribute | ast.Subscript) else None
+
+
+def _path_type(program: Program, made: ast.expr) -> str | None:
+    """`PosixPath` where an expression makes a path of pathlib."""
+    value = program.value(made)
+    is_path = isinstance(value, Instance) and value.item is None and class_of_result(value) == PATH
+    return "PosixPath" if is_path else None
+
+
+def _type_by_origins(program: Program, node: ast.expr, depth: int) -> str | None:
+    """Of a field, an item or a result: the type of all that it may come from."""
+    made = origins(program, node)
+    return _common_type(
+        None if each is None or each is node else plain_type_of(program, each, depth - 1) for each in made
+    )
+
+
+def _common_type(types: Iterable[str | None]) -> str | None:
+    found = set(types)
+    return found.pop() if len(found) == 1 else None
+
+
+def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | None:
+    if binding.kind is BindingKind.ASSIGNED and binding.value is not None and binding.item is None:
+        return plain_type_of(program, binding.value, depth)
+    if binding.kind is BindingKind.ASSIGNED:
+        made = origins_of_binding(program, binding)
+        return _common_type(None if each is None else plain_type_of(program, each, depth) for each in made)
+    if binding.kind is BindingKind.LOOPED and isinstance(binding.value, ast.Call) and binding.item is None:
+        ranged = program.qualified(binding.value.func) == "range"
+        target = getattr(binding.node, "target", None)
+        return "int" if ranged and isinstance(target, ast.Name) else None
+    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
+        return _type_of_parameter(program, binding.node, depth)
+    return None
+
+
+def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str | None:
+    """What every call gives a parameter."""
+    sites = program.evaluation.callers.call_sites_giving(parameter)
+    if not sites:
+        return None
+    types = set[str | None]()
+    for site in sites:
+        given = site.given_or_default(parameter)
+        if parameter.arg in site.values:
+            types.add("int")  # The number that spawn gives.
+        else:
+            types.add(None if given is None else plain_type_of(program, given, depth))
+    return _common_type(types)
+
+
+def _type_of_parsed_option(program: Program, node: ast.Attribute) -> str | None:
+    """`args.n_gpus`, by what the parser makes of the option; nothing where the program sets it itself."""
+    owner = program.value(node.value)
+    if not isinstance(owner, Instance) or owner.name not in _PARSED:
+        return None
+    if any(node.attr in file.set_attributes for file in program.files):
+        return None
+    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
+    return _common_type(_type_of_option(program, call) for call in declared)
+
+
+def _type_of_option(program: Program, call: ast.Call) -> str | None:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if "nargs" in given or None in given:
+        return None
+    action = given.get("action")
+    if action is not None:
+        flag = isinstance(action, ast.Constant) and action.value in ("store_true", "store_false")
+        return "bool" if flag else None
+    made = given.get("type")
+    if made is None or "default" not in given:
+        return None  # Without a default it may be None; without a type it is a string, or the default.
+    kind = last_name(made) if isinstance(made, ast.Name) else None
+    if kind not in _BUILTINS or program.qualified(made) != kind:
+        return None
+    default = given["default"]
+    # A default that is written as a string goes through the type as well.
+    if isinstance(default, ast.Constant) and default.value is None:
+        return None
+    return _BUILTINS[kind]

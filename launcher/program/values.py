@@ -217,6 +217,17 @@ def _place_on_host(operator: ast.operator, rank: Value, size: Value) -> Value | 
     return RankValue(RankKind.LOCAL, rank.source) if isinstance(operator, ast.Mod) else None
 
 
+PATH = "pathlib.Path"
+"""The class of paths; what is put together of them, or is a parent of one, is one as well."""
+
+
+def class_of_result(made: Instance) -> str:
+    """The class of what a function gives, or of one part of it; that of an object otherwise."""
+    name = made.name if made.item is None else f"{made.name}[{made.item}]"
+    found: str = LIBRARY_TABLES["results"].get(name, made.name)
+    return found
+
+
 def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
     """What is calculated from two values."""
     placed = _place_on_host(operator, left, right)
@@ -227,6 +238,9 @@ def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
         return RankValue(RankKind.DERIVED, ranks[0].source)
     if Nothing.ITSELF in (left, right):
         return Nothing.ITSELF
+    paths = [each for each in (left, right) if isinstance(each, Instance) and class_of_result(each) == PATH]
+    if paths and isinstance(operator, ast.Div):
+        return paths[0]
     sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
     if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
         return sizes[0]

@@ -20,7 +20,6 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
-    plain_type_of,
     text_beginning,
     torchrun_commands,
 )
@@ -32,6 +31,7 @@ from launcher.program.process_environment import (
     has_another_launcher,
     is_for_one_host,
     mentions_environment,
+    plain_type_of,
     process_starts,
     variables_in,
 )

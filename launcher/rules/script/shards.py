@@ -51,7 +51,7 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
         return
     reported = set[ast.AST]()
     for loop in loaders.training_loops:
-        if _may_end_early(loop.node):
+        if not loop.ends_with_data or _may_end_early(loop.node):
             continue
         for loader in loop.loaders:
             dataset = loaders.given(loader, "dataset")
@@ -70,7 +70,7 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
                         f"{what}: unless their number divides by the ranks, some ranks train on a batch that "
                         "the others do not have, and wait for them",
                         severity=Severity.WARNING,
-                        related=[related_at(loop.node.iter, "the loop that trains to the end of it")],
+                        related=[related_at(loop.iter, "the loop that trains to the end of it")],
                     )
 
 
@@ -109,7 +109,7 @@ def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr,
                 yield node, "one block of the elements for each rank, not all equally long"
 
 
-def _may_end_early(loop: ast.For) -> bool:
+def _may_end_early(loop: ast.AST) -> bool:
     """Whether a loop may end before its data does, by a count that all ranks share."""
     return any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in ast.walk(loop))
 
@@ -192,6 +192,8 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
     if not loaders.calls or not loaders.is_data_parallel or _may_be_evened(program):
         return
     for loop in loaders.training_loops:
+        if not isinstance(loop.node, ast.For) or not loop.ends_with_data:
+            continue
         batch = loop.node.target
         over = loop.node.iter
         while isinstance(over, ast.Call) and over.args:
