@@ -23,7 +23,6 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
-    ancestors,
     class_of,
     default_of,
     dotted_name,
@@ -184,7 +183,7 @@ class CallSite:
     def given_or_default(self, parameter: ast.arg) -> ast.expr | None:
         """What a parameter is in the call, by its default where the call does not give it."""
         function = function_of_parameter(parameter)
-        if self.arguments is None or function is None:
+        if self.arguments is None or function is None or parameter.arg in self.values:
             return None
         return self.arguments.get(parameter.arg) or default_of(function, parameter.arg)
 
@@ -319,6 +318,12 @@ class CallGraph:
         if WRITTEN_OUT in call.__dict__:
             return  # A partial application: its calls are calls of the function.
         called = self.value(call.func)
+        if called == External("functools.partial") and call.args[:1] == [use]:
+            # Whoever calls it gives the rest.
+            given = bind_arguments(function, ast.Call(use, call.args[1:], call.keywords), bound) or {}
+            rest = {each.arg: UNKNOWN for each in parameters_of(function) if each.arg not in given}
+            yield CallSite(call, given, rest)
+            return
         if isinstance(called, External):
             yield self._started(called.name, call, function)
         elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
@@ -738,21 +743,3 @@ class ParserOptions:
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )
-
-
-def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
-    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
-
-    In the function that makes the variable whose attribute it is, with no loop around both.
-    """
-    scope = scope_of(use)
-    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
-        return False  # What `getattr` reads has no place of its own.
-    made = scope.bindings.get(use.value.id, ())
-    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
-        return False
-    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
-    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
-        return False
-    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
-    return loops.isdisjoint(ancestors(store))

@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from launcher.program.bindings import like
+from launcher.program.bindings import entries_of, like
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -40,6 +40,7 @@ from launcher.program.values import (
     Either,
     External,
     Instance,
+    Made,
     Several,
     Value,
     alternatives,
@@ -66,6 +67,28 @@ def argument_of(call: ast.Call, name: str, position: int | None = None) -> ast.e
     if position is None or any(isinstance(each, ast.Starred) for each in call.args[: position + 1]):
         return None
     return call.args[position] if position < len(call.args) else None
+
+
+def unpacked_argument(program: Program, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call is given by `**options["loader"]` or `**vars(config.loader)`: the entry or field of it."""
+    for keyword in call.keywords:
+        whole = keyword.value
+        if keyword.arg is not None:
+            continue
+        if isinstance(whole, ast.Call) and program.qualified(whole.func) in _AS_TABLES and whole.args:
+            owner = program.value(whole.args[0])
+            fields = program.evaluation.attributes.records
+            if isinstance(owner, Made) and fields.bindings(owner.definition, name):
+                return like(whole, ast.Attribute(whole.args[0], name, ast.Load()))
+        table = program.value(whole)
+        if isinstance(table, Dictionary) and any(
+            isinstance(key, ast.Constant) and key.value == name for key, _ in entries_of(table.node)
+        ):
+            return like(whole, ast.Subscript(whole, ast.Constant(name), ast.Load()))
+    return None
+
+
+_AS_TABLES = ("vars", "dataclasses.asdict")
 
 
 def constant_argument(program: Program, node: ast.expr | None) -> Constant | None:

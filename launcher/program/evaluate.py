@@ -21,7 +21,6 @@ from launcher.program.bindings import (
     RecordFields,
     bind_arguments,
     entries_of,
-    is_set_later,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -39,6 +38,7 @@ from launcher.program.index import (
     is_attribute_of_self,
     is_class_method,
     is_property,
+    is_set_later,
     is_static,
     last_name,
     method_of,

@@ -375,6 +375,24 @@ def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool
     )
 
 
+def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
+    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
+
+    In the function that makes the variable whose attribute it is, with no loop around both.
+    """
+    scope = scope_of(use)
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
+    made = scope.bindings.get(use.value.id, ())
+    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
+        return False
+    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
+    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
+        return False
+    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
+    return loops.isdisjoint(ancestors(store))
+
+
 def is_static(function: FunctionNode) -> bool:
     """Whether a function in a class gets no object."""
     return _decorated_as(function, "staticmethod")

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins, parts_of
 from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import (
     Binding,
@@ -28,8 +28,8 @@ from launcher.program.index import (
 from launcher.program.program import Program, joining_calls
 from launcher.program.reachability import Reachability
 from launcher.program.values import (
-    PATH,
     RANK_VARIABLES,
+    UNKNOWN,
     Constant,
     Defined,
     External,
@@ -40,7 +40,7 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
-    class_of_result,
+    is_path,
     library_names,
 )
 
@@ -346,6 +346,9 @@ _PURE_CALLS = frozenset(
         "os.getcwd",
         "pathlib.Path",
         "pathlib.Path.cwd",
+        "glob.glob",
+        "pathlib.Path.glob",
+        "sorted",
         "vars",
         "str",
         "int",
@@ -359,6 +362,7 @@ _PURE_CALLS = frozenset(
 )
 """What gives the same for the same arguments."""
 
+_COUNTING = ("range", "tqdm.trange", "tqdm.auto.trange")
 _FILE_LOADERS = frozenset(
     {
         "torch.load",
@@ -432,7 +436,7 @@ class Uniformity:
             return all(self._bound(each, node.attr) for each in bindings)
         if isinstance(owner, Made) or (isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef)):
             return bool(bindings) and all(self._bound(each, node.attr) for each in bindings)
-        if isinstance(owner, Instance) and class_of_result(owner) == PATH:
+        if is_path(owner):
             return self.is_uniform(node.value)
         return isinstance(value, External) and isinstance(owner, External)
 
@@ -506,20 +510,36 @@ class Uniformity:
         """Whether a loop's variable counts: `for epoch in range(n)`, `for step, batch in enumerate(...)`."""
         if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.iter, ast.Call):
             return False
-        counter = loop.target
-        called = self.program.qualified(loop.iter.func)
+        counter, over = loop.target, loop.iter
+        called = self.program.qualified(over.func)
+        if called == "reversed" and over.args and isinstance(over.args[0], ast.Call):
+            over = over.args[0]
+            called = self.program.qualified(over.func)
         if called == "enumerate" and isinstance(counter, ast.Tuple) and counter.elts:
             counter = counter.elts[0]
             return isinstance(counter, ast.Name) and counter.id == name
         if (
-            called != "range"
+            called not in _COUNTING
             or not isinstance(counter, ast.Name | ast.Attribute)
-            or has_star_arguments(loop.iter)
+            or has_star_arguments(over)
         ):
             return False
         # Where it ends says how many rounds there are, not which number this one has.
-        starts = loop.iter.args[:1] if len(loop.iter.args) > 1 else []
-        return all(self.is_uniform(each) for each in (*starts, *loop.iter.args[2:]))
+        starts = over.args[:1] if len(over.args) > 1 else []
+        return all(self._begins_alike(each) for each in starts) and all(map(self.is_uniform, over.args[2:]))
+
+    def _begins_alike(self, start: ast.expr) -> bool:
+        """Whether counting starts where it does on all ranks: at an epoch that no rank is part of."""
+        if self.is_uniform(start):
+            return True
+        made = origins(self.program, start)
+        parts = [part for each in made if each is not None for part in parts_of(self.program, each)]
+        return None not in made and not any(
+            isinstance(self.program.value(each), RankValue)
+            or (isinstance(each, ast.Call) and self.program.value(each.func) is UNKNOWN)
+            for each in parts
+            if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        )
 
     def _listed(self, loop: ast.AST | None, name: str) -> bool:
         """Whether a loop goes through a list that is written out here and grows by what all ranks have:
@@ -711,6 +731,13 @@ class Closure:
             each in _DRAWING or any(part in each.lower() for part in _SPLITTING)
             for each in self.identifiers()
         )
+
+    @property
+    def is_cut_nowhere(self) -> bool:
+        """Whether all of it is known, and no word in it is one of those of parts of ranks; draws may be."""
+        words = {each.lower() for each in self.identifiers()}
+        parts = [each for each in _SPLITTING if each != "sampler"]
+        return self.is_known and not any(part in word for word in words for part in parts)
 
     @property
     def is_the_same_everywhere(self) -> bool:

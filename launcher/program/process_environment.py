@@ -33,7 +33,6 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
     LIBRARY_TABLES,
-    PATH,
     Constant,
     Defined,
     Dictionary,
@@ -42,7 +41,7 @@ from launcher.program.values import (
     Several,
     Value,
     WorldSize,
-    class_of_result,
+    is_path,
     library_names,
 )
 
@@ -512,9 +511,7 @@ def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) 
 
 def _path_type(program: Program, made: ast.expr) -> str | None:
     """`PosixPath` where an expression makes a path of pathlib."""
-    value = program.value(made)
-    is_path = isinstance(value, Instance) and value.item is None and class_of_result(value) == PATH
-    return "PosixPath" if is_path else None
+    return "PosixPath" if is_path(program.value(made)) else None
 
 
 def _type_by_origins(program: Program, node: ast.expr, depth: int) -> str | None:

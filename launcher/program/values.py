@@ -228,6 +228,14 @@ def class_of_result(made: Instance) -> str:
     return found
 
 
+def is_path(value: Value) -> bool:
+    """Whether something surely is a path of pathlib."""
+    return all(
+        isinstance(each, Instance) and each.item is None and class_of_result(each) == PATH
+        for each in alternatives(value)
+    )
+
+
 def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
     """What is calculated from two values."""
     placed = _place_on_host(operator, left, right)
@@ -238,9 +246,8 @@ def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
         return RankValue(RankKind.DERIVED, ranks[0].source)
     if Nothing.ITSELF in (left, right):
         return Nothing.ITSELF
-    paths = [each for each in (left, right) if isinstance(each, Instance) and class_of_result(each) == PATH]
-    if paths and isinstance(operator, ast.Div):
-        return paths[0]
+    if isinstance(operator, ast.Div) and (is_path(left) or is_path(right)):
+        return left if is_path(left) else right
     sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
     if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
         return sizes[0]

@@ -373,7 +373,7 @@ def _begin(prefix: str) -> str:
 
 def _saved(program: Program) -> Iterator[_State]:
     for call, _ in program.calls("torch.save"):
-        path, what = argument_of(call, "f", 1), argument_of(call, "obj", 0)
+        path, what = _opened(program, argument_of(call, "f", 1)), argument_of(call, "obj", 0)
         if path is None or what is None:
             continue
         (whole, *others) = origins(program, what) or (None,)
@@ -398,7 +398,7 @@ def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
         or not isinstance(node.func, ast.Attribute)
     ):
         return None
-    return _prefix(program, node.func.value) if node.func.attr == "state_dict" else None
+    return _Prefixes(program).prefix_of(node.func.value) if node.func.attr == "state_dict" else None
 
 
 def _loaded(program: Program) -> Iterator[_State]:
@@ -408,7 +408,7 @@ def _loaded(program: Program) -> Iterator[_State]:
             if state is None or not isinstance(call.func, ast.Attribute):
                 continue
             read = _read(program, state)
-            prefix = _prefix(program, call.func.value)
+            prefix = _Prefixes(program).prefix_of(call.func.value)
             if read is not None and prefix is not None:
                 yield _State(call, read[0], read[1], prefix)
 
@@ -435,7 +435,7 @@ def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | Non
     targets = [holder.target] if isinstance(holder, ast.NamedExpr) else targets
     if any(isinstance(each, ast.Name | ast.Attribute) and _may_be_changed(each, key) for each in targets):
         return None
-    path = argument_of(found[0], "f", 0)
+    path = _opened(program, argument_of(found[0], "f", 0))
     return None if path is None else (path, key)
 
 
@@ -463,16 +463,9 @@ def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
     return False
 
 
-def _prefix(program: Program, model: ast.expr) -> str | None:
-    """What the keys of a model begin with, by what wraps it here; None where that is not known.
-
-    A model that is wrapped under a condition counts as wrapped, which it is in a distributed run.
-    """
-    return _Prefixes(program).prefix_of(model)
-
-
 class _Prefixes:
-    """The prefixes of models that one model is made of, each found once.
+    """The prefixes of models that one model is made of, each found once: of a model that is wrapped under a
+    condition that of the wrapper, which it has in a distributed run.
 
     A model that is made of itself (`self.model = self.model.half()`) is known by its other origins.
     """
@@ -521,6 +514,8 @@ class _Prefixes:
             return None if below is None else _PREFIXES[name] + below
         if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
             return self.prefix_of(origin.func.value)
+        if name.endswith("convert_sync_batchnorm") and origin.args:
+            return self.prefix_of(origin.args[0])
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
             return ""
         return "" if isinstance(self._program.value(origin), Made) else None
@@ -599,32 +594,25 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     if _may_move_files(program):
         return
     kept = () if planned is None else (planned.local_path,)
-    saves = [save for save in _state_saves(program) if not _is_a_cache(program, save.call)]
-    lost = [save for save in saves if _is_lost(subject, save.path, kept)]
-    for save in lost:
+    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
+    lost = [each for each in saves if _is_lost(subject, each[1], kept)]
+    for call, path in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
             checkpoints.PATH_NOT_KEPT,
-            save.call,
-            f"`{ast.unparse(save.path)}` is on the host's own disk, which is deleted with the job; beside "
+            call,
+            f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             severity=Severity.WARNING if len(lost) < len(saves) else None,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _StateSave:
-    """A call that writes a state, and the file or folder that it goes to."""
-
-    call: ast.Call
-    path: ast.expr
-
-
-def _state_saves(program: Program) -> Iterator[_StateSave]:
+def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls that write a state, with the file or folder that it goes to."""
     for call, name in program.calls(*_SAVED_TO):
         path = _opened(program, argument_of(call, *_SAVED_TO[name]))
         if path is not None:
-            yield _StateSave(call, path)
+            yield call, path
 
 
 def _is_a_cache(program: Program, call: ast.Call) -> bool:

@@ -23,6 +23,7 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
+    unpacked_argument,
 )
 from launcher.program.index import (
     SCOPE,
@@ -35,6 +36,7 @@ from launcher.program.index import (
     last_name,
     scope_of,
 )
+from launcher.program.participants import Closure
 from launcher.program.program import Program
 from launcher.program.values import (
     LIBRARY_TABLES,
@@ -108,7 +110,7 @@ def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
         workers = _workers_of(loaders, loader)
         if workers is None or workers < 1:
             continue
-        if has_star_arguments(loader) or argument_of(loader, "multiprocessing_context") is not None:
+        if argument_of(loader, "multiprocessing_context") is not None:
             continue
         uses = [use for each in _run_by_workers(loaders, loader) for use in _uses_of_cuda(program, each)]
         if _holds_cuda_tensors(loaders, loader):
@@ -431,7 +433,8 @@ class Loaders:
 
     def given(self, call: ast.Call, name: str) -> ast.expr | None:
         """What a DataLoader is given for one of PARAMETERS or by keyword."""
-        return argument_of(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
+        given = argument_of(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
+        return unpacked_argument(self.program, call, name) if given is None else given
 
     def samplers_of(self, loader: ast.Call) -> frozenset[ast.Call] | None:
         """The distributed samplers that a loader may have: none where it surely has none, None if unknown."""
@@ -454,6 +457,8 @@ class Loaders:
             return frozenset()
         found = frozenset[ast.Call]()
         for each in alternatives(value):
+            if isinstance(each, Made) and _deals_all(self.program, each.definition, sampler):
+                continue
             calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers"))
             if calls is None:
                 return None
@@ -489,10 +494,10 @@ class Loaders:
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
         for _ in range(_DEEPEST):
-            if not isinstance(node, ast.Call) or not node.args:
+            if not isinstance(node, ast.Call):
                 break
             called = self.program.value(node.func)
-            if isinstance(called, External) and called.name in _WRAPPED:
+            if isinstance(called, External) and called.name in _WRAPPED and node.args:
                 node = node.args[0]
             elif isinstance(called, Defined) and (inner := _passed_through(called, node)) is not None:
                 node = inner
@@ -639,6 +644,22 @@ def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
         return None
     arguments = bind_arguments(function, call, called.owner is not None) or {}
     return arguments.get(loop.iter.id, loop.iter) if isinstance(loop.iter, ast.Name) else loop.iter
+
+
+def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) -> bool:
+    """Whether a sampler of the program's own deals all that there is, on every rank: nothing in it cuts a
+    part off, or draws some of the samples only."""
+    bases = {program.qualified(each) for each in definition.bases}
+    names = {last_name(each) for each in ast.walk(definition) if isinstance(each, ast.expr)}
+    return (
+        bases <= {"torch.utils.data.Sampler", BATCH_SAMPLER, "object"}
+        and names.isdisjoint(_DRAWING_SOME)
+        and not any(isinstance(each, ast.While) for each in ast.walk(definition))
+        and Closure(program, sampler).is_cut_nowhere
+    )
+
+
+_DRAWING_SOME = frozenset({"choice", "choices", "multinomial", "sample", "randint", "num_samples"})
 
 
 # Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and

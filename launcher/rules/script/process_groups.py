@@ -534,7 +534,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
     loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         given = loaders.given(loader, "num_workers")
-        if given is None or has_star_arguments(loader):
+        if given is None:
             continue
         number = _number_on_host(subject, given)
         option = option_of(program, given)
