@@ -161,6 +161,7 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
 
 
 _RANK_STARTERS = library_names("rank_starters")
+_CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
@@ -229,7 +230,7 @@ class CallGraph:
 
     def _sites(self, function: FunctionNode) -> Iterator[CallSite | None]:
         if isinstance(function, ast.Lambda):
-            yield None
+            yield from self._use(function, function, bound=False)
             return
         owner = scope_of(function).node
         name = function.name
@@ -368,6 +369,8 @@ class CallGraph:
         """A function that is handed to what starts processes with it."""
         if name in ("isinstance", "issubclass", "type", "super"):
             return CallSite(call, {})
+        if name.rpartition(".")[2] in _CALLING_EACH:
+            return CallSite(call, None)
         if name in _RANK_STARTERS:
             given = next((each.value for each in call.keywords if each.arg == "args"), None)
             given = call.args[1] if given is None and len(call.args) > 1 else given

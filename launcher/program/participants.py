@@ -53,6 +53,8 @@ _PLAIN_DECORATORS = (
     "staticmethod",
     "classmethod",
     "hydra.main",
+    "functools.cache",
+    "functools.lru_cache",
 )
 """Decorators after which every rank still runs the function."""
 
@@ -188,6 +190,12 @@ class Participants:
                     return True
         return False
 
+    def keeps_every_rank(self, decorator: ast.expr) -> bool:
+        """Whether a decorated function is still run by every rank that calls it."""
+        value = self.program.value(decorator)
+        plain = isinstance(value, External | Instance) and value.name in _PLAIN_DECORATORS
+        return plain or self.program.analysis(Guards).lets_all_call(decorator)
+
     def _ranks_entering(self, function: FunctionNode) -> Truth:
         if function not in self._functions:
             self._functions[function] = None  # Where it is called by itself alone.
@@ -195,14 +203,11 @@ class Participants:
         return self._functions[function]
 
     def _ranks_calling(self, function: FunctionNode) -> Truth:
-        if isinstance(function, ast.Lambda):
-            return None
         guard = self.program.analysis(Guards).decorator_guard(function)
         if guard is not None:
             return guard
-        for decorator in function.decorator_list:
-            value = self.program.value(decorator)
-            if not isinstance(value, External | Instance) or value.name not in _PLAIN_DECORATORS:
+        for decorator in getattr(function, "decorator_list", ()):
+            if not self.keeps_every_rank(decorator):
                 return None
         sites = self.program.evaluation.callers.call_sites(function)
         if not sites:

@@ -51,6 +51,8 @@ _SAVERS = {
     "safetensors.torch.save_file": ("filename", 1),
     "safetensors.torch.save_model": ("filename", 1),
     "joblib.dump": ("filename", 1),
+    "torch.onnx.export": ("f", 2),
+    **dict.fromkeys(("torch.jit.script.save", "torch.jit.trace.save"), ("f", 0)),
 }
 """What writes a checkpoint to one file, and which argument is its path.
 
@@ -216,11 +218,9 @@ def _asked_before(node: ast.expr, key: str, prefix: str) -> bool:
 
 def _looks_for(test: ast.expr, prefix: str) -> bool:
     """Whether something is asked for beginning with the prefix."""
-    return (
-        isinstance(test, ast.Call)
-        and last_name(test.func) == "startswith"
-        and any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
-    )
+    if not isinstance(test, ast.Call) or last_name(test.func) != "startswith":
+        return False
+    return any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
 
 
 CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition)

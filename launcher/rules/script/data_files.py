@@ -22,7 +22,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Uniformity
+from launcher.program.participants import Participants, Uniformity
 from launcher.program.process_environment import is_for_one_host, process_starts
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability
@@ -192,6 +192,7 @@ def _is_dataset(program: Program, definition: ast.ClassDef) -> bool:
 # Whether every rank writes the same files when the data is not there yet.
 
 
+_ARCHIVES = ("tarfile.open", "tarfile.TarFile", "zipfile.ZipFile")
 FETCHING = (
     "torch.hub.download_url_to_file",
     "torchvision.datasets.utils.download_url",
@@ -202,9 +203,7 @@ FETCHING = (
     "nltk.download",
     "shutil.copytree",
     "shutil.unpack_archive",
-    "tarfile.open.extractall",
-    "tarfile.TarFile.extractall",
-    "zipfile.ZipFile.extractall",
+    *(f"{name}.{verb}" for name in _ARCHIVES for verb in ("extract", "extractall")),
     "boto3.client.download_file",
     "boto3.session.Session.client.download_file",
     "boto3.resource.Bucket.download_file",
@@ -235,6 +234,8 @@ _HARMLESS = frozenset(
         "torch.no_grad",
         "warnings.catch_warnings",
         "contextlib.closing",
+        "concurrent.futures.ThreadPoolExecutor",
+        "multiprocessing.pool.ThreadPool",
         "requests.get",
         "urllib.request.urlopen",
         "httpx.stream",
@@ -292,7 +293,8 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     for file in program.files:
         for call in file.calls:
             download = argument_of(call, "download")
-            if download is not None and program.value(download) == Constant(True):
+            absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in _EXISTENCE
+            if download is not None and (absent or program.value(download) == Constant(True)):
                 name = program.qualified(call.func)
                 if name is not None and name.startswith(_DATASETS):
                     yield call, name
@@ -311,6 +313,8 @@ _OPENING_URLS = ("requests.get", "urllib.request.urlopen", "httpx.get", "httpx.s
 def _fetches_by_command(program: Program, call: ast.Call) -> bool:
     """Whether a command that is run writes files: `aws s3 cp s3://...`, `tar xf`, `wget`."""
     command = call.args[0] if call.args else None
+    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
+        command = command.args[0] if command.args else getattr(command.func, "value", None)
     parts = command.elts if isinstance(command, ast.List | ast.Tuple) else [command]
     words = [
         word for each in parts for word in _spellings(program, each)[0].text.replace(_UNKNOWN, "?").split()
@@ -388,7 +392,8 @@ class _Paths:
         if function in seen or depth >= _DEEPEST_DOWNLOAD:
             return False
         seen.add(function)
-        if not isinstance(function, ast.Lambda) and function.decorator_list:
+        decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+        if not all(map(self.program.analysis(Participants).keeps_every_rank, decorators)):
             return False
         sites = self.program.evaluation.callers.call_sites(function)
         for site in sites or ():
@@ -420,7 +425,7 @@ class _Paths:
     def _is_alike(self, test: ast.expr) -> bool:
         """Whether all ranks of a host have one answer: it always holds, or asks for names or files."""
         known = (self.program.analysis(Guards).truth(test), self.program.value(test))
-        if True in known or Constant(True) in known or _tests_for_main(test) or self._chooses(test):
+        if True in known or Constant(True) in known or is_main_guard(test) or self._chooses(test):
             return True
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._is_alike(test.operand)
@@ -439,15 +444,17 @@ class _Paths:
         """Whether an expression asks which files there are, how they end, or how many: not what a rank is."""
         if isinstance(node, ast.Call) and last_name(node.func) in _LOOKING_INTO:
             return bool(node.args) and self._asks_for_files(node.args[0])
-        if isinstance(node, ast.Attribute):
-            return node.attr in ("suffix", "suffixes", "stem")
-        if not isinstance(node, ast.Call) or any(
+        if self.program.qualified(node) in _EXISTENCE:
+            return True
+        if not isinstance(node, ast.Call):
+            return isinstance(node, ast.Attribute) and node.attr in ("suffix", "suffixes", "stem")
+        if any(
             isinstance(each, ast.Name | ast.Attribute | ast.Call)
             and isinstance(self.program.value(each), RankValue)
             for each in ast.walk(node)
         ):
             return False
-        return last_name(node.func) in _ABOUT_FILES or self.program.qualified(node.func) in _EXISTENCE
+        return last_name(node.func) in _ABOUT_FILES
 
     def _chooses(self, test: ast.expr) -> bool:
         """Whether a test chooses by a name that all ranks have alike: `args.data == "CIFAR10"`.
@@ -493,12 +500,6 @@ class _Paths:
             and _may_part(branch, self.program)
             for branch in file.statements.get(ast.If, ())
         )
-
-
-def _tests_for_main(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and any(
-        isinstance(each, ast.Name) and each.id == "__name__" for each in (test.left, *test.comparators)
-    )
 
 
 def _may_part(branch: ast.If, program: Program) -> bool:

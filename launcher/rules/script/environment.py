@@ -84,6 +84,7 @@ _SHARED = re.compile(
 
 
 _EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
+_HUB_CALLS = ("torch.hub.set_dir",)
 
 
 @finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
@@ -200,6 +201,12 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
         place = None if given is None else text_beginning(program, given)
         if _is_shared(place) and place is not None:
             yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}")
+    caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls(*_HUB_CALLS)]
+    caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
+    for call, given in caches:
+        place = None if given is None else text_beginning(program, given)
+        if _is_shared(place) and place is not None:
+            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=Severity.INFO)
 
 
 def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:

@@ -96,7 +96,7 @@ def _is_off(program: Program, node: ast.expr) -> bool:
 
 
 def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr, str]]:
-    evened, cut_off = _sees_to_it(closure), _divides_without_rest(closure)
+    evened, cut_off, many = _sees_to_it(closure), _divides_without_rest(closure), _reads_many(closure)
     for part in () if evened else closure.parts:
         for node in ast.walk(part):
             if not isinstance(node, ast.expr):
@@ -107,6 +107,8 @@ def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr,
                 yield node, "every N-th element from the rank on"
             elif not cut_off and is_uneven_block(program, node):
                 yield node, "one block of the elements for each rank, not all equally long"
+            elif many and isinstance(node, ast.Subscript) and is_cut_by_rank(program, node.value):
+                yield node, "files for each rank, which need not hold equally many samples"
 
 
 def _may_end_early(loop: ast.AST) -> bool:
@@ -194,13 +196,18 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
     for loop in loaders.training_loops:
         if not isinstance(loop.node, ast.For) or not loop.ends_with_data:
             continue
+        epochs = [each for each in loaders.epoch_loops(loop.node) if isinstance(each, ast.For)]
         batch = loop.node.target
         over = loop.node.iter
         while isinstance(over, ast.Call) and over.args:
             if program.qualified(over.func) == "enumerate" and isinstance(batch, ast.Tuple):
                 batch = batch.elts[-1]
             over = over.args[0]
-        for test, leaving in _own_exits(loaders, loop.node, names_in(batch), _DEEPEST_STEP):
+        exits = [
+            *_own_exits(loaders, loop.node, names_in(batch), _DEEPEST_STEP),
+            *(one for epoch in epochs for one in _own_exits(loaders, epoch, names_in(batch), 0)),
+        ]
+        for test, leaving in exits:
             what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
             yield finding_at(
                 data.UNEVEN_BATCHES,
