@@ -424,8 +424,10 @@ class _Paths:
 
     def _is_alike(self, test: ast.expr) -> bool:
         """Whether all ranks of a host have one answer: it always holds, or asks for names or files."""
+        if is_main_guard(test):
+            return file_of(test) is self.program.entry
         known = (self.program.analysis(Guards).truth(test), self.program.value(test))
-        if True in known or Constant(True) in known or is_main_guard(test) or self._chooses(test):
+        if True in known or Constant(True) in known or self._chooses(test):
             return True
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._is_alike(test.operand)
@@ -442,8 +444,8 @@ class _Paths:
 
     def _asks_for_files(self, node: ast.expr) -> bool:
         """Whether an expression asks which files there are, how they end, or how many: not what a rank is."""
-        if isinstance(node, ast.Call) and last_name(node.func) in _LOOKING_INTO:
-            return bool(node.args) and self._asks_for_files(node.args[0])
+        if isinstance(node, ast.Call) and node.args and last_name(node.func) in _LOOKING_INTO:
+            return self._asks_for_files(node.args[0])
         if self.program.qualified(node) in _EXISTENCE:
             return True
         if not isinstance(node, ast.Call):
@@ -504,9 +506,8 @@ class _Paths:
 
 def _may_part(branch: ast.If, program: Program) -> bool:
     """Whether a branch is for some ranks alone, or ends its function for what may be some."""
-    if isinstance(program.analysis(Guards).truth(branch.test), Guard):
-        return True
-    return any(isinstance(each, ast.Return) for each in ast.walk(branch))
+    guarded = isinstance(program.analysis(Guards).truth(branch.test), Guard)
+    return guarded or any(isinstance(each, ast.Return) for each in ast.walk(branch))
 
 
 # The channels that a script reads, against those that the job has.
@@ -556,7 +557,7 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
         if (
             read.key in there
             or not read.is_needed
-            or (not read.by_variable and _is_option_given(subject, option))
+            or (not read.by_variable and option and is_given(subject.job, option))
         ):
             continue
         meant = nearest(read.name, list(job.inputs))
@@ -728,10 +729,6 @@ def _option_of(node: ast.expr) -> str | None:
         if isinstance(outer, ast.stmt):
             return None
     return None
-
-
-def _is_option_given(subject: ScriptSubject, option: str | None) -> bool:
-    return option is not None and is_given(subject.job, option)
 
 
 def _reads_any(program: Program) -> bool:
