@@ -147,10 +147,8 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
 
 def _is_spawned(program: Program, guard: Guard) -> bool:
     """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
-    parts = (
-        [] if guard.test is None else [each for each in ast.walk(guard.test) if isinstance(each, ast.expr)]
-    )
-    values = [program.value(each) for each in parts]
+    parts = [] if guard.test is None else list(ast.walk(guard.test))
+    values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
 
@@ -310,6 +308,10 @@ def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
         if not isinstance(other, Program):
             continue
         for loaded in _loaded(other):
+            owner = loaded.call.func
+            model = other.value(owner.value) if isinstance(owner, ast.Attribute) else None
+            if not isinstance(model, Made) or not program.mentioning(model.definition.name):
+                continue  # It is another model, whose file has the same name.
             name = _file_name(other, loaded.path)
             same = [each for each in saved if each.key == loaded.key and name in (names.get(each), None)]
             same += [each for each in saved if not each.prefix and _file_name(program, each.path) == name]
@@ -441,9 +443,7 @@ def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | Non
 
 def _is_empty(origin: ast.expr | None) -> bool:
     """Whether an origin stands for no checkpoint at all: None or `{}`."""
-    if isinstance(origin, ast.Dict):
-        return not origin.keys
-    return isinstance(origin, ast.Constant) and origin.value is None
+    return not origin.keys if isinstance(origin, ast.Dict) else getattr(origin, "value", 0) is None
 
 
 def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
