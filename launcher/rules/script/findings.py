@@ -15,14 +15,22 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
 from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
-from launcher.program.index import BindingKind, FileIndex, file_of, parent_of, scope_of, statement_of
+from launcher.program.index import (
+    BindingKind,
+    FileIndex,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+    statement_of,
+)
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
 from launcher.program.values import Constant, External
@@ -644,3 +652,14 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, call, default)
+
+
+def ends_with_an_error(body: Sequence[ast.stmt]) -> bool:
+    """Whether anything in a block raises or ends the process."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Raise):
+                return True
+            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
+                return True
+    return False
