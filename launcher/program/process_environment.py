@@ -343,9 +343,12 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
     return name in _TOOL_PROGRAMS
 
 
+_RANK_LAUNCHERS = library_names("rank_launchers")
+
+
 def rank_starts(program: Program) -> Iterator[ast.Call]:
     """The calls by which a program starts processes that are ranks: that make a group."""
-    spawned = [call for call, _ in program.calls(*library_names("rank_starters"))]
+    spawned = [call for call, _ in program.calls(*library_names("rank_starters"), *_RANK_LAUNCHERS)]
     yield from spawned
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
@@ -359,6 +362,23 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
 
 _RANK_STARTERS = library_names("rank_starters")
 _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+
+
+def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
+    """Whether no processes have a group but those that a call starts.
+
+    Such a program fits no launcher that starts a process for each GPU, whichever branch it takes: it starts
+    its ranks once more in each of them, or each of them trains alone.
+    """
+    if program.qualified(start.func) in _RANK_LAUNCHERS:
+        return True
+    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
+    value = None if target is None else program.value(target)
+    if not isinstance(value, Defined) or not isinstance(value.node, ast.FunctionDef):
+        return False
+    groups = [group for group, _ in joining_calls(program)]
+    within = bool(groups) and all(value.node in ancestors(group) for group in groups)
+    return within and not any(value.node.name in file.calls_of for file in program.files)
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:

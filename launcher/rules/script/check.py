@@ -86,6 +86,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *options.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
+    *process_groups.JOINING_RULES,
     *collectives.FORWARD_RULES,
     *collectives.STEP_RULES,
     *gradients.CLIPPING_RULES,

@@ -18,6 +18,7 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
 )
+from launcher.program.divergence import ends_with_an_error, trains_within
 from launcher.program.guards import Guard
 from launcher.program.index import (
     FunctionNode,
@@ -397,6 +398,65 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
 
 
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+def failure_to_meet_ends_the_process(program: Program) -> Iterator[Finding]:
+    """A group whose failure is caught by what does not end the process: the rank trains alone from there.
+
+    The other ranks wait for it until their timeout, or all fail alike and each trains a whole model.
+
+    Bad: `try: init_process_group("nccl")` with `except Exception: world_size = 1`. Good: to ask for the
+    launcher's variables first (`if "RANK" in os.environ:`), and to let the failure end the process.
+    Source: the sources of DIST008.
+    """
+    found: set[ast.ExceptHandler] = set()
+    for call, _ in program.calls(INIT_PROCESS_GROUP):
+        found.update(_handlers_that_go_on(program, call, depth=3))
+    for handler in sorted(found, key=lambda each: each.lineno):
+        yield finding_at(
+            distribution.RANKS_NEVER_MET,
+            handler.type or handler,
+            "a rank that could not join its group goes on from here without one: it trains a model for "
+            "itself, and the ranks that did join wait for it",
+            severity=Severity.WARNING,
+            remedy="Let the exception end the process. Where the script shall also run alone, ask for the "
+            'launcher\'s variables first: `if "RANK" in os.environ:`.',
+        )
+
+
+_BROAD = frozenset({"RuntimeError", "Exception", "BaseException"})
+
+
+def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterator[ast.ExceptHandler]:
+    """What catches the failure of a call, here or where its function is called, and neither fails nor tries
+    again, in a statement that does not train as well."""
+    inner: ast.AST = call
+    for outer in ancestors(call):
+        if isinstance(outer, ast.Try) and inner in outer.body and not trains_within(program, outer):
+            for handler in outer.handlers:
+                caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                is_broad = any(each is None or program.qualified(each) in _BROAD for each in caught)
+                if is_broad and not _ends_or_retries(handler):
+                    yield handler
+        if isinstance(outer, ast.FunctionDef):
+            for site in (depth and program.evaluation.callers.call_sites(outer)) or ():
+                yield from _handlers_that_go_on(program, site.call, depth - 1)
+            return
+        inner = outer
+
+
+def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler raises, makes a group after all, or says by its result that there is none."""
+    if ends_with_an_error(handler.body):
+        return True
+    nodes = [node for statement in handler.body for node in ast.walk(statement)]
+    says_no = any(
+        isinstance(node, ast.Return) and (node.value is None or ast.unparse(node.value) in ("None", "False"))
+        for node in nodes
+    )
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return says_no or any("init" in (last_name(each.func) or "") for each in calls)
+
+
 def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
     """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
     from launcher.planning.image_choice import efa_plugin_version, job_image_software
@@ -418,6 +478,9 @@ def _may_make_a_group(program: Program) -> bool:
 
 def _used(program: Program) -> set[str]:
     return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
+
+
+JOINING_RULES = (failure_to_meet_ends_the_process,)
 
 
 MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
