@@ -45,10 +45,10 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
 
 
 # What an exception means by where it was raised: what it says is any program's, the stack tells whose file or
-# device it is about. A file that ends too early, or is no JSON, was torn where nobody but a library writes it.
+# device it is about. A file that ends too early, or is no JSON, is torn where nobody but a library writes it.
 #
-# Texts: smdebug's core/state_store.py; torch/_inductor, triton and torch/utils/cpp_extension.py of PyTorch 2.0
-# to 2.9; torch/serialization.py and torch/distributed/checkpoint; torch/utils/data/_utils/worker.py.
+# Texts: smdebug's core/state_store.py; torch/_inductor, triton and torch/utils/cpp_extension.py of PyTorch
+# 2.0 to 2.9; torch/serialization.py and torch/distributed/checkpoint; torch/utils/data/_utils/worker.py.
 
 
 _TORN_FILE = re.compile(
@@ -77,7 +77,8 @@ _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Patt
         checkpoints.NOT_WHAT_WAS_SAVED,
         re.compile(
             r"/torch/serialization\.py |/torch/distributed/checkpoint/|/trainer_callback\.py load_from_json"
-            r"|\.py \w{0,40}(?:load|resume|restore|read)\w{0,40}(?:checkpoint|ckpt|snapshot|trainer_state|train_state)"
+            r"|\.py \w{0,40}(?:load|resume|restore|read)\w{0,40}"
+            r"(?:checkpoint|ckpt|snapshot|trainer_state|train_state)"
             r"|\.py \w{0,40}(?:checkpoint|ckpt|snapshot)\w{0,40}(?:load|resume|restore)"
         ),
         _TORN_FILE,
@@ -88,9 +89,7 @@ _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Patt
         data.LOADER_WORKER_KILLED,
         re.compile(r"/torch/utils/data/_utils/worker\.py "),
         re.compile(r"(?:^|\.)(?:Runtime|Accelerator)Error$"),
-        re.compile(
-            r"CUDA (?:driver )?error: (?:initialization error|out of memory in fork)|CUDA driver initialization failed"
-        ),
+        re.compile(r"CUDA (?:driver )?error: initialization error|CUDA driver initialization failed"),
         "a worker that was forked after CUDA had been initialised used CUDA",
     ),
 )
@@ -316,7 +315,7 @@ def _stack_at_end(lines: _Lines) -> _Lines:
     start = end
     while start and _is_of_stack(lines[start - 1][1].text):
         start -= 1
-    if start and _BEGINS.search(lines[start - 1][1].text):
+    if any(_BEGINS.search(line.text) for _, line in lines[max(start - 1, 0) : end]):
         return ()
     return () if says_what_was_raised(lines[-1][1].text) else lines[start:end]
 
@@ -419,7 +418,8 @@ class Downloads:
             return None
         what = f"{said.rstrip('.')}: another rank was writing the same files"
         mode, role = data.EVERY_RANK_DOWNLOADS, LineRole.INITIATOR
-        return with_traceback(sighting_without_row(mode, role, what, candidate, line, vague=True), traceback)
+        vague = not seen and not self._spawned
+        return with_traceback(sighting_without_row(mode, role, what, candidate, line, vague=vague), traceback)
 
 
 def _is_of_download(traceback: Traceback) -> bool:
