@@ -86,6 +86,13 @@ _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Patt
         "a file of the checkpoint is empty, or ends too early",
     ),
     (
+        data.DESCRIPTORS_USED_UP,
+        re.compile(r"/multiprocessing/popen_fork\.py |/subprocess\.py _execute_child"),
+        re.compile(r"(?:^|\.)BlockingIOError$"),
+        re.compile(""),
+        "no more processes can be started: their limit is reached",
+    ),
+    (
         data.LOADER_WORKER_KILLED,
         re.compile(r"/torch/utils/data/_utils/worker\.py "),
         re.compile(r"(?:^|\.)(?:Runtime|Accelerator)Error$"),
@@ -101,6 +108,7 @@ _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Patt
     debugger.WITH_CHECKPOINTS,
     disk.SHARED_CACHE,
     checkpoints.NOT_WHAT_WAS_SAVED,
+    data.DESCRIPTORS_USED_UP,
     data.LOADER_WORKER_KILLED,
 )
 def _sign_by_place(traceback: Traceback, candidate: Candidate, line: Line) -> Sighting | None:

@@ -528,8 +528,8 @@ class LoopLengths:
             self._loops.setdefault(loop, {})[rank] = int(told["steps"])
 
     def uneven(self) -> UnevenLoops | None:
-        """The loop of most ranks in which they have different numbers of steps, or of which some are at the end
-        while others are as far; None where there is none."""
+        """The loop of most ranks in which they have different numbers of steps, or of which some are at its
+        end while others are as far; None where there is none."""
         found = [ranks for ranks in self._loops.values() if len(set(ranks.values())) > 1]
         if not found:
             return self._ended_before_others()
