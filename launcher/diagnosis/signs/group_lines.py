@@ -309,7 +309,8 @@ class ClaimedRanks:
             twice = sorted(rank for rank, labels in ranks.items() if len(labels) > 1)
             if twice and len(ranks) < size:
                 who = list_some(sorted(set.union(*(ranks[rank] for rank in twice))), 4)
-                return f"{ranks_text(twice)} of {size} are each taken by more than one host or process: {who}"
+                verb = "is" if len(twice) == 1 else "are each"
+                return f"{ranks_text(twice)} of {size} {verb} taken by more than one host or process: {who}"
         return None
 
     def forget_stream(self, stream: str) -> None:

@@ -145,7 +145,8 @@ def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
     consequences = tuple(group_findings(sign for sign in others if not _is_root_again(sign, root)))
     if case.ending.stop is not None and (stop := case.stop) is not None:
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
-    notes = group_findings((sign for sign in case.notes if sign.mode is not root.mode), warn=True)
+    told = (root.mode, named.mode)
+    notes = group_findings((sign for sign in case.notes if sign.mode not in told), warn=True)
     return Diagnosis(
         Verdict.FAILED,
         cause,
@@ -302,7 +303,8 @@ def _blame_sockets(root: Sighting, signs: Sequence[Sighting], reading: Reading) 
     if not lost or reading.uneven is not None:
         return root
     first = min(lost, key=lambda sign: (not sign.role.may_be_root, sign.index))
-    return replace(first, role=LineRole.SYMPTOM, what=f"{first.what}; {root.what}")
+    what = f"{first.what}; {root.what}"
+    return replace(first, role=LineRole.SYMPTOM, what=what, rank=None, host=None, about="")
 
 
 def _says_that_nobody_met(sign: Sighting) -> bool:

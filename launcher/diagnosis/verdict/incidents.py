@@ -181,7 +181,7 @@ def mark_consequences(
         ]
     signs = [replace(sign, role=LineRole.CASCADE) if _was_ended(sign, signs) else sign for sign in signs]
     signs = [
-        replace(sign, role=LineRole.CASCADE) if _was_killed_by_starter(sign, signs) else sign
+        replace(sign, role=LineRole.TEARDOWN) if _was_killed_by_starter(sign, signs) else sign
         for sign in signs
     ]
     failures = [sign for sign in signs if _is_a_failure(sign)]
