@@ -30,11 +30,11 @@ from launcher.text.values import list_some, ranks_text
 # `distributed training: False` of transformers' examples, and what scripts print.
 
 
+_NO_PROCESS = r"(?!(?:step|epoch|iter|batch|round|phase|stage|line|level)\b)"
 _LABEL = re.compile(
-    r"\s*(?:\[(?!(?:step|epoch|iter|batch|round|phase|stage|line|level)\b)"
-    r"(?P<bracketed>[A-Za-z][\w .-]{0,40}?[\d.-]{0,20}\d)\]:?"
-    r"|(?!(?:step|epoch|iter|batch|round|phase|stage|line|level)\b)"
-    r"(?P<named>\d{1,5}|(?=\S{0,60}[\d-])[A-Za-z][\w.-]{0,60}(?<!\.py)):(?: \|)?"
+    rf"\s*(?:\[{_NO_PROCESS}(?P<bracketed>[A-Za-z][\w .-]{{0,40}}?[\d.-]{{0,20}}\d)\]:?"
+    rf"|\({_NO_PROCESS}(?P<in_parentheses>(?=[^\s)]{{0,60}}[\d-])[A-Za-z][\w.-]{{0,60}})\)"
+    rf"|{_NO_PROCESS}(?P<named>\d{{1,5}}|(?=\S{{0,60}}[\d-])[A-Za-z][\w.-]{{0,60}}(?<!\.py)):(?: \|)?"
     r"|(?P<barred>[A-Za-z][\w.-]{0,60}) ?\||(?P<algo>algo-\d{1,4}))\s"
 )
 """What whoever gathers the lines of many processes puts before each and no known prefix is: `[node 0] `,
@@ -48,6 +48,8 @@ def label_of(line: Line) -> str:
     where there is none. A process of Ray's may be a trial of its own."""
     if line.host is not None:
         return "" if isinstance(line.writer, str) and "/" in line.writer else line.host
+    if line.local_rank is not None:
+        return f"local rank {line.local_rank}"
     label = _LABEL.match(line.text)
     return next(filter(None, label.groups()), "") if label else ""
 

@@ -273,7 +273,12 @@ def blame_uneven_loops(root: Sighting, reading: Reading) -> Sighting:
     )
 
 
-_MET_IN_VAIN = (nccl.RENDEZVOUS_TIMED_OUT, nccl.INITIALISATION_STALLED, nccl.COLLECTIVE_TIMED_OUT)
+_MET_IN_VAIN = (
+    nccl.RENDEZVOUS_TIMED_OUT,
+    nccl.INITIALISATION_STALLED,
+    nccl.COLLECTIVE_TIMED_OUT,
+    nccl.PORT_IN_USE,
+)
 
 
 @finds(Stage.LOG, distribution.LOCAL_RANK_AS_RANK)
@@ -373,7 +378,8 @@ def _apply_context(
     root: Sighting, signs: Iterable[Sighting], reading: Reading
 ) -> tuple[Sighting, str | None]:
     """The root cause that a line shortly before such a symptom reveals, and that line."""
-    if root.role is LineRole.INITIATOR:
+    differs = root.mode is nccl.COLLECTIVE_TIMED_OUT and not root.text.startswith("slipway: ")
+    if root.role is LineRole.INITIATOR and not differs:
         return root, None
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
