@@ -54,6 +54,11 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
 _TORN_FILE = re.compile(
     r"(?:^|\.)(?:JSONDecodeError|EOFError|UnpicklingError|BadZip[Ff]ile)$|^(?:zlib|struct)\.error$"
 )
+_OF_COMPILERS_CACHE = re.compile(
+    r"/triton/(?:runtime/(?:cache|driver|autotuner)|compiler/compiler|backends/\w{1,40}/driver)\.py "
+    r"|/torch/_inductor/(?:codecache|remote_cache|triton_heuristics|runtime/\w{1,40})\.py "
+    r"|/torch/utils/cpp_extension\.py "
+)
 _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Pattern[str], str]] = (
     (
         debugger.WITH_CHECKPOINTS,
@@ -64,11 +69,7 @@ _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Patt
     ),
     (
         disk.SHARED_CACHE,
-        re.compile(
-            r"/triton/(?:runtime/(?:cache|driver|autotuner)|compiler/compiler|backends/\w{1,40}/driver)\.py "
-            r"|/torch/_inductor/(?:codecache|remote_cache|triton_heuristics|runtime/\w{1,40})\.py "
-            r"|/torch/utils/cpp_extension\.py "
-        ),
+        _OF_COMPILERS_CACHE,
         _TORN_FILE,
         re.compile(""),
         "an entry of a compiler's cache was read half written",
@@ -115,14 +116,18 @@ def _sign_by_place(traceback: Traceback, candidate: Candidate, line: Line) -> Si
     """The sign of an exception that says little itself and of which the stack tells what it is about."""
     if begins_no_process(traceback):
         return None
-    frames = [f"{frame.file} {frame.function}" for frame in traceback.frames]
     for mode, place, kind, words, what in _BY_PLACE:
         raised = kind.search(traceback.kind) and words.search(traceback.exception)
-        if raised and any(place.search(frame) for frame in frames):
+        if raised and _stands_in(traceback, place):
             what = f"{what}: {traceback.exception}"
             sign = sighting_without_row(mode, LineRole.INITIATOR, what, candidate, line, vague=False)
             return with_traceback(sign, traceback)
     return None
+
+
+def _stands_in(traceback: Traceback, place: re.Pattern[str]) -> bool:
+    """Whether a stack leads through such a place: a file and the function in it."""
+    return any(place.search(f"{frame.file} {frame.function}") for frame in traceback.frames)
 
 
 _WAITS = re.compile(
@@ -173,6 +178,9 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
             remedy=None,
             vague=True,
         )
+    elif sighting.mode is checkpoints.NOT_WHAT_WAS_SAVED and _stands_in(traceback, _OF_COMPILERS_CACHE):
+        what = f"an entry of a compiler's cache was read half written: {traceback.exception}"
+        sighting = replace(sighting, mode=disk.SHARED_CACHE, what=what, remedy=None)
     if sighting.mode is interruption.STOPPED and traceback.kind.endswith("KeyboardInterrupt"):
         sighting = replace(sighting, what=f"{sighting.what}{_waited_in(traceback)}")
     return replace(
@@ -348,7 +356,7 @@ def _sign_of(stack: _Lines) -> Sighting:
 
 
 DOWNLOAD_LITERALS = (
-    "downloading ",
+    *("downloading http", "downloading s3:", "downloading package "),
     "extracting ",
     "unpacking ",
     "unzipping ",

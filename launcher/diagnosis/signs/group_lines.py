@@ -225,7 +225,7 @@ def _speakers_in_words(what: str, names: Iterable[str], most: int = 8) -> str:
 
 
 CLAIM_LITERALS = (
-    *("member: ", " commid 0x", "//cpu//", "world_size", "world size", " world ", "world="),
+    *("member: ", " commid 0x", "//cpu//", "world_size", "world size", "/ world ", "rank 0 world "),
     *("rank 0 of ", "rank=0 of ", "rank 0/", "rank=0/", "rank 0 / "),
 )
 """Lower-case parts of the lines that tell who claims a rank, or waits for one."""
