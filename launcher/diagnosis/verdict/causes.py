@@ -43,6 +43,8 @@ from launcher.diagnosis.verdict.stream_ends import (
     describe_unknown,
     judge_ends,
     rare_lines,
+    sign_of_stalled_start,
+    signs_of_figures,
 )
 from launcher.failure_modes import (
     checkpoints,
@@ -51,6 +53,7 @@ from launcher.failure_modes import (
     distribution,
     hardware,
     interruption,
+    losses,
     nccl,
     network,
     training_script,
@@ -120,10 +123,20 @@ def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job
     every = (*replace_by_log(reason, reading.sightings), *reading.sightings)
     # That nobody met ends no job: it is the cause only where nothing else is, no less where all ended well.
     nobody_met = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
-    roots = [] if healthy else [sign for sign in every if sign.role.may_be_root and sign not in nobody_met]
+    roots = [sign for sign in every if sign.role.may_be_root and sign not in nobody_met]
+    if healthy:
+        roots = [
+            sign for sign in roots if sign.mode is losses.LOSS_NOT_FINITE and sign.stream in reading.diverged
+        ]
     incident = last_incident(reading, roots, failed=ending.end is End.FAILED or bool(reason))
     signs = mark_consequences(incident.signs, reading.courses)
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY] + [*incident.noise]
+    notes += signs_of_figures(reading.closing)
+    if not healthy and (stalled := sign_of_stalled_start(reading.closing)) is not None:
+        signs = [
+            stalled,
+            *(sign for sign in signs if sign.mode is not nccl.COLLECTIVE_TIMED_OUT or not sign.vague),
+        ]
     if ending.end is End.STOPPED:
         notes += nobody_met
     elif nobody_met and _only_got_in_one_anothers_way(signs):

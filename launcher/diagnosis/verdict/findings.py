@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.match.rows import ROLES
 from launcher.diagnosis.model import Confidence, RankState, RootCause, Sureness
-from launcher.diagnosis.signatures import LineRole
+from launcher.diagnosis.signatures import SHORTLY, LineRole
 from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
@@ -207,6 +207,8 @@ def name_rank(root: Sighting, others: Sequence[Sighting], reading: Reading) -> S
             named = [sign for sign in named if sign.code == root.code]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
+    if root.mode is nccl.VERSIONS_DIFFER:
+        return _name_odd_version(root, others)
     if "tensor" in root.captured:
         missing = _missing_rank([root, *others])
         return replace(root, rank=missing, host=None, about="" if missing is None else None)
@@ -218,6 +220,18 @@ def name_rank(root: Sighting, others: Sequence[Sighting], reading: Reading) -> S
         hosts = {sign.host for sign in others if sign.code == root.code and "host" in sign.captured}
         root = replace(root, host=hosts.pop()) if len(hosts) == 1 else root
     return root
+
+
+def _name_odd_version(root: Sighting, others: Sequence[Sighting]) -> Sighting:
+    """The rank that every pair of different versions has; a pair alone tells not which of both is odd."""
+    pairs = {
+        frozenset((int(sign.captured["one"]), int(sign.captured["two"])))
+        for sign in (root, *others)
+        if sign.mode is root.mode and {"one", "two"} <= sign.captured.keys()
+    }
+    odd = frozenset.intersection(*pairs) if len(pairs) > 1 else frozenset()
+    alone = next(iter(odd)) if len(odd) == 1 else None
+    return replace(root, rank=alone, host=None, about=None if alone is not None else "")
 
 
 def find_odd_ranks(
@@ -287,7 +301,7 @@ def _name_odd_rank(root: Sighting, others: Sequence[Sighting], reading: Reading)
 def drop_innocent_rank(root: Sighting, signs: Sequence[Sighting], table: Sequence[RankState]) -> Sighting:
     """The root cause of nobody, where its rank did no more than others: only noticed that one is gone,
     or failed as most of the ranks did, each by itself."""
-    if _writer_of(root) is None:
+    if _writer_of(root) is None or root.mode is nccl.VERSIONS_DIFFER:
         return root
     if root.mode in _OF_ALL:
         return replace(root, rank=None, about=root.host or "")
@@ -375,6 +389,11 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
         return sign.mode in _LAGS and "ms" in sign.captured
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
+    if root.captured.get("device") == str(sign.rank):
+        # NCCL names the host and its GPU, torch's exception a few lines below the rank.
+        return (
+            sign.code == root.code and sign.stream == root.stream and 0 < sign.index - root.index <= SHORTLY
+        )
     if "exitcode" in sign.captured:
         if root.local_rank is not None and sign.captured.get("local_rank") != str(root.local_rank):
             return False

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from launcher.diagnosis.logs.attempts import Course, Moment
-from launcher.diagnosis.signatures import LineRole
+from launcher.diagnosis.signatures import SHORTLY, LineRole
 from launcher.diagnosis.signs.readings import COMES_DOWN, Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import hardware, interruption, losses, nccl, network, training_script
@@ -23,7 +23,7 @@ ONE_CLOCK_APART = 60.0
 """Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
 long nobody steps on without it."""
 
-_WARNING = re.compile(r"^\[?W\d{3,4} ")
+_WARNING = re.compile(r"^(?:\S{1,60} )?(?:\[rank\d{1,6}\]:)?\[?W\d{3,4} ")
 """How glog marks a warning of C++: of a process that tells of another one's end, and goes on."""
 
 
@@ -172,6 +172,8 @@ def mark_consequences(
     signs = _with_tables_in_order(signs)
     signs = [_without_security_group(sign, signs, courses or {}) for sign in signs]
     signs = [_with_divergence(sign, signs) for sign in signs]
+    signs = [_of_lost_peer(sign, signs) for sign in signs]
+    signs = [replace(sign, role=LineRole.CASCADE) if _is_explained(sign, signs) else sign for sign in signs]
     if _some_could_not_reach_aws(signs):
         signs = [
             replace(sign, role=LineRole.CASCADE)
@@ -271,6 +273,47 @@ def _without_security_group(
         remedy=None,
         retry=None,
     )
+
+
+_CLOSED = re.compile(r"NCCL WARN .{0,80}(?:closed by remote peer|reset by peer|Broken pipe)", re.I)
+
+
+def _of_lost_peer(sign: Sighting, signs: Sequence[Sighting]) -> Sighting:
+    """NCCL's word for any call of the system that failed, as the loss of a peer, where the lines just before
+    say that a connection was closed."""
+    if sign.mode is not nccl.SYSTEM_ERROR or sign.role is not LineRole.SYMPTOM or not sign.vague:
+        return sign
+    lost = [
+        other
+        for other in signs
+        if other.mode is nccl.CLOSED_BY_PEER
+        and other.stream == sign.stream
+        and 0 < sign.index - other.index <= SHORTLY
+        and _CLOSED.search(other.text) is not None
+    ]
+    if not lost:
+        return sign
+    return replace(sign, mode=nccl.CLOSED_BY_PEER, role=LineRole.CASCADE, what=lost[-1].what, remedy=None)
+
+
+_OF_ITS_OWN = (nccl.SYSTEM_ERROR, nccl.INITIALISATION_STALLED, nccl.PEER_ACCESS_REFUSED)
+"""What a rank meets in NCCL by itself: the others then wait for it."""
+
+
+def _is_explained(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether a rank waited for one that NCCL had failed by then, or was killed after ranks had waited."""
+    before = [each for each in signs if each.stream == sign.stream and 0 <= each.index < sign.index]
+    if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM:
+        return any(
+            each.mode in _OF_ITS_OWN
+            and each.role is LineRole.SYMPTOM
+            and (each.rank is None or each.rank != sign.rank)
+            for each in before
+        )
+    if sign.mode is not hardware.HOST_OUT_OF_MEMORY or not sign.vague or sign.rank is not None:
+        return False
+    is_bare = not {"local_rank", "task", "exitcode"} & sign.captured.keys()
+    return is_bare and any(each.mode is nccl.COLLECTIVE_TIMED_OUT for each in before)
 
 
 def _is_before(moment: Moment, stream: str, sign: Sighting) -> bool:
