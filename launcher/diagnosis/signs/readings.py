@@ -182,11 +182,12 @@ _MOST_HISTORY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Survived:
-    """A sign after which the job went on; `restarted` where its ranks were started again, else they made
-    further steps."""
+    """A sign after which the job went on; `restarted` where its ranks were started again, `dealt_with` where
+    a line below said so, else they made further steps."""
 
     sign: Sighting
     restarted: bool
+    dealt_with: bool = False
 
 
 class Notes:
@@ -253,7 +254,7 @@ class Notes:
             if sign.role.may_be_root and not sign.fatal and 0 < index - sign.index <= _DEALT_WITH_BELOW
         ]
         for key in dealt:
-            self._keep(key[0], Survived(noted.pop(key), restarted=False))
+            self._keep(key[0], Survived(noted.pop(key), restarted=False, dealt_with=True))
             self._count -= 1
         return bool(dealt)
 

@@ -48,7 +48,11 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
     survived = [sign for sign, was_survived in judged if was_survived]
     left = [sign for sign, was_survived in judged if not was_survived]
     history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]
-    lasting = [each for each in history if _diverged_to_the_end(each, reading)]
+    lasting = [
+        each
+        for each in history
+        if _diverged_to_the_end(each, reading) or _was_dealt_with_in_vain(each, left, reading)
+    ]
     if lasting:
         history = [each for each in history if each not in lasting]
         left = [*left, *(each.sign for each in lasting)]
@@ -70,6 +74,20 @@ def _diverged_to_the_end(each: Survived, reading: Reading) -> bool:
     """Whether steps went on and nothing got better by it: the loss is no number to the end."""
     sign = each.sign
     return sign.mode is losses.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
+
+
+def _was_dealt_with_in_vain(each: Survived, left: Sequence[Sighting], reading: Reading) -> bool:
+    """Whether more failed just after a program had said that it deals with it, and before any step."""
+    course = reading.courses.get(each.sign.stream)
+    since = course.since.index if course is not None and course.since is not None else BEFORE_ALL_LINES
+    return (
+        each.dealt_with
+        and since < each.sign.index
+        and any(
+            other.stream == each.sign.stream and 0 < other.index - each.sign.index <= SHORTLY
+            for other in left
+        )
+    )
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:

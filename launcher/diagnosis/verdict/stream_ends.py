@@ -62,7 +62,8 @@ _WAITS = re.compile(r"\bInit START\b|\bRendezvous'ing\b|\b[Ww]aiting (?:for|on|i
 _SPEAKS_OF_ERROR = re.compile(
     r"error\b|exception\b|\b(?:fatal|panic|failed|failure|abort(?:ed|ing)?|segfault|core dumped"
     r"|kill(?:ed|ing)|cannot|could(?: not|n't)|unable to|denied|corrupt(?:ed)?|invalid|refused"
-    r"|unreachable|timed out|timing out|time-?out:|mismatched|sig(?:kill|segv|abrt|bus|hup)|segmentation fault|cancelled)\b"
+    r"|unreachable|timed out|timing out|time-?out:|mismatched|sig(?:kill|segv|abrt|bus|hup)|cancelled"
+    r"|segmentation fault)\b"
     # The levels of errors of glog and NCCL, and what is no number.
     r"|^\s{0,40}\[?E(?:\d{3,4})? (?:[\d:.]{8,20} (?:\d{1,9} )?)?\S{1,80}:\d|\bNCCL WARN\b"
     r"|\bloss['\"]?[:= ]{1,3}nan\b",
