@@ -46,7 +46,8 @@ def diagnose(
     after the other. Structured loggers' objects are read as the messages in them. What is kept of all this
     does not grow with it. `failure_reason` and `secondary_status` are the service's (the phase of a
     JobStatus), `ending` is what the place says of the end. Of a job that completed nothing is called a root
-    cause but that the ranks never met (DIST008), which ends no job: what the lines advise remains. What
+    cause but that the ranks never met (DIST008), or that its losses are no numbers to the end (NUM001), which
+    end no job: what the lines advise remains. What
     followed from a stop is no failure (see `verdict.causes`).
     `evidence` is what files besides the logs say; it is asked for when all lines have been read. `job` is
     what it was asked to be, whose numbers the remedy names.

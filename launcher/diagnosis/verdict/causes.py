@@ -99,7 +99,8 @@ def attribute_failure(
 ) -> Diagnosis:
     """The diagnosis from what was read of the logs, of the service's reason, and of how the job ended.
 
-    Of a job that completed nothing is a root cause but that the ranks never met, which no exit code shows.
+    Of a job that completed nothing is a root cause but that the ranks never met, or that the losses are no
+    numbers to the end, which no exit code shows.
     Only the last incident counts (`incidents`), without what followed from another rank's failure
     (`mark_consequences`). In it the weightier role counts, whatever came first: initiator, symptom, cascade.
     Within a role what is definite beats what is vague, then the earlier sign counts, as far as that is known

@@ -294,13 +294,10 @@ def signs_of_figures(closing: Closing) -> Iterator[Sighting]:
 
 def _share_of_gpu(text: str) -> float:
     """How much of a GPU's memory is in use by a line, 0 where it tells of none."""
-    if not ("%" in text or "B" in text) or not _OF_GPU.search(text) or _OF_HOST.search(text):
+    if not _OF_GPU.search(text) or _OF_HOST.search(text):
         return 0.0
-    shares = [
-        float(told["used"]) / float(told["total"] or 1)
-        for told in _OF_TOTAL.finditer(text)
-        if float(told["total"])
-    ]
+    parts = [(float(told["used"]), float(told["total"])) for told in _OF_TOTAL.finditer(text)]
+    shares = [used / total for used, total in parts if total]
     shares += [float(told["share"]) / 100 for told in _SHARE.finditer(text)]
     return max((share for share in shares if share <= 1), default=0.0)
 
