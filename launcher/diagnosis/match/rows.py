@@ -34,8 +34,8 @@ _UNKNOWN_PREFIX = re.compile(
 )
 """What programs that are not known put before lines: in brackets, before a bar, a name with a number or in
 small letters (`launcher: `, but no level of a logger's), or a number alone, as of a piece of what srun labels
-(`logs.formats` reads the whole). The images' toolkit tells so of the last lines of the script, the Python SDK,
-Airflow and the service's API of why a job failed, torchrun's files of errors in JSON, people with
+(`logs.formats` reads the whole). The images' toolkit tells so of the last lines of the script, the Python
+SDK, Airflow and the service's API of why a job failed, torchrun's files of errors in JSON, people with
 asterisks."""
 _MOST_UNKNOWN = 3
 _PLACES = {id(row): place for place, row in enumerate(SIGNATURES)}
