@@ -11,11 +11,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
 
 from launcher.program.index import (
-    PARENT,
-    SCOPE,
     WRITTEN_OUT,
     Binding,
     BindingKind,
@@ -426,23 +423,6 @@ def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
     return [each for each in call.keywords if each.arg not in names]
 
 
-Expression = TypeVar("Expression", bound=ast.expr)
-
-
-def like(node: ast.expr, made: Expression) -> Expression:
-    """An expression that is made for another one, in its scope and place."""
-    made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
-    return ast.copy_location(made, node)
-
-
-def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
-    """The keys and values of a table, in their order; without a key where a whole table is put in."""
-    if isinstance(table, ast.Dict):
-        return [*zip(table.keys, table.values, strict=True)]
-    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
-    return [*((None, each) for each in table.args), *named]
-
-
 def _spawned_site(
     call: ast.Call, function: FunctionNode, given: list[ast.expr | None], first: Value | None
 ) -> CallSite:
@@ -548,7 +528,7 @@ class RecordFields:
         Empty where the class is no record with such a field. A literal default is not sure to hold where the
         class is handed to a parser that makes the object.
         """
-        fields = self._fields(definition)
+        fields = self.fields_of(definition)
         if name not in fields:
             return []
         position, default = [*fields].index(name), fields[name]
@@ -561,7 +541,7 @@ class RecordFields:
             found.append(Binding(name, BindingKind.OTHER, definition))
         return [*found, *self._replaced(definition, name)]
 
-    def _fields(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
+    def fields_of(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
         """The fields in the order of the constructor, with their defaults; none where it is no record."""
         found: dict[str, Binding | None] = {}
         is_record = any(
@@ -571,7 +551,7 @@ class RecordFields:
             is_record = is_record or last_name(base) in _RECORD_BASES
             parent = self.value(base) if depth else UNKNOWN
             if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef):
-                inherited = self._fields(parent.node, depth - 1)
+                inherited = self.fields_of(parent.node, depth - 1)
                 is_record = is_record or bool(inherited)
                 found |= inherited
         if not is_record:

@@ -13,7 +13,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from launcher.program.bindings import like
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -42,6 +41,7 @@ from launcher.program.values import (
     Value,
     alternatives,
     library_names,
+    like,
 )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from launcher.program.bindings import (
     CallGraph,
@@ -20,7 +21,6 @@ from launcher.program.bindings import (
     ParserOptions,
     RecordFields,
     bind_arguments,
-    entries_of,
     is_attribute_of_self,
     is_set_later,
     method_of,
@@ -47,6 +47,7 @@ from launcher.program.index import (
 )
 from launcher.program.values import (
     LIBRARY_TABLES,
+    METHODS_OF_WRITTEN,
     RANK_ATTRIBUTES,
     RANK_VARIABLES,
     RANKS,
@@ -65,11 +66,14 @@ from launcher.program.values import (
     RankValue,
     Several,
     Value,
+    WrittenTables,
     alternatives,
     calculated_from,
     canonical_name,
+    entries_of,
     joined,
     library_names,
+    pairs_of,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -102,6 +106,7 @@ class Evaluation:
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
+        self.written = WrittenTables(lambda record: self.attributes.records.fields_of(record))
         self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
         self._known: dict[ast.AST, Value] = {}
         self._libraries: dict[Binding, Value] = {}
@@ -163,7 +168,10 @@ class Evaluation:
                 return joined(self.value(each, environment) for each in node.values)
             case ast.BinOp():
                 left, right = self.value(node.left, environment), self.value(node.right, environment)
-                return calculated_from(node.op, left, right)
+                made = self.written.of_union(node, left, right)
+                return calculated_from(node.op, left, right) if made is UNKNOWN else made
+            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+                return self.written.of_comprehension(node, partial(self.value, environment=environment))
             case ast.UnaryOp():
                 return self._unary(node, environment)
             case ast.NamedExpr():
@@ -389,6 +397,12 @@ class CallEvaluator:
         read = self.evaluation.tables.read(node, environment)
         if read is not None:
             return read
+        if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS_OF_WRITTEN:
+            owner = self.evaluation.value(node.func.value, environment)
+            evaluated = partial(self.evaluation.value, environment=environment)
+            made = self.evaluation.written.of_method(node, owner, evaluated)
+            if made is not UNKNOWN:
+                return made
         called = self.evaluation.value(node.func, environment)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
@@ -430,7 +444,10 @@ class CallEvaluator:
         if found is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
-        return Instance(name, node)
+        made = self.evaluation.written.of_call(
+            name, node, partial(self.evaluation.value, environment=environment)
+        )
+        return Instance(name, node) if made is UNKNOWN else made
 
     def _default_of_field(self, node: ast.Call) -> Value:
         """The default that `dataclasses.field` gives a field."""
@@ -575,6 +592,9 @@ class TableEvaluator:
             return RANK_VARIABLES.get(key, UNKNOWN)
         if isinstance(owner, Made):
             return self.evaluation.attributes.member_of(owner.definition, key)
+        if isinstance(owner, Several) and (pairs := pairs_of(owner, self.evaluation.value)) is not None:
+            value = dict(pairs).get(key)
+            return None if value is None else self.evaluation.value(value, environment)
         being_evaluated = self.evaluation.being_evaluated
         if not isinstance(owner, Dictionary) or owner.node in being_evaluated:
             return UNKNOWN  # Such as `options = {**options}` in a loop, which has its entries from itself.
@@ -591,9 +611,9 @@ class TableEvaluator:
                 inner = [self.entry(each, key, environment) for each in parts]
                 if inner != [None]:
                     return joined(UNKNOWN if each is None else each for each in inner)
-            elif not isinstance(name, ast.Constant):
+            elif not isinstance(known := self.evaluation.value(name, environment), Constant):
                 return UNKNOWN
-            elif name.value == key:
+            elif known.value == key:
                 return self.evaluation.value(value, environment)
         return None
 
