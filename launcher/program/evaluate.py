@@ -397,10 +397,9 @@ class CallEvaluator:
         read = self.evaluation.tables.read(node, environment)
         if read is not None:
             return read
+        evaluated = partial(self.evaluation.value, environment=environment)
         if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS_OF_WRITTEN:
-            owner = self.evaluation.value(node.func.value, environment)
-            evaluated = partial(self.evaluation.value, environment=environment)
-            made = self.evaluation.written.of_method(node, owner, evaluated)
+            made = self.evaluation.written.of_method(node, evaluated(node.func.value), evaluated)
             if made is not UNKNOWN:
                 return made
         called = self.evaluation.value(node.func, environment)
@@ -444,9 +443,8 @@ class CallEvaluator:
         if found is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
-        made = self.evaluation.written.of_call(
-            name, node, partial(self.evaluation.value, environment=environment)
-        )
+        evaluated = partial(self.evaluation.value, environment=environment)
+        made = self.evaluation.written.of_call(name, node, evaluated)
         return Instance(name, node) if made is UNKNOWN else made
 
     def _default_of_field(self, node: ast.Call) -> Value:
@@ -456,11 +454,9 @@ class CallEvaluator:
             if keyword.arg == "default":
                 return value
             if keyword.arg == "default_factory" and isinstance(value, Defined):
-                return (
-                    Made(value.node)
-                    if isinstance(value.node, ast.ClassDef)
-                    else self.result(value.node, None)
-                )
+                if isinstance(value.node, ast.ClassDef):
+                    return Made(value.node)
+                return self.result(value.node, None)
         return UNKNOWN
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
@@ -575,14 +571,11 @@ class TableEvaluator:
             return None
         key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
         owner = self.evaluation.value(function.value, environment)
-        if (
-            not isinstance(owner, Dictionary)
-            or not isinstance(key, Constant)
-            or not isinstance(key.value, str)
-        ):
+        name = key.value if isinstance(key, Constant) else None
+        if not isinstance(owner, Dictionary) or not isinstance(name, str):
             return None
-        found = self.item(function.value, key.value, environment)
-        if found is UNKNOWN and self.entry(owner, key.value, environment) is None:
+        found = self.item(function.value, name, environment)
+        if found is UNKNOWN and self.entry(owner, name, environment) is None:
             return self.evaluation.value(call.args[1], environment) if len(call.args) > 1 else Constant(None)
         return found
 
@@ -593,8 +586,7 @@ class TableEvaluator:
         if isinstance(owner, Made):
             return self.evaluation.attributes.member_of(owner.definition, key)
         if isinstance(owner, Several) and (pairs := pairs_of(owner, self.evaluation.value)) is not None:
-            value = dict(pairs).get(key)
-            return None if value is None else self.evaluation.value(value, environment)
+            return self.evaluation.value(dict(pairs)[key], environment) if key in dict(pairs) else None
         being_evaluated = self.evaluation.being_evaluated
         if not isinstance(owner, Dictionary) or owner.node in being_evaluated:
             return UNKNOWN  # Such as `options = {**options}` in a loop, which has its entries from itself.
@@ -655,9 +647,8 @@ class AttributeEvaluator:
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)
-            inner = self.evaluation.files.modules.get(
-                f"{self.evaluation.files.module_name(owner.file)}.{name}"
-            )
+            whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
+            inner = self.evaluation.files.modules.get(whole)
             return ModuleOf(inner) if inner is not None else UNKNOWN
         if isinstance(owner, Made):
             return self.member_of(owner.definition, name)

@@ -164,7 +164,7 @@ class _EnvironmentChanges:
                     yield from self._of_mapping(given, _SettingWay(call))
             elif len(pair := _spread(call)) == 2:
                 only_unset = name == "os.environ.setdefault"
-                yield from self._of_key(*pair, _SettingWay(call, call, only_unset))
+                yield from self._of_key(pair[0], pair[1], _SettingWay(call, call, only_unset))
 
     def _is_environ(self, target: ast.expr) -> bool:
         if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load):

@@ -484,9 +484,8 @@ def _unpacked(program: Program, table: ast.expr) -> list[Pair] | None:
         if found is None or added is None or not runs or node.lineno >= table.lineno:
             return None
         for each in added:
-            inner = (
-                [(each.arg, each.value)] if each.arg else pairs_of(program.value(each.value), program.value)
-            )
+            value = program.value(each.value)
+            inner = [(each.arg, each.value)] if each.arg else pairs_of(value, program.value)
             if inner is None:
                 return None
             found.update(inner)
@@ -503,7 +502,8 @@ def _changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, li
     for key, bindings in file.set_items.items():
         for binding in bindings:
             if binding.name == name and isinstance(binding.node, ast.expr):
-                yield binding.node, binding.value and [ast.keyword(key, binding.value)]
+                added = None if binding.value is None else [ast.keyword(key, binding.value)]
+                yield binding.node, added
 
 
 _MAY_MATCH = re.compile(r"^[ \t]*match\b", re.MULTILINE)

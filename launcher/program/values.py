@@ -373,7 +373,7 @@ class WrittenTables:
             return self.of_object(node, node.func.value, owner)
         if isinstance(owner, Constant) and isinstance(owner.value, str) and name in _OF_TEXTS:
             given = [evaluated(each) for each in node.args]
-            texts = [str(each.value) for each in given if isinstance(each, Constant)]
+            texts = [str(each.value) for each in given if isinstance(each, Constant) and each.value]
             if len(texts) == len(given) and not node.keywords:
                 return self._of_text(node, getattr(owner.value, name)(*texts))
         return UNKNOWN
