@@ -207,8 +207,10 @@ def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.ex
     """The keys and values of a table, in their order; without a key where a whole table is put in."""
     if isinstance(table, ast.Dict):
         return [*zip(table.keys, table.values, strict=True)]
-    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
-    return [*((None, each) for each in table.args), *named]
+    found: list[tuple[ast.expr | None, ast.expr]] = [(None, each) for each in table.args]
+    for each in table.keywords:
+        found.append((None if each.arg is None else like(each.value, ast.Constant(each.arg)), each.value))
+    return found
 
 
 def with_names_replaced(node: Any, given: Mapping[str, ast.expr]) -> Any:
