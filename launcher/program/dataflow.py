@@ -13,6 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from launcher.program.bindings import branch_arms
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -27,10 +28,12 @@ from launcher.program.index import (
     last_name,
     parent_of,
     positional_of,
+    scope_of,
 )
 from launcher.program.program import Program
 from launcher.program.values import (
     DDP,
+    UNKNOWN,
     Constant,
     Defined,
     Dictionary,
@@ -342,6 +345,16 @@ def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGI
         if not known[1]:
             return text, False
     return text, True
+
+
+def calls_surely_run(program: Program, call: ast.Call, depth: int = 3) -> Iterator[ast.Call]:
+    """A call, and what the function of the program that it calls runs whatever a test says."""
+    yield call
+    called = program.value(call.func) if depth else UNKNOWN
+    if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
+        for each in file_of(called.node).calls:
+            if scope_of(each).node is called.node and not branch_arms(each):
+                yield from calls_surely_run(program, each, depth - 1)
 
 
 def makes_no_gradients(node: ast.AST) -> bool:

@@ -16,12 +16,14 @@ from launcher.program.index import (
     FunctionNode,
     Scope,
     ancestors,
+    ancestors_in_function,
+    class_of,
     file_of,
     last_name,
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Participants
+from launcher.program.participants import Participants, ends_block
 from launcher.program.process_environment import rank_starts
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability, never_runs, surely_runs
@@ -76,7 +78,7 @@ _LONG = {
 
 @finds(Stage.SCRIPT, ddp.FIND_UNUSED_LEFT_ON)
 def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
-    """`find_unused_parameters=True` written at the wrapper.
+    """`find_unused_parameters=True` written at the wrapper, as an option's default, or in a strategy's name.
 
     It walks the graph after every forward. Informational: only a run shows whether it is needed.
 
@@ -88,9 +90,14 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
         "accelerate.utils.DistributedDataParallelKwargs",
     )
     strategies = ("lightning.pytorch.strategies.DDPStrategy", "lightning.fabric.strategies.DDPStrategy")
-    for call, _ in program.calls(*wrappers, *strategies):
-        given = argument_of(call, "find_unused_parameters")
-        if given is not None and program.value(given) == Constant(True):
+    named = ("lightning.pytorch.Trainer", "lightning.fabric.Fabric")
+    for call, name in program.calls(*wrappers, *strategies, *named, "transformers.TrainingArguments"):
+        given = argument_of(call, "find_unused_parameters", 7 if name == DDP else None)
+        given = given or argument_of(call, "strategy" if name in named else "ddp_find_unused_parameters")
+        value = None if given is None else program.value(given)
+        option = None if given is None else default_of_option(program, given)
+        told = option.value if option else getattr(value, "value", None)
+        if given is not None and (told is True or str(told).endswith("_find_unused_parameters_true")):
             yield finding_at(
                 ddp.FIND_UNUSED_LEFT_ON,
                 given,
@@ -199,11 +206,55 @@ def _is_destroyed(program: Program) -> bool:
             for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
                 call = parent_of(use)
                 group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
+                if _is_behind_an_error(use) or _is_never_come_to(program, use):
+                    continue
                 made = UNKNOWN if group is None else program.value(group)
                 within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
                 if not within and not program.analysis(Reachability).is_named_nowhere(use):
                     return True
     return any(f"{mark}destroy_process_group{mark}" in file.text for file in program.files for mark in "\"'")
+
+
+def _is_behind_an_error(use: ast.expr) -> bool:
+    """Whether something stands in an `except` block that raises again or ends the process."""
+    handler = next((each for each in ancestors_in_function(use) if isinstance(each, ast.ExceptHandler)), None)
+    return handler is not None and ends_block(handler.body) and not isinstance(handler.body[-1], ast.Return)
+
+
+def _is_never_come_to(program: Program, use: ast.expr) -> bool:
+    """Whether something stands in a function that is returned beside others, and that no caller uses: of
+    `rank, stop = start()` nobody calls `stop`. Or in a method whose name stands nowhere else."""
+    scope = scope_of(use).function
+    function = None if scope is None else scope.node
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or function.name.startswith("__"):
+        return False
+    uses = [
+        each
+        for file in program.files
+        for each in (*file.names.get(function.name, ()), *file.attributes.get(function.name, ()))
+    ]
+    if class_of(function) is not None:
+        return not uses and not program.mentioning("getattr")
+    outer = None if scope is None or scope.parent is None else scope.parent.node
+    own = [each for each in uses if scope_of(each).holder_of(function.name) is scope_of(function)]
+    if not own or not isinstance(outer, ast.FunctionDef):
+        return False
+    places = []
+    for each in own:
+        row = parent_of(each)
+        if not isinstance(row, ast.Tuple) or not isinstance(parent_of(row), ast.Return):
+            return False
+        places.append(row.elts.index(each))
+    for site in program.evaluation.callers.call_sites(outer) or ():
+        statement = parent_of(site.call)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        taken = target.elts[places[0]] if isinstance(target, ast.Tuple) else None
+        if not isinstance(taken, ast.Name) or any(
+            isinstance(each.ctx, ast.Load) and each not in own
+            for each in file_of(site.call).names.get(taken.id, ())
+        ):
+            return False
+    return True
 
 
 def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
