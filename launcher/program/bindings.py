@@ -510,7 +510,7 @@ class ParameterEvaluator:
 _RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
 _RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
 _REPLACING = ("replace", "_replace", "evolve")
-_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict"})
+_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict", "field"})
 
 
 class RecordFields:

@@ -701,9 +701,10 @@ def _returned_expressions(function: ast.AST) -> list[ast.expr]:
 
 _COMMANDS = (
     *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
-    *("os.system", "os.popen"),
+    *("os.system", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),
 )
-_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)")
+_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
+_LAUNCHES = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
 
 
 def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
@@ -715,7 +716,8 @@ def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.exp
         for origin in origins(program, given):
             words = list(_words_of(program, origin)) if origin is not None else []
             texts = [program.value(each) for each in words]
-            if any(isinstance(each, Constant) and _TORCHRUN.fullmatch(str(each.value)) for each in texts):
+            known = [str(each.value) if isinstance(each, Constant) else "?" for each in texts]
+            if any(map(_TORCHRUN.fullmatch, known)) or _LAUNCHES.match(" ".join(known)):
                 yield call, words
 
 

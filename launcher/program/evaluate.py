@@ -429,7 +429,8 @@ class CallEvaluator:
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
         if name in _ENVIRONMENT_READERS:
             return self.variable(node.args[0] if node.args else None, environment)
-        if name in _COPIES and External("os.environ") in map(self.evaluation.value, _copied(node)):
+        copied = node.args[:1] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
+        if name in _COPIES and External("os.environ") in map(self.evaluation.value, copied):
             return External("os.environ")
         if name == "dataclasses.field":
             return self._default_of_field(node)
@@ -463,8 +464,9 @@ class CallEvaluator:
         """`getattr(args, "rank", 0)`."""
         name = self.evaluation.value(node.args[1], environment)
         attribute = attribute_of_getattr(node, name.value if isinstance(name, Constant) else None)
-        if attribute is None:
-            return UNKNOWN
+        if attribute is None:  # Any class of optimizers that an option names is used alike.
+            is_optimizer = self.evaluation.value(node.args[0], environment) == External("torch.optim")
+            return External("torch.optim.?") if is_optimizer else UNKNOWN
         found = self.evaluation.attributes.value(attribute, environment)
         if len(node.args) == 3 and not isinstance(found, Constant):
             return joined((found, self.evaluation.value(node.args[2], environment)))
@@ -534,10 +536,6 @@ class CallEvaluator:
         if found is not Nothing.ITSELF:
             self._results[key] = found
         return found
-
-
-def _copied(node: ast.Call) -> list[ast.expr]:
-    return node.args[:1] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
 
 
 class TableEvaluator:
@@ -713,7 +711,7 @@ class AttributeEvaluator:
             ):
                 found.append(binding)
         inherited = not found and bool(definition.bases)
-        if not inherited and all(isinstance(each.value, ast.Constant) for each in found):
+        if not inherited:
             found += self._set_from_outside(definition, name)
         return found
 
