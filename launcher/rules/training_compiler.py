@@ -23,6 +23,7 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
+    parent_of,
     positional_of,
     scope_of,
 )
@@ -247,8 +248,7 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
     """Workers that step for themselves, or that step, unscale or clip before their gradients are shared.
 
     Without a reduction every worker trains a model of its own. Unscaled before it, each worker decides for
-    itself whether the step is skipped.
-
+    itself whether the step is skipped. A clip before `xm.optimizer_step`, which reduces, is a warning.
     Only in a program that starts workers of torch_xla; silent where anything that the loop may come to could
     be the reduction. The order is that of one turn, through the functions that it calls.
 
@@ -287,6 +287,7 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
                 early,
                 f"{file_of(early).source(early.func)} comes before the workers' gradients are reduced: each "
                 "worker does it to its own, and the update is another one",
+                severity=Severity.WARNING if _kind_of(program, reduction) != "reduce" else None,
                 related=(related_at(reduction, "here they are reduced"),),
             )
 
@@ -566,7 +567,7 @@ def _shows_the_loss(call: ast.Call) -> bool:
     owners = (getattr(each.func, "value", None) for each in file_of(call).calls_of.get("backward", ()))
     names = {each.id for each in owners if isinstance(each, ast.Name)}
     parts = (part for given in call.args for part in ast.walk(given) if isinstance(part, ast.Name))
-    return any(part.id in names for part in parts)
+    return any(part.id in names and not isinstance(parent_of(part), ast.Attribute) for part in parts)
 
 
 def _is_put_off(program: Program, outer: ast.AST) -> bool:
