@@ -7,6 +7,7 @@ whatever the network does.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
@@ -92,11 +93,15 @@ def bounded(seconds: float, action: str, call: Callable[[], T]) -> T:
 
 
 class DaemonPool(Executor):
-    """Threads that do not keep the process from ending, as those of the standard library's pools do."""
+    """Threads that do not keep the process from ending, as those of the standard library's pools do.
+
+    They end with their last call once nobody holds the pool: a notebook that asks for hours has few of them.
+    """
 
     def __init__(self, threads: int) -> None:
-        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._to_start = threads
+        weakref.finalize(self, self._waiting.put, None).atexit = False
 
     def submit(self, call: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
         """Call it in one of the threads, as soon as one is free."""
@@ -113,9 +118,12 @@ class DaemonPool(Executor):
         self._waiting.put(run)
         if self._to_start > 0:
             self._to_start -= 1
-            Thread(target=self._work, name="slipway-aws", daemon=True).start()
+            Thread(target=_work_off, args=(self._waiting,), name="slipway-aws", daemon=True).start()
         return future
 
-    def _work(self) -> Any:
-        while True:
-            self._waiting.get()()
+
+def _work_off(waiting: SimpleQueue[Callable[[], None] | None]) -> None:
+    """Make the calls that wait, until there is None, which is left to the other threads."""
+    while call := waiting.get():
+        call()
+    waiting.put(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from threading import Barrier, Event
+from threading import Barrier, Event, current_thread
 
 import pytest
 
@@ -37,3 +37,13 @@ def test_a_pool_works_in_as_many_threads_as_it_has() -> None:
 
     places = [future.result(60) for future in [pool.submit(meeting.wait) for _ in range(6)]]
     assert sorted(places) == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_threads_of_a_pool_end_with_it() -> None:
+    pool = DaemonPool(2)
+    threads = {future.result(60) for future in [pool.submit(current_thread) for _ in range(2)]}
+    del pool
+
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()

@@ -16,8 +16,11 @@ know the rules.
 
 `# expect: nothing` is a right program, in which there is no error or warning of the file's code.
 `logs/CODE.test` holds logs of which the mode is the root cause, with `# rank: 3` where they show it, and
-`# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing failed. The rules
-were mended by the first half; `# half: second` was looked at once, at the end.
+`# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing failed.
+`jobs/CODE.test` holds job files, with what is below them: `[file src/train.py]`.
+
+An example is of the first set unless it says `# half: second` or a later one. Each set was looked at once
+before rules were mended by it; the rules have not been mended by the last.
 """
 
 from __future__ import annotations
@@ -44,10 +47,10 @@ from tests.diagnosis.cases import records
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.json"
 """How many examples of each cell are judged right, and of how many: `python -m tools.checks.blind`."""
-HALVES = ("first", "second")
-SECOND_HALF = "# half: second"
-FOLDERS = {Stage.SCRIPT: "scripts", Stage.LOG: "logs"}
+HALVES = ("first", "second", "third", "fourth")
+FOLDERS = {Stage.SCRIPT: "scripts", Stage.SPEC: "jobs", Stage.LOG: "logs"}
 ENTRY = "train.py"
+JOB_FILE = "job.yaml"
 _HEADING = re.compile(r"\[(case|file) (.+)\]")
 _HEADER = re.compile(r"# (style|expect|half|line|why|job|rank|verdict): (.*)")
 _RESOURCES = ("instance_type", "instance_count", "capacity", "volume_gb")
@@ -79,14 +82,21 @@ def examples(half: str, stage: Stage) -> Iterator[Example]:
     for file in sorted((FOLDER / FOLDERS[stage]).glob("*.test")):
         parts = read_parts(file, _HEADING)
         for number, part in enumerate(parts):
-            if part.kind == "case" and (SECOND_HALF in part.lines) is (half == "second"):
+            if part.kind == "case" and _headers(part).get("half", "first") == half:
                 others = takewhile(lambda other: other.kind == "file", parts[number + 1 :])
                 yield _example(part, stage, {each.name: "\n".join(each.lines) + "\n" for each in others})
 
 
+def _head(part: Part) -> list[str]:
+    return list(takewhile(str.strip, part.lines))
+
+
+def _headers(part: Part) -> dict[str, str]:
+    return dict(match.groups() for match in map(_HEADER.fullmatch, _head(part)) if match)
+
+
 def _example(part: Part, stage: Stage, others: Mapping[str, str]) -> Example:
-    head = list(takewhile(str.strip, part.lines))
-    headers = dict(match.groups() for match in map(_HEADER.fullmatch, head) if match)
+    head, headers = _head(part), _headers(part)
     code, expected = part.file.stem, headers["expect"]
     if expected not in (code, "nothing"):
         raise part.bad(f"`{expected}` is expected in a file of {code}")
@@ -96,7 +106,7 @@ def _example(part: Part, stage: Stage, others: Mapping[str, str]) -> Example:
         part.name,
         f"{part.file.relative_to(FOLDER.parent.parent)}:{part.number}",
         expected == code,
-        {ENTRY: "\n".join(part.lines[len(head) + 1 :]) + "\n", **others},
+        {JOB_FILE if stage is Stage.SPEC else ENTRY: "\n".join(part.lines[len(head) + 1 :]) + "\n", **others},
         json.loads(headers["job"]) if "job" in headers else None,
         int(headers["rank"]) if "rank" in headers else None,
         headers.get("verdict") == "healthy",
@@ -105,17 +115,29 @@ def _example(part: Part, stage: Stage, others: Mapping[str, str]) -> Example:
 
 def judge_script(case: Example, folder: Path) -> list[Finding]:
     """What `launch lint` says of a program, and `launch check` where it has a job."""
-    source = folder / "src"
-    for name, text in case.files.items():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_text(text, "utf-8")
+    _write(folder / "src", case.files)
     if case.job is None:
-        program = read_program(source / ENTRY)
+        program = read_program(folder / "src" / ENTRY)
         assert isinstance(program, Program), program
         return list(check_program(program))
-    file = folder / "job.yaml"
-    file.write_text(yaml.safe_dump(_job_fields(case.job)), "utf-8")
-    plan = prepare(read_job(JobSource(file, allow_env=())), session_region="us-west-2")
+    return _check(folder, yaml.safe_dump(_job_fields(case.job)))
+
+
+def judge_job(case: Example, folder: Path) -> list[Finding]:
+    """What `launch check` says of a job file; a script that it does not need prints a line."""
+    _write(folder, {f"src/{ENTRY}": "print('trained')\n", **case.files})
+    return _check(folder, case.files[JOB_FILE])
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+
+
+def _check(folder: Path, job: str) -> list[Finding]:
+    (folder / JOB_FILE).write_text(job, "utf-8")
+    plan = prepare(read_job(JobSource(folder / JOB_FILE, allow_env=())), session_region="us-west-2")
     return list(plan.findings)
 
 
@@ -156,16 +178,17 @@ class Verdict:
 
 def verdicts(half: str, codes: Collection[str] = ()) -> Iterator[Verdict]:
     """The verdicts on the examples of a half, of some codes or of all."""
-    for stage, judge in ((Stage.SCRIPT, _judged_script), (Stage.LOG, _judged_log)):
+    for stage in FOLDERS:
         for case in examples(half, stage):
             if not codes or case.code in codes:
-                yield judge(case)
+                yield _judged_log(case) if stage is Stage.LOG else _judged_files(case)
 
 
-def _judged_script(case: Example) -> Verdict:
-    """The mode is found; or, in a right program, there is no error or warning of it."""
+def _judged_files(case: Example) -> Verdict:
+    """The mode is found; or, in what is right, there is no error or warning of it."""
+    judge = judge_job if case.stage is Stage.SPEC else judge_script
     with TemporaryDirectory() as folder:
-        findings = [each for each in judge_script(case, Path(folder)) if not each.ignored]
+        findings = [each for each in judge(case, Path(folder)) if not each.ignored]
     own = [each for each in findings if each.code == case.code]
     is_right = bool(own) if case.expected else all(each.severity is Severity.INFO for each in own)
     said = ", ".join(sorted({f"{each.code} {each.severity.value}" for each in findings})) or "nothing"

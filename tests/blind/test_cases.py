@@ -11,7 +11,7 @@ from tests.blind.cases import FOLDERS, HALVES, RESULTS, counts_of, examples, ver
 CLAIMED = json.loads(RESULTS.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, 6))])
 def test_of_every_cell_as_many_are_judged_right_as_is_claimed(number: int) -> None:
     codes = sorted(CLAIMED)[number::6]
     found = [each for half in HALVES for each in verdicts(half, codes)]

@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Any, Generic, TypeVar
 
+import psutil
+
 T = TypeVar("T")
 
 
@@ -39,7 +41,8 @@ def in_forks(
 ) -> Iterator[Ended[T]]:
     """Work on each task in a process of its own; the answers as they come.
 
-    A process is killed after `seconds` of wall clock; more memory than `memory_bytes` is refused to it.
+    A process is killed after `seconds` of wall clock; it is refused more than `memory_bytes` of address space
+    beside what it has of its parent.
     """
     fork, left, running = get_context("fork"), iter(tasks), dict[Connection, tuple[T, ForkProcess, float]]()
     try:
@@ -68,7 +71,8 @@ def in_forks(
 
 def _answer(pipe: Connection, work: Callable[[T], Any], task: T, memory_bytes: int | None) -> None:
     if memory_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        limit = psutil.Process().memory_info().vms + memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     pipe.send(work(task))
     pipe.close()
 

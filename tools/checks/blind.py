@@ -1,6 +1,6 @@
 """How many of the blind examples of each cell are judged right.
 
-`python -m tools.checks.blind [--half second] [CODE ...]`
+`python -m tools.checks.blind [--half fourth] [CODE ...]`
 
 Prints a line for each cell and, for each example that is judged wrong, its place and what was said of it.
 Without codes and halves it writes the counts to tests/blind/results.json, from which the pages of the

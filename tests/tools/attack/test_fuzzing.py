@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from mmap import mmap
 from pathlib import Path
 
 import pytest
 from hypothesis.strategies import DataObject
 
+from tools.attack.forks import in_forks
 from tools.attack.fuzzing.areas import AREAS, Area
 from tools.attack.fuzzing.campaign import CASE_SECONDS, fuzz, try_cases
 from tools.attack.fuzzing.handing_over import user_in
@@ -53,3 +55,13 @@ def test_a_case_that_fails_is_told_as_the_smallest_one_that_does() -> None:
 
     found = fuzz(Area("planted", "", attack), 100, at_once=1)
     assert found.failed == {"KeyError: []": 1}
+
+
+def test_the_memory_that_a_parent_has_mapped_is_not_counted_against_its_forks() -> None:
+    limit = 2**28
+    with mmap(-1, 4 * limit):
+        (ended,) = in_forks([2**25], lambda size: len(bytes(size)), memory_bytes=limit)
+        (refused,) = in_forks([2 * limit], lambda size: mmap(-1, size).close(), memory_bytes=limit)
+
+    assert ended.answer == 2**25
+    assert refused.trouble == "the work on it ended with 1"

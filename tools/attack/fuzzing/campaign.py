@@ -28,8 +28,8 @@ CASE_SECONDS = 10
 """Of wall clock, after which a case counts as hanging; on a quiet machine one takes milliseconds."""
 
 MEMORY_BYTES = 6 * 1024**3
-"""Of address space: a process that has everything loaded needs half a gigabyte, and each thread that a
-command leaves behind is given eight megabytes, and now and then 64."""
+"""Of address space that a batch may add: a process that has everything loaded needs half a gigabyte, and
+each thread that works for a command is given eight megabytes, and now and then 64."""
 
 
 @dataclass(slots=True)
