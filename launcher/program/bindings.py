@@ -51,6 +51,7 @@ from launcher.program.values import (
     alternatives,
     joined,
     library_names,
+    like,
 )
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
@@ -410,6 +411,9 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
     if bound:
         positional = positional[1:]
     found = dict(zip(positional, call.args, strict=False))
+    if function.args.vararg is not None:
+        rest = ast.Tuple(call.args[len(positional) :], ast.Load())
+        found[function.args.vararg.arg] = like(call, rest)
     names = {each.arg for each in parameters_of(function)}
     found.update(
         {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}

@@ -504,7 +504,7 @@ class CallEvaluator:
             return None
         parameters = parameters_of(function)
         found: dict[ast.AST, Value] = {}
-        for each in parameters:
+        for each in (*parameters, *filter(None, [function.args.vararg])):
             given = arguments.get(each.arg)
             if given is not None:
                 found[each] = self.evaluation.value(given, environment)
