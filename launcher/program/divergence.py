@@ -138,18 +138,24 @@ class FunctionSummaries:
         return list(found.values())
 
     def _made_on_some_ranks(self) -> Iterator[Divergence]:
-        """The collectives of functions and methods that some ranks alone put into a list or a choice:
-        `if rank == 0: hooks.append(Averages())`, `[report] if rank == 0 else []`."""
-        functions = (each for file in self.program.files for each in file.functions)
-        for function in (each for each in functions if self.collective_calls.matters(each)):
-            definition = class_of(function) or function
-            name = getattr(definition, "name", "")
+        """The collectives of what some ranks alone list or choose: `if main: hooks.append(Average())`."""
+        guards = self.program.analysis(Guards)
+        followed = [each for each in self.collective_calls.paths.functions if isinstance(each, FunctionNode)]
+        for function in sorted(followed, key=lambda each: (str(file_of(each).path), each.lineno)):
+            made = class_of(function) or function
+            name = getattr(made, "name", "")
             uses = [use for file in self.program.mentioning(name) for use in file.names.get(name, ())]
-            own = [use for use in uses if self.program.value(use) == Defined(definition)]
-            guards = [*map(self.program.analysis(Guards).guard_of_choice, own)]
-            must = self.summary(function).must if guards else ()
-            if must and guards[0] is not None and None not in guards and must[0].concerns(guards[0]):
-                yield Divergence(must[0], guards[0])
+            own: list[ast.expr] = [use for use in uses if self.program.value(use) == Defined(made)]
+            own = [function] if isinstance(function, ast.Lambda) else own
+            found = [guards.guard_of_choice(use, self._answers) for use in own]
+            must = self.summary(function).must if found else ()
+            if must and found[0] is not None and None not in found and must[0].concerns(found[0]):
+                yield Divergence(must[0], found[0])
+
+    def _answers(self, other: ast.expr) -> bool:
+        """Whether what the other ranks choose may run collectives, too."""
+        called = getattr(self.program.value(other), "node", None)
+        return not isinstance(called, FunctionNode) or self.collective_calls.matters(called)
 
 
 def _without_counterparts(parted: Sequence[Divergence], may: Sequence[CollectiveRun]) -> list[Divergence]:

@@ -414,7 +414,7 @@ class CallEvaluator:
             return self.result(called.node, self.environment_of(called, node, environment))
         if isinstance(called, Instance) and called.name == "functools.partial" and called.call.args:
             return self.evaluation.value(self._application(called.call, node), environment)
-        return UNKNOWN
+        return self.evaluation.written.of_record(called, node)
 
     def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
         """The call of the function that a partial application stands for, in the place of its own call."""

@@ -187,7 +187,7 @@ class Guards:
             inner = outer
         return None
 
-    def guard_of_choice(self, use: ast.expr) -> Guard | None:
+    def guard_of_choice(self, use: ast.expr, answers: Callable[[ast.expr], bool]) -> Guard | None:
         """The ranks on which alone a function, or an object of a class, goes into a list or is chosen."""
         made = parent_of(use)
         is_class = isinstance(getattr(self.evaluation.value(use), "node", None), ast.ClassDef)
@@ -197,7 +197,7 @@ class Guards:
             inner, outer = outer, parent_of(outer)
         if isinstance(outer, ast.IfExp) and inner is outer.body:
             nothing = isinstance(outer.orelse, ast.Constant) or not getattr(outer.orelse, "elts", True)
-            return self.guard(outer.test) if nothing else None
+            return self.guard(outer.test) if nothing or not answers(outer.orelse) else None
         if (
             not isinstance(outer, ast.Call)
             or inner not in outer.args

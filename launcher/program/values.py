@@ -380,6 +380,21 @@ class WrittenTables:
                 return self._of_text(node, getattr(owner.value, name)(*texts))
         return UNKNOWN
 
+    def of_record(self, called: Value, node: ast.Call) -> Value:
+        """What a call of `namedtuple("Setup", "rank world")` makes, by its fields."""
+        made = (
+            called.call if isinstance(called, Instance) and called.name == "collections.namedtuple" else None
+        )
+        given = made.args[1] if made is not None and len(made.args) > 1 else None
+        fields = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
+        written = " ".join(str(each.value) for each in fields if isinstance(each, ast.Constant))
+        names = written.replace(",", " ").split()
+        if made is None or not names or any(isinstance(each, ast.Starred) for each in node.args):
+            return UNKNOWN
+        pairs = [*zip(names, node.args, strict=False), *((each.arg, each.value) for each in node.keywords)]
+        entries = [(None if name is None else like(node, ast.Constant(name)), value) for name, value in pairs]
+        return self._table(node, [*entries], made)
+
     def of_object(self, node: ast.expr, owner: ast.expr, value: Value) -> Value:
         """An object's attributes by their names."""
         if isinstance(value, Dictionary):

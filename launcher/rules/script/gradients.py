@@ -588,9 +588,22 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
             called.append(call.func.value)  # A method of the module makes the loss: `model.module.loss(x)`.
         for each in called:
             made = origins(program, each) if isinstance(each, ast.Name | ast.Attribute) else ()
-            if made and all(one and (unmoved(one) in held or _is_inside_ddp(program, one)) for one in made):
+            if made and all(one and _is_bare(program, one, held) for one in made):
                 return None if may_run_wrapped_model(program) else call
     return None
+
+
+def _is_bare(program: Program, made: ast.expr, held: set[ast.expr]) -> bool:
+    """Whether this is a module that DDP holds, without DDP: itself, `model.module`, or compiled."""
+    inner = unmoved(made)
+    named = (
+        origins(program, inner) if inner is not made and isinstance(inner, ast.Name | ast.Attribute) else ()
+    )
+    return (
+        inner in held
+        or _is_inside_ddp(program, inner)
+        or (bool(named) and all(one and unmoved(one) in held for one in named))
+    )
 
 
 def _is_inside_ddp(program: Program, node: ast.expr) -> bool:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments, origins
+from launcher.program.dataflow import (
+    argument_of,
+    calculate_number,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    parts_of,
+)
 from launcher.program.guards import Guard
 from launcher.program.index import (
     FunctionNode,
@@ -166,11 +174,16 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
     given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})
     total = 0.0
     for unit, amount in given.items():
-        number = program.value(amount)
-        if not isinstance(number, Constant) or not isinstance(number.value, int | float):
+        number = calculate_number(program, amount, partial(_default_number, program))
+        if number is None:
             return None
-        total += _SECONDS.get(unit, 0.0) * number.value
+        total += _SECONDS.get(unit, 0.0) * number
     return total
+
+
+def _default_number(program: Program, node: ast.expr) -> ast.expr | None:
+    option = default_of_option(program, node)
+    return None if option is None else option.default
 
 
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
@@ -479,19 +492,23 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
     what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
     """
     backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
+    losses = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    if any(True for _ in program.calls("deepspeed.initialize")):  # `loss.backward()` in its place.
+        backward += [each for each in losses if _is_of_an_engine(program, each)]
     if not backward or program.unread:
         return
     if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
         return
     steps = [call for file in program.files for call in file.calls_of.get("step", ())]
     steps = [call for call in steps if _may_be_the_engines(program, call)]
+    steps = [call for call in steps if not program.analysis(Reachability).is_named_nowhere(call)]
     waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
     if not steps:
         yield finding_at(
             ddp.ENGINE_NEVER_STEPPED,
             backward[0],
-            "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes "
-            "as the engine would change it",
+            "backward runs here, and step() of the DeepSpeed engine is never called: no parameter changes as "
+            "the engine would change it",
         )
     elif len(waiting) == len(steps) and _accumulates(program):
         yield finding_at(
@@ -515,6 +532,15 @@ def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
         or (isinstance(each, External | Instance) and each.name.startswith(_ENGINE))
         or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
         for each in alternatives(program.value(owner))
+    )
+
+
+def _is_of_an_engine(program: Program, backward: ast.Call) -> bool:
+    """Whether a loss comes from the forward pass of an engine."""
+    called = (each.func for each in parts_of(program, backward.func) if isinstance(each, ast.Call))
+    made = (each for function in called for each in alternatives(program.value(function)))
+    return any(
+        each.name == "deepspeed.initialize" and not each.item for each in made if isinstance(each, Instance)
     )
 
 
