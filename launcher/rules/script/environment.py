@@ -356,7 +356,7 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
         given = argument_of(call, "host_name", 0)
         host, size = constant_argument(program, given), argument_of(call, "world_size", 2)
         alone = size is None or program.value(size) in (Constant(1), Constant(None))
-        if given is not None and host is not None and not alone:
+        if given is not None and host is not None and not alone and host.value != "0.0.0.0":  # Its own.
             yield _address(program, given, f"the store of the ranks is at {host.value}", str(host.value))
 
 
