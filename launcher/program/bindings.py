@@ -20,7 +20,6 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
-    ancestors,
     class_of,
     default_of,
     dotted_name,
@@ -46,6 +45,7 @@ from launcher.program.values import (
     Nothing,
     RankKind,
     RankValue,
+    Several,
     Value,
     WorldSize,
     alternatives,
@@ -159,6 +159,7 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
 
 
 _RANK_STARTERS = library_names("rank_starters")
+_CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
@@ -181,7 +182,7 @@ class CallSite:
     def given_or_default(self, parameter: ast.arg) -> ast.expr | None:
         """What a parameter is in the call, by its default where the call does not give it."""
         function = function_of_parameter(parameter)
-        if self.arguments is None or function is None:
+        if self.arguments is None or function is None or parameter.arg in self.values:
             return None
         return self.arguments.get(parameter.arg) or default_of(function, parameter.arg)
 
@@ -227,7 +228,7 @@ class CallGraph:
 
     def _sites(self, function: FunctionNode) -> Iterator[CallSite | None]:
         if isinstance(function, ast.Lambda):
-            yield None
+            yield from self._use(function, function, bound=False)
             return
         owner = scope_of(function).node
         name = function.name
@@ -255,6 +256,8 @@ class CallGraph:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
+        if name == "__call__":
+            yield from self._calls_of_objects(function)
         for file in self.files.mentioning(name, "getattr"):
             for use in file.attributes.get(name, ()):
                 for value in alternatives(self.value(use)):
@@ -265,6 +268,21 @@ class CallGraph:
                     elif not isinstance(value, External):
                         yield None
             yield from self._read_by_getattr(file, function)
+
+    def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
+        definition = class_of(method)
+        found = [
+            call
+            for file in self.files.files
+            for call in file.calls
+            if any(
+                isinstance(each, Made) and each.definition is definition
+                for each in alternatives(self.value(call.func))
+            )
+        ]
+        yield from (CallSite(call, bind_arguments(method, call, True)) for call in found)
+        yield from () if found else (None,)
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
         """The calls `getattr(hook, event)(...)` of objects of a method's class."""
@@ -299,6 +317,12 @@ class CallGraph:
         if WRITTEN_OUT in call.__dict__:
             return  # A partial application: its calls are calls of the function.
         called = self.value(call.func)
+        if called == External("functools.partial") and call.args[:1] == [use]:
+            # Whoever calls it gives the rest.
+            given = bind_arguments(function, ast.Call(use, call.args[1:], call.keywords), bound) or {}
+            rest = {each.arg: UNKNOWN for each in parameters_of(function) if each.arg not in given}
+            yield CallSite(call, given, rest)
+            return
         if isinstance(called, External):
             yield self._started(called.name, call, function)
         elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
@@ -343,6 +367,8 @@ class CallGraph:
         """A function that is handed to what starts processes with it."""
         if name in ("isinstance", "issubclass", "type", "super"):
             return CallSite(call, {})
+        if name.rpartition(".")[2] in _CALLING_EACH:
+            return CallSite(call, None)
         if name in _RANK_STARTERS:
             given = next((each.value for each in call.keywords if each.arg == "args"), None)
             given = call.args[1] if given is None and len(call.args) > 1 else given
@@ -493,6 +519,10 @@ class ParameterEvaluator:
         return declared if found is UNKNOWN else found
 
     def _given(self, call: CallSite, parameter: ast.arg) -> Value:
+        function = function_of_parameter(parameter)
+        if function is not None and parameter is function.args.vararg and call.arguments is not None:
+            rest = [each for each in call.call.args if each not in call.arguments.values()]
+            return Several(like(call.call, ast.Tuple(rest, ast.Load())))
         given = call.given_or_default(parameter)
         return UNKNOWN if given is None else self.value_of(given)
 
@@ -700,37 +730,3 @@ class ParserOptions:
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )
-
-
-def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
-    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
-
-    In the function that makes the variable whose attribute it is, with no loop around both.
-    """
-    scope = scope_of(use)
-    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
-        return False  # What `getattr` reads has no place of its own.
-    made = scope.bindings.get(use.value.id, ())
-    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
-        return False
-    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
-    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
-        return False
-    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
-    return loops.isdisjoint(ancestors(store))
-
-
-def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
-    """The method of a class in whose own code a node stands."""
-    scope = scope_of(node).function
-    if scope is None or scope.parent is None or scope.parent.node is not definition:
-        return None
-    return scope.node if isinstance(scope.node, FunctionNode) else None
-
-
-def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
-    """Whether an attribute is one of the method's own object."""
-    positional = positional_of(method)
-    return (
-        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
-    )

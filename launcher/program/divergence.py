@@ -658,6 +658,17 @@ def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:
     return False
 
 
+def ends_with_an_error(body: Sequence[ast.stmt]) -> bool:
+    """Whether anything in a block raises or ends the process."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Raise):
+                return True
+            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
+                return True
+    return False
+
+
 def makes_ranks_agree(call: ast.Call) -> bool:
     """Whether a call, by its name, makes the ranks see the same value."""
     name = ast.unparse(call.func).lower()

@@ -21,9 +21,6 @@ from launcher.program.bindings import (
     ParserOptions,
     RecordFields,
     bind_arguments,
-    is_attribute_of_self,
-    is_set_later,
-    method_of,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -38,16 +35,20 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     function_of_parameter,
+    is_attribute_of_self,
     is_class_method,
     is_property,
+    is_set_later,
     is_static,
     last_name,
+    method_of,
     parameters_of,
     scope_of,
 )
 from launcher.program.values import (
     LIBRARY_TABLES,
     METHODS_OF_WRITTEN,
+    PATH,
     RANK_ATTRIBUTES,
     RANK_VARIABLES,
     RANKS,
@@ -70,6 +71,7 @@ from launcher.program.values import (
     alternatives,
     calculated_from,
     canonical_name,
+    class_of_result,
     entries_of,
     joined,
     library_names,
@@ -412,6 +414,9 @@ class CallEvaluator:
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
             return self.result(called.node, self.environment_of(called, node, environment))
+        if isinstance(called, Made):
+            method = self.evaluation.attributes.member_of(called.definition, "__call__")
+            return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN
         if isinstance(called, Instance) and called.name == "functools.partial" and called.call.args:
             return self.evaluation.value(self._application(called.call, node), environment)
         return self.evaluation.written.of_record(called, node)
@@ -632,8 +637,10 @@ class AttributeEvaluator:
             )
             return known or External(whole)
         if isinstance(owner, Instance):
-            made = _class_of_result(owner)
+            made = class_of_result(owner)
             whole = canonical_name(f"{made}.{name}")
+            if whole == f"{PATH}.parent":
+                return owner
             stored = self._stored(node, owner)
             if stored is not UNKNOWN:
                 return stored
@@ -751,10 +758,3 @@ class AttributeEvaluator:
         if written is not None and written in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return UNKNOWN
-
-
-def _class_of_result(made: Instance) -> str:
-    """The class of what a function gives, or of one part of it; that of an object otherwise."""
-    name = made.name if made.item is None else f"{made.name}[{made.item}]"
-    found: str = LIBRARY_TABLES["results"].get(name, made.name)
-    return found

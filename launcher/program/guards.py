@@ -176,6 +176,15 @@ class Guards:
         call = self._calls_of_decorated[decorator]
         return None if call is None else self.guard_around(call)
 
+    def lets_all_call(self, decorator: ast.expr) -> bool:
+        """Whether what a decorator of the program makes always calls the decorated function."""
+        value = self.evaluation.value(decorator)
+        if not isinstance(value, Defined) or isinstance(value.node, ast.ClassDef):
+            return False
+        call = _call_of_decorated(value.node)
+        asks = any(isinstance(each, ast.If | ast.IfExp | ast.Match) for each in ast.walk(value.node))
+        return call is not None and not asks
+
     def guard_around(self, node: ast.AST) -> Guard | None:
         """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
         inner = node

@@ -7,11 +7,18 @@ of the program; what goes into a copy of the environment is not its own.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from launcher.program.bindings import CallSite, extra_keywords
-from launcher.program.dataflow import argument_of, constant_argument, origins, torchrun_commands
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    origins_of_binding,
+    torchrun_commands,
+)
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -30,10 +37,12 @@ from launcher.program.values import (
     Constant,
     Defined,
     External,
+    Instance,
     Several,
     WorldSize,
     alternatives,
     elements_of,
+    is_path,
     library_names,
     like,
     names_given,
@@ -334,9 +343,12 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
     return name in _TOOL_PROGRAMS
 
 
+_RANK_LAUNCHERS = library_names("rank_launchers")
+
+
 def rank_starts(program: Program) -> Iterator[ast.Call]:
     """The calls by which a program starts processes that are ranks: that make a group."""
-    spawned = [call for call, _ in program.calls(*library_names("rank_starters"))]
+    spawned = [call for call, _ in program.calls(*library_names("rank_starters"), *_RANK_LAUNCHERS)]
     yield from spawned
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
@@ -350,6 +362,23 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
 
 _RANK_STARTERS = library_names("rank_starters")
 _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+
+
+def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
+    """Whether no processes have a group but those that a call starts.
+
+    Such a program fits no launcher that starts a process for each GPU, whichever branch it takes: it starts
+    its ranks once more in each of them, or each of them trains alone.
+    """
+    if program.qualified(start.func) in _RANK_LAUNCHERS:
+        return True
+    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
+    value = None if target is None else program.value(target)
+    if not isinstance(value, Defined) or not isinstance(value.node, ast.FunctionDef):
+        return False
+    groups = [group for group, _ in joining_calls(program)]
+    within = bool(groups) and all(value.node in ancestors(group) for group in groups)
+    return within and not any(value.node.name in file.calls_of for file in program.files)
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
@@ -435,3 +464,146 @@ def has_another_launcher(program: Program) -> bool:
         if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
             return True
     return False
+
+
+# Which plain Python type an expression surely has: what may go into os.environ, and what may not.
+
+
+_DEEPEST_TYPE = 8
+"""So many names behind each other; what lies deeper is unknown."""
+
+_BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
+_TYPE_OF_CALL = {
+    **_BUILTINS,
+    **dict.fromkeys(library_names("integers"), "int"),
+    **dict.fromkeys(("time.time", "time.perf_counter", "time.monotonic", "random.random"), "float"),
+    "torch.device": "torch.device",
+    "numpy.int64": "numpy.int64",
+    "numpy.random.randint": "int",
+    "bytes": "bytes",
+    "list": "list",
+    "sorted": "list",
+}
+_COLLECTIONS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_KEEPS_TYPE = frozenset({"max", "min", "abs"})
+_NUMERIC = frozenset({"int", "float", "bool"})
+_PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
+
+
+def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) -> str | None:
+    """Such as `int` or `str`; None where it is unknown, or one of several."""
+    if isinstance(node, ast.Constant):
+        return type(node.value).__name__
+    if isinstance(node, ast.JoinedStr):
+        return "str"
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return "bool"
+    if isinstance(node, _COLLECTIONS):
+        return type(node).__name__.lower().removesuffix("comp")
+    if depth == 0:
+        return None
+    if isinstance(node, ast.Call):
+        name = program.qualified(node.func) or ""
+        if name in _KEEPS_TYPE and node.args and not has_star_arguments(node):
+            return _common_type(plain_type_of(program, each, depth - 1) for each in node.args)
+        return _TYPE_OF_CALL.get(name) or _path_type(program, node) or _type_by_origins(program, node, depth)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _path_type(program, node):
+        return "PosixPath"
+    if isinstance(node, ast.BinOp):
+        sides = {plain_type_of(program, node.left, depth - 1), plain_type_of(program, node.right, depth - 1)}
+        if not sides <= _NUMERIC:
+            return None
+        return "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else node.values
+        return _common_type(plain_type_of(program, each, depth - 1) for each in parts)
+    if isinstance(node, ast.NamedExpr):
+        return plain_type_of(program, node.value, depth)
+    if isinstance(node, ast.Name):
+        bindings = program.evaluation.sources(node)
+        return _common_type(_type_of_binding(program, each, depth - 1) for each in bindings)
+    if isinstance(node, ast.Attribute) and (parsed := _type_of_parsed_option(program, node)) is not None:
+        return parsed
+    if isinstance(node, ast.Attribute) and node.attr == "parent":
+        return _path_type(program, node)
+    return _type_by_origins(program, node, depth) if isinstance(node, ast.Attribute | ast.Subscript) else None
+
+
+def _path_type(program: Program, made: ast.expr) -> str | None:
+    """`PosixPath` where an expression makes a path of pathlib."""
+    return "PosixPath" if is_path(program.value(made)) else None
+
+
+def _type_by_origins(program: Program, node: ast.expr, depth: int) -> str | None:
+    """Of a field, an item or a result: the type of all that it may come from."""
+    made = origins(program, node)
+    return _common_type(
+        None if each is None or each is node else plain_type_of(program, each, depth - 1) for each in made
+    )
+
+
+def _common_type(types: Iterable[str | None]) -> str | None:
+    found = set(types)
+    return found.pop() if len(found) == 1 else None
+
+
+def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | None:
+    if binding.kind is BindingKind.ASSIGNED and binding.value is not None and binding.item is None:
+        return plain_type_of(program, binding.value, depth)
+    if binding.kind is BindingKind.ASSIGNED:
+        made = origins_of_binding(program, binding)
+        return _common_type(None if each is None else plain_type_of(program, each, depth) for each in made)
+    if binding.kind is BindingKind.LOOPED and isinstance(binding.value, ast.Call) and binding.item is None:
+        ranged = program.qualified(binding.value.func) == "range"
+        target = getattr(binding.node, "target", None)
+        return "int" if ranged and isinstance(target, ast.Name) else None
+    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
+        return _type_of_parameter(program, binding.node, depth)
+    return None
+
+
+def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str | None:
+    """What every call gives a parameter."""
+    sites = program.evaluation.callers.call_sites_giving(parameter)
+    if not sites:
+        return None
+    types = set[str | None]()
+    for site in sites:
+        given = site.given_or_default(parameter)
+        if parameter.arg in site.values:
+            types.add("int")  # The number that spawn gives.
+        else:
+            types.add(None if given is None else plain_type_of(program, given, depth))
+    return _common_type(types)
+
+
+def _type_of_parsed_option(program: Program, node: ast.Attribute) -> str | None:
+    """`args.n_gpus`, by what the parser makes of the option; nothing where the program sets it itself."""
+    owner = program.value(node.value)
+    if not isinstance(owner, Instance) or owner.name not in _PARSED:
+        return None
+    if any(node.attr in file.set_attributes for file in program.files):
+        return None
+    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
+    return _common_type(_type_of_option(program, call) for call in declared)
+
+
+def _type_of_option(program: Program, call: ast.Call) -> str | None:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if "nargs" in given or None in given:
+        return None
+    action = given.get("action")
+    if action is not None:
+        flag = isinstance(action, ast.Constant) and action.value in ("store_true", "store_false")
+        return "bool" if flag else None
+    made = given.get("type")
+    if made is None or "default" not in given:
+        return None  # Without a default it may be None; without a type it is a string, or the default.
+    kind = last_name(made) if isinstance(made, ast.Name) else None
+    if kind not in _BUILTINS or program.qualified(made) != kind:
+        return None
+    default = given["default"]
+    # A default that is written as a string goes through the type as well.
+    if isinstance(default, ast.Constant) and default.value is None:
+        return None
+    return _BUILTINS[kind]

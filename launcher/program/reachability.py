@@ -131,6 +131,8 @@ class Reachability:
         """
         definitions = [each for each in ancestors(node) if isinstance(each, _DEFINITIONS)]
         outer = definitions[-1] if definitions else None
+        if any(map(self._is_an_unused_method, definitions)):
+            return True
         if outer is None or outer.decorator_list or self._is_found_by_text:
             return False
         if isinstance(outer, ast.ClassDef) and outer.keywords:
@@ -139,6 +141,19 @@ class Reachability:
             outer.name in names
             for file in self.program.files
             for names in (file.imported_as, file.names, file.attributes)
+        )
+
+    def _is_an_unused_method(self, method: ast.AST) -> bool:
+        """Whether nothing but itself names a method of a class that has nothing from elsewhere."""
+        owner = class_of(method)
+        if not isinstance(method, ast.FunctionDef) or owner is None or owner.bases or method.decorator_list:
+            return False
+        if method.name in self._words or method.name.startswith("__") or self._is_found_by_text:
+            return False
+        return not any(
+            method not in ancestors(each)
+            for file in self.program.files
+            for each in file.attributes.get(method.name, ())
         )
 
     @cached_property

@@ -462,6 +462,25 @@ def _place_on_host(operator: ast.operator, rank: Value, size: Value) -> Value | 
     return RankValue(RankKind.LOCAL, rank.source) if isinstance(operator, ast.Mod) else None
 
 
+PATH = "pathlib.Path"
+"""The class of paths; what is put together of them, or is a parent of one, is one as well."""
+
+
+def class_of_result(made: Instance) -> str:
+    """The class of what a function gives, or of one part of it; that of an object otherwise."""
+    name = made.name if made.item is None else f"{made.name}[{made.item}]"
+    found: str = LIBRARY_TABLES["results"].get(name, made.name)
+    return found
+
+
+def is_path(value: Value) -> bool:
+    """Whether something surely is a path of pathlib."""
+    return all(
+        isinstance(each, Instance) and each.item is None and class_of_result(each) == PATH
+        for each in alternatives(value)
+    )
+
+
 def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
     """What is calculated from two values."""
     placed = _place_on_host(operator, left, right)
@@ -472,6 +491,8 @@ def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
         return RankValue(RankKind.DERIVED, ranks[0].source)
     if Nothing.ITSELF in (left, right):
         return Nothing.ITSELF
+    if isinstance(operator, ast.Div) and (is_path(left) or is_path(right)):
+        return left if is_path(left) else right
     sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
     if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
         return sizes[0]

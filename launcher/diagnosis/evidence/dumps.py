@@ -45,17 +45,19 @@ class FileEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The ranks that stand elsewhere than most, which are `usual`; each with where."""
+    """The ranks that stand elsewhere than most, which are `usual`; each with where. `saving` where these save
+    and the others do not."""
 
     odd: tuple[RankStack, ...]
     usual: tuple[RankStack, ...]
+    saving: bool = False
 
 
 def find_elsewhere(stacks: Iterable[RankStack]) -> Elsewhere | None:
     """Who stands elsewhere than the ranks that wait for others; None where that singles out nobody.
 
-    Only where more ranks wait than do not: who does not is awaited. Where all wait, the few that wait at
-    another line than most.
+    Only where more ranks wait than do not: who does not is awaited. Where all wait, those that save while
+    as many or more do not, else the few that wait at another line than most.
     """
     every = sorted({each.rank: each for each in stacks}.values(), key=lambda each: each.rank)
     inside = [each for each in every if each.waits]
@@ -64,6 +66,9 @@ def find_elsewhere(stacks: Iterable[RankStack]) -> Elsewhere | None:
         return Elsewhere(tuple(outside), tuple(inside)) if len(inside) > len(outside) else None
     if outside:
         return None
+    saving = [each for each in inside if is_saving(each.frames)]
+    if saving and 2 * len(saving) <= len(inside):
+        return Elsewhere(tuple(saving), tuple(each for each in inside if each not in saving), saving=True)
     places: dict[CodeFrame | None, list[RankStack]] = {}
     for each in inside:
         places.setdefault(each.users, []).append(each)

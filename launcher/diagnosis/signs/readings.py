@@ -356,6 +356,8 @@ class Reading:
     """Where ranks stand in their collectives."""
     uneven: UnevenLoops | None = None
     """That ranks have different numbers of steps, where their lines tell it."""
+    taken_twice: str | None = None
+    """That ranks are taken by several hosts, in words, where their lines tell it."""
     ranks: tuple[RankState, ...] = ()
     world_size: int = 0
     """How many ranks there are, 0 where no line says."""

@@ -47,10 +47,12 @@ from launcher.diagnosis.verdict.stream_ends import (
 from launcher.failure_modes import (
     checkpoints,
     data,
+    disk,
     distribution,
     hardware,
     interruption,
     nccl,
+    network,
     training_script,
 )
 from launcher.failure_modes.model import Finding, Retry, Stage
@@ -124,6 +126,8 @@ def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY] + [*incident.noise]
     if ending.end is End.STOPPED:
         notes += nobody_met
+    elif nobody_met and _only_got_in_one_anothers_way(signs):
+        signs = [*(replace(sign, role=LineRole.INITIATOR, vague=False) for sign in nobody_met), *signs]
     else:
         signs = signs or nobody_met
     ranks = add_silent_ranks(reading.ranks, reading.world_size, whole=reading.has_all_lines_of_ranks)
@@ -141,7 +145,8 @@ def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
     consequences = tuple(group_findings(sign for sign in others if not _is_root_again(sign, root)))
     if case.ending.stop is not None and (stop := case.stop) is not None:
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
-    notes = group_findings((sign for sign in case.notes if sign.mode is not root.mode), warn=True)
+    told = (root.mode, named.mode)
+    notes = group_findings((sign for sign in case.notes if sign.mode not in told), warn=True)
     return Diagnosis(
         Verdict.FAILED,
         cause,
@@ -160,6 +165,8 @@ def _name_root(
     named, context = _apply_context(root, case.signs, case.reading)
     named = name_rank(named, others, case.reading)
     named = blame_uneven_loops(named, case.reading)
+    named = _blame_taken_ranks(named, case.reading)
+    named = _blame_sockets(named, [*case.signs, *case.notes], case.reading)
     named = _drop_rank(named, rivals) if named.about is None else named
     named = drop_innocent_rank(named, case.signs, case.ranks)
     remedy = remedy_with_numbers(named, others, case.job)
@@ -266,8 +273,65 @@ def blame_uneven_loops(root: Sighting, reading: Reading) -> Sighting:
     )
 
 
+_MET_IN_VAIN = (
+    nccl.RENDEZVOUS_TIMED_OUT,
+    nccl.INITIALISATION_STALLED,
+    nccl.COLLECTIVE_TIMED_OUT,
+    nccl.PORT_IN_USE,
+)
+
+
+@finds(Stage.LOG, distribution.LOCAL_RANK_AS_RANK)
+def _blame_taken_ranks(root: Sighting, reading: Reading) -> Sighting:
+    """The root cause where ranks did not come together, and several hosts say that they have the same."""
+    if reading.taken_twice is None or root.mode not in _MET_IN_VAIN:
+        return root
+    what = f"{reading.taken_twice}; {root.what}"
+    mode = distribution.LOCAL_RANK_AS_RANK
+    return replace(root, mode=mode, what=what, rank=None, host=None, about="", remedy=None, retry=None)
+
+
+@finds(Stage.LOG, network.EFA_NOT_USED)
+def _blame_sockets(root: Sighting, signs: Sequence[Sighting], reading: Reading) -> Sighting:
+    """The root cause where a collective took too long, and NCCL had lost EFA before: the plugin had failed,
+    or sockets were chosen on a type that has EFA."""
+    if root.mode is not nccl.COLLECTIVE_TIMED_OUT or root.role is not LineRole.SYMPTOM:
+        return root
+    has_efa = any(context.mode is network.EFA_NOT_USED for context, *_ in reading.contexts)
+    lost = [
+        sign
+        for sign in signs
+        if sign.mode is network.EFA_NOT_USED
+        and (has_efa or sign.role is LineRole.SYMPTOM)
+        and sign is not root
+    ]
+    if not lost or reading.uneven is not None:
+        return root
+    first = min(lost, key=lambda sign: (not sign.role.may_be_root, sign.index))
+    what = f"{first.what}; {root.what}"
+    return replace(first, role=LineRole.SYMPTOM, what=what, rank=None, host=None, about="")
+
+
 def _says_that_nobody_met(sign: Sighting) -> bool:
     return sign.mode is distribution.RANKS_NEVER_MET and sign.role.may_be_root
+
+
+_OF_ONE_FILE = (
+    checkpoints.NOT_WHAT_WAS_SAVED,
+    data.EVERY_RANK_DOWNLOADS,
+    disk.DISK_FULL,
+    disk.SHARED_CACHE,
+    nccl.PORT_IN_USE,
+)
+
+
+def _only_got_in_one_anothers_way(signs: Iterable[Sighting]) -> bool:
+    """Whether something failed, and nothing but what independent programs do to one another's files and
+    ports."""
+    failed = [sign for sign in signs if sign.role is LineRole.INITIATOR]
+    return bool(failed) and all(
+        sign.mode in _OF_ONE_FILE and (sign.vague or sign.mode is not disk.DISK_FULL) for sign in failed
+    )
 
 
 def _is_root_again(sign: Sighting, root: Sighting) -> bool:
@@ -314,7 +378,8 @@ def _apply_context(
     root: Sighting, signs: Iterable[Sighting], reading: Reading
 ) -> tuple[Sighting, str | None]:
     """The root cause that a line shortly before such a symptom reveals, and that line."""
-    if root.role is LineRole.INITIATOR:
+    differs = root.mode is nccl.COLLECTIVE_TIMED_OUT and not root.text.startswith("slipway: ")
+    if root.role is LineRole.INITIATOR and not differs:
         return root, None
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
@@ -398,6 +463,8 @@ def _is_explained(
     if told and (sign.role is LineRole.INITIATOR or _ended_by_itself(sign)):
         # One host that fails has the others stopped; and a job can go on after its spot hosts were taken.
         return False
+    if sign.mode in (network.NO_INGRESS_FROM_ITSELF, network.NO_EGRESS_TO_ITSELF):
+        return False  # Of a peer that is gone it says so only where steps had been made: `mark_consequences`.
     if sign.index == BEFORE_ALL_LINES:
         return bool(stops) and sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
     return any(_follows_stop(sign, stop) or _announces_stop(sign, stop, by_itself) for stop in stops)

@@ -180,6 +180,10 @@ def mark_consequences(
             for sign in signs
         ]
     signs = [replace(sign, role=LineRole.CASCADE) if _was_ended(sign, signs) else sign for sign in signs]
+    signs = [
+        replace(sign, role=LineRole.TEARDOWN) if _was_killed_by_starter(sign, signs) else sign
+        for sign in signs
+    ]
     failures = [sign for sign in signs if _is_a_failure(sign)]
     waited = [
         sign for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
@@ -194,6 +198,19 @@ def mark_consequences(
         else sign
         for sign in signs
     ]
+
+
+def _was_killed_by_starter(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether a shell tells of no more than that something was killed, where a starter had said that another
+    process ended by itself: it ends the rest."""
+    if sign.mode is not hardware.HOST_OUT_OF_MEMORY or not sign.vague or sign.text.strip() != "Killed":
+        return False
+    return any(
+        other.stream == sign.stream
+        and other.index < sign.index
+        and other.captured.get("exit", other.captured.get("exitcode", "9")) not in ("9", "-9", "137")
+        for other in signs
+    )
 
 
 _ASSERTION = re.compile(r"\bAssertionError\b")
@@ -239,6 +256,7 @@ def _without_security_group(
         and other.mode.code[:3] not in ("EFA", "NCC")
         and other.mode is not interruption.STOPPED
         and _is_anothers(other, sign)
+        and not (other.vague and other.stream == sign.stream and other.index > sign.index)
         for other in signs
     )
     if not stepped and not failed:

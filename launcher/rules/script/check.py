@@ -39,7 +39,6 @@ from launcher.rules.script.data_files import channels_are_there, listings_are_so
 from launcher.rules.script.findings import IgnoreComment, ScriptSubject
 from launcher.rules.script.loaders import (
     workers_are_there,
-    workers_have_cpus,
     workers_leave_the_devices_alone,
 )
 from launcher.rules.script.samplers import (
@@ -73,7 +72,7 @@ DATA_RULES = (
     one_rank_downloads,
 )
 
-DATA_JOB_RULES = (workers_have_cpus, channels_are_there)
+DATA_JOB_RULES = (process_groups.workers_have_cpus, channels_are_there)
 
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
@@ -87,6 +86,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *options.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
+    *process_groups.JOINING_RULES,
     *collectives.FORWARD_RULES,
     *collectives.STEP_RULES,
     *gradients.CLIPPING_RULES,

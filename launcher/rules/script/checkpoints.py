@@ -9,28 +9,39 @@ from dataclasses import dataclass
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
+from launcher.jobs.script_inputs import CONTAINER_ROOT
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
     has_star_arguments,
     origins,
     parts_of,
+    text_beginning,
     text_parts,
 )
 from launcher.program.guards import Guard, Guards
 from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.participants import Participants
-from launcher.program.program import Program, joining_calls
+from launcher.program.program import Program, joining_calls, read_program
 from launcher.program.reachability import Reachability
-from launcher.program.values import DDP, Constant, Defined, Instance, Made, RankKind, RankValue
+from launcher.program.values import (
+    DDP,
+    PATH,
+    Constant,
+    Defined,
+    Dictionary,
+    Instance,
+    Made,
+    RankKind,
+    RankValue,
+    entries_of,
+)
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
-    as_attribute,
-    default_of_option,
     finding_at,
     guard_by_rank_zero,
+    path_beginnings,
     related_at,
 )
 
@@ -40,6 +51,8 @@ _SAVERS = {
     "safetensors.torch.save_file": ("filename", 1),
     "safetensors.torch.save_model": ("filename", 1),
     "joblib.dump": ("filename", 1),
+    "torch.onnx.export": ("f", 2),
+    **dict.fromkeys(("torch.jit.script.save", "torch.jit.trace.save"), ("f", 0)),
 }
 """What writes a checkpoint to one file, and which argument is its path.
 
@@ -111,6 +124,8 @@ def _opened(program: Program, path: ast.expr | None) -> ast.expr | None:
     value = None if path is None else program.value(path)
     if isinstance(value, Instance) and value.name == "open":
         return argument_of(value.call, "file", 0)
+    if isinstance(value, Instance) and value.name == f"{PATH}.open":
+        return value.call.func.value if isinstance(value.call.func, ast.Attribute) else path
     return path
 
 
@@ -132,10 +147,8 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
 
 def _is_spawned(program: Program, guard: Guard) -> bool:
     """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
-    parts = (
-        [] if guard.test is None else [each for each in ast.walk(guard.test) if isinstance(each, ast.expr)]
-    )
-    values = [program.value(each) for each in parts]
+    parts = [] if guard.test is None else list(ast.walk(guard.test))
+    values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
 
@@ -203,11 +216,9 @@ def _asked_before(node: ast.expr, key: str, prefix: str) -> bool:
 
 def _looks_for(test: ast.expr, prefix: str) -> bool:
     """Whether something is asked for beginning with the prefix."""
-    return (
-        isinstance(test, ast.Call)
-        and last_name(test.func) == "startswith"
-        and any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
-    )
+    if not isinstance(test, ast.Call) or last_name(test.func) != "startswith":
+        return False
+    return any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
 
 
 CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition)
@@ -263,10 +274,13 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     the program, with the same path and key as written, and the model's way to its wrapper must be known; what
     happens to the keys between says nothing.
 
+    A program beside it, such as the inference.py of an endpoint, loads what has the file's name.
+
     Bad: `torch.save(ddp.state_dict(), path)` and `model.load_state_dict(torch.load(path))`. Good:
     `torch.save(ddp.module.state_dict(), path)`. Source: discuss.pytorch.org topic 494.
     """
     saved = list(_saved(program))
+    yield from _loaded_beside(program, saved)
     for loaded in _loaded(program):
         place = _place(program, loaded.path)
         same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
@@ -282,13 +296,77 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
         )
 
 
-def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
-    """What tells a path from others: its text where that is known, else how and of which names it is made."""
+def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
+    """States that other programs of the same folder load, which this one does not import."""
+    names = {each: _file_name(program, each.path) for each in saved if each.prefix}
+    folder, own = program.entry.path.parent, {each.path for each in program.files}
+    beside = sorted({*folder.glob("*.py"), *folder.glob("*/*.py")} - own) if any(names.values()) else []
+    for path in beside[:_MOST_BESIDE]:
+        if path.stat().st_size > _LARGEST_BESIDE or b"load_state_dict" not in path.read_bytes():
+            continue
+        other = read_program(path, folder)
+        if not isinstance(other, Program):
+            continue
+        for loaded in _loaded(other):
+            owner = loaded.call.func
+            model = other.value(owner.value) if isinstance(owner, ast.Attribute) else None
+            if not isinstance(model, Made) or not program.mentioning(model.definition.name):
+                continue  # It is another model, whose file has the same name.
+            name = _file_name(other, loaded.path)
+            same = [each for each in saved if each.key == loaded.key and name in (names.get(each), None)]
+            same += [each for each in saved if not each.prefix and _file_name(program, each.path) == name]
+            if name and same and all(each.prefix != loaded.prefix for each in same):
+                yield finding_at(
+                    checkpoints.UNEXPECTED_KEY_PREFIX,
+                    same[0].call,
+                    f"the keys saved to {name} {_begin(same[0].prefix)}, and the model that gets them in "
+                    f"{path.name} has keys that {_begin(loaded.prefix)}: load_state_dict raises",
+                    related=[related_at(loaded.call, "loaded here")],
+                )
+
+
+_MOST_BESIDE, _LARGEST_BESIDE = 50, 200_000
+"""So many files beside a program, of so many bytes, are looked at for what loads its states."""
+
+
+def _file_name(program: Program, path: ast.expr, depth: int = 6) -> str | None:
+    """The name of the file that a path ends with, where it is written."""
     value = program.value(path)
     if isinstance(value, Constant):
-        return (value,)
+        return str(value.value).rpartition("/")[2] or None
+    parts, _ = text_parts(program, path)
+    made = origins(program, path) if not parts else ()
+    inner = parts[-1] if parts else made[0] if len(made) == 1 else None
+    return _file_name(program, inner, depth - 1) if inner not in (None, path) and inner and depth else None
+
+
+def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
+    """What tells a path from others: its text where that is known, else how and of which names it is made."""
+    known = text_beginning(program, path)
+    if known is not None and known[1]:
+        return (known[0],)
     names = [each for each in ast.walk(path) if isinstance(each, ast.Name)]
-    return (ast.unparse(path), *(id(scope_of(each).holder_of(each.id)) for each in names))
+    values = [(each, program.value(each)) for each in names]
+    return (
+        ast.unparse(path),
+        *(
+            value if isinstance(value, Made) else id(scope_of(each).holder_of(each.id))
+            for each, value in values
+        ),
+    )
+
+
+def _renamed(program: Program, path: ast.expr) -> ast.expr:
+    """The name that a file gets once it is whole: `os.replace(path + ".tmp", path)`, `tmp.rename(path)`."""
+    place = _place(program, path)
+    for name in ("replace", "rename", "move"):
+        for call in file_of(path).calls_of.get(name, ()):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            given = call.args if len(call.args) == 2 else [owner, *call.args]
+            before, after = given if len(given) == 2 else (None, None)
+            if before is not None and after is not None and _place(program, before) == place:
+                return after
+    return path
 
 
 def _begin(prefix: str) -> str:
@@ -297,20 +375,20 @@ def _begin(prefix: str) -> str:
 
 def _saved(program: Program) -> Iterator[_State]:
     for call, _ in program.calls("torch.save"):
-        path, what = argument_of(call, "f", 1), argument_of(call, "obj", 0)
+        path, what = _opened(program, argument_of(call, "f", 1)), argument_of(call, "obj", 0)
         if path is None or what is None:
             continue
         (whole, *others) = origins(program, what) or (None,)
         if whole is None or others:
             continue
         parts: list[tuple[str | None, ast.expr]] = [(None, whole)]
-        if isinstance(whole, ast.Dict):
-            named = zip(whole.keys, whole.values, strict=True)
-            parts = [(str(k.value), v) for k, v in named if isinstance(k, ast.Constant)]
+        table = program.value(whole)
+        if isinstance(table, Dictionary):
+            parts = [(str(k.value), v) for k, v in entries_of(table.node) if isinstance(k, ast.Constant)]
         for key, value in parts:
             prefix = _prefix_of_state(program, value)
             if prefix is not None:
-                yield _State(call, path, key, prefix)
+                yield _State(call, _renamed(program, path), key, prefix)
 
 
 def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
@@ -322,7 +400,7 @@ def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
         or not isinstance(node.func, ast.Attribute)
     ):
         return None
-    return _prefix(program, node.func.value) if node.func.attr == "state_dict" else None
+    return _Prefixes(program).prefix_of(node.func.value) if node.func.attr == "state_dict" else None
 
 
 def _loaded(program: Program) -> Iterator[_State]:
@@ -332,7 +410,7 @@ def _loaded(program: Program) -> Iterator[_State]:
             if state is None or not isinstance(call.func, ast.Attribute):
                 continue
             read = _read(program, state)
-            prefix = _prefix(program, call.func.value)
+            prefix = _Prefixes(program).prefix_of(call.func.value)
             if read is not None and prefix is not None:
                 yield _State(call, read[0], read[1], prefix)
 
@@ -356,17 +434,16 @@ def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | Non
         return None
     holder = parent_of(found[0])
     targets = holder.targets if isinstance(holder, ast.Assign) else []
+    targets = [holder.target] if isinstance(holder, ast.NamedExpr) else targets
     if any(isinstance(each, ast.Name | ast.Attribute) and _may_be_changed(each, key) for each in targets):
         return None
-    path = argument_of(found[0], "f", 0)
+    path = _opened(program, argument_of(found[0], "f", 0))
     return None if path is None else (path, key)
 
 
 def _is_empty(origin: ast.expr | None) -> bool:
     """Whether an origin stands for no checkpoint at all: None or `{}`."""
-    if isinstance(origin, ast.Dict):
-        return not origin.keys
-    return isinstance(origin, ast.Constant) and origin.value is None
+    return not origin.keys if isinstance(origin, ast.Dict) else getattr(origin, "value", 0) is None
 
 
 def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
@@ -386,16 +463,9 @@ def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
     return False
 
 
-def _prefix(program: Program, model: ast.expr) -> str | None:
-    """What the keys of a model begin with, by what wraps it here; None where that is not known.
-
-    A model that is wrapped under a condition counts as wrapped, which it is in a distributed run.
-    """
-    return _Prefixes(program).prefix_of(model)
-
-
 class _Prefixes:
-    """The prefixes of models that one model is made of, each found once.
+    """The prefixes of models that one model is made of, each found once: of a model that is wrapped under a
+    condition that of the wrapper, which it has in a distributed run.
 
     A model that is made of itself (`self.model = self.model.half()`) is known by its other origins.
     """
@@ -444,6 +514,8 @@ class _Prefixes:
             return None if below is None else _PREFIXES[name] + below
         if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
             return self.prefix_of(origin.func.value)
+        if name.endswith("convert_sync_batchnorm") and origin.args:
+            return self.prefix_of(origin.args[0])
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
             return ""
         return "" if isinstance(self._program.value(origin), Made) else None
@@ -460,11 +532,16 @@ STATE_KEY_RULES = (states_are_loaded_as_they_are_saved,)
 # What a script saves and loads, judged with the job: what is left when the hosts are gone.
 
 
-_LOST = ("/tmp/", "/root/", "/home/", "~/", "/var/", f"{CODE_FOLDER}/")
-"""Folders of a host that are deleted with it."""
+_NOT_LOST = (
+    *(f"{CONTAINER_ROOT}/{name}/" for name in ("model", "output", "input")),
+    *(f"/{name}" for name in ("fsx", "efs", "mnt", "lustre", "nfs", "gpfs", "shared", "s3", "dbfs")),
+)
+"""Folders that are kept, or into which a file system may be mounted; all else is deleted with its host."""
 
 _MOVERS = ("shutil.", "subprocess.", "os.system", "os.rename", "os.replace", "os.chdir", "contextlib.chdir")
-_MOVING = frozenset({"put_object", "push_to_hub", "log_artifact", "log_artifacts", "log_model", "main"})
+_MOVING = frozenset(
+    {"read_bytes", "put_object", "push_to_hub", "log_artifact", "log_artifacts", "log_model", "main"}
+)
 """What may bring a file elsewhere, or make a relative path mean another folder, as hydra's `main` does."""
 
 _LOADERS = (
@@ -477,13 +554,6 @@ _LOADERS = (
     "checkpoint",
     "snapshot",
 )
-_HOST_FOLDERS = {
-    "pathlib.Path.home": "~/",
-    "pathlib.Path.cwd": "./",
-    "os.getcwd": "./",
-    "tempfile.gettempdir": "/tmp/",
-    "tempfile.mkdtemp": "/tmp/",
-}
 _SAVED_TO = {
     "torch.save": ("f", 1),
     "torch.distributed.checkpoint.save": ("checkpoint_id", None),
@@ -497,6 +567,13 @@ _SAVED_TO = {
     "accelerate.Accelerator.save_state": ("output_dir", 0),
 }
 """What writes the state of a training, and which argument says where."""
+
+_TRAINERS = (
+    *(f"transformers.{name}.train" for name in ("Trainer", "Seq2SeqTrainer")),
+    *(f"trl.{name}.train" for name in ("SFTTrainer", "DPOTrainer", "RewardTrainer")),
+    "lightning.pytorch.Trainer.fit",
+)
+"""What trains for a script, from the beginning unless it is told where to resume."""
 
 _CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
 _OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml")
@@ -517,32 +594,25 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     if _may_move_files(program):
         return
     kept = () if planned is None else (planned.local_path,)
-    saves = [save for save in _state_saves(program) if not _is_a_cache(program, save.call)]
-    lost = [save for save in saves if _is_lost(subject, save.path, kept)]
-    for save in lost:
+    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
+    lost = [each for each in saves if _is_lost(subject, each[1], kept)]
+    for call, path in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
             checkpoints.PATH_NOT_KEPT,
-            save.call,
-            f"`{ast.unparse(save.path)}` is on the host's own disk, which is deleted with the job; beside "
+            call,
+            f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             severity=Severity.WARNING if len(lost) < len(saves) else None,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _StateSave:
-    """A call that writes a state, and the file or folder that it goes to."""
-
-    call: ast.Call
-    path: ast.expr
-
-
-def _state_saves(program: Program) -> Iterator[_StateSave]:
+def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls that write a state, with the file or folder that it goes to."""
     for call, name in program.calls(*_SAVED_TO):
-        path = argument_of(call, *_SAVED_TO[name])
+        path = _opened(program, argument_of(call, *_SAVED_TO[name]))
         if path is not None:
-            yield _StateSave(call, path)
+            yield call, path
 
 
 def _is_a_cache(program: Program, call: ast.Call) -> bool:
@@ -575,7 +645,7 @@ def _is_renamed_in_its_folder(call: ast.Call, name: str) -> bool:
 
 def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> bool:
     """Whether a path leads to a folder that is deleted with the host, wherever it comes from."""
-    begins = _beginnings(subject, path)
+    begins = path_beginnings(subject, path)
     return bool(begins) and all(each is not None and _is_deleted(each, kept) for each in begins)
 
 
@@ -585,48 +655,7 @@ def _is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
         return False
     if not begins.startswith(("/", "~")):
         return "://" not in begins
-    return whole.startswith((*_LOST, f"{CONTAINER_ROOT}/checkpoints/"))
-
-
-def _beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[str | None]:
-    """What a path may begin with, by all that it may come from; None where that is not written."""
-    if not depth:
-        return [None]
-    return [
-        each for origin in origins(subject.program, path) for each in _begin_of(subject, origin, depth - 1)
-    ]
-
-
-def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
-    parts, _ = text_parts(subject.program, origin)
-    inner = parts[0] if parts else None
-    name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
-    match origin:
-        case ast.Constant(value=str() as text) if text:
-            return [text]
-        case ast.BinOp(op=ast.Mod()):
-            inner = origin.left
-        case ast.Attribute(attr="parent"):
-            inner = origin.value
-        case ast.Attribute():
-            return [_option_text(subject, origin)]
-        case ast.Call() if name in _HOST_FOLDERS:
-            return [_HOST_FOLDERS[name]]
-        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
-            inner = owner
-        case ast.Call(args=[path, *_]) if name == "os.path.dirname":
-            inner = path
-    return [None] if inner is None else _beginnings(subject, inner, depth)
-
-
-def _option_text(subject: ScriptSubject, node: ast.Attribute) -> str | None:
-    """The text of an option of the script, as the job gives it or by its default."""
-    option = default_of_option(subject.program, node)
-    if option is None or subject.job.code.arguments:
-        return None
-    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-    value = given.get(option.name, option.value)
-    return value if isinstance(value, str) and value else None
+    return not whole.startswith(_NOT_LOST)
 
 
 @finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
@@ -636,8 +665,8 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     After an interruption it starts from the beginning, though its checkpoints are there. Silent where
     anything in the program may load or resume, by its name or by an argument's.
 
-    Bad: a loop that only saves. Good: `torch.load` of the newest checkpoint before it. Source: developer
-    guide, model-managed-spot-training.
+    Bad: a loop that only saves, or `trainer.train()`. Good: `torch.load` of the newest checkpoint before it.
+    Source: developer guide, model-managed-spot-training.
     """
     job, program = subject.job, subject.program
     spot = job.resources.capacity.kind == "spot"
@@ -650,17 +679,17 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         if spot
         else f"`max_retries: {job.limits.max_retries}` starts again"
     )
-    for file in program.files:
-        for call in file.calls_of.get("backward", ()):
-            yield finding_at(
-                checkpoints.NOTHING_TO_RESUME_FROM,
-                call,
-                f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
-                "and what was done until then is paid for twice",
-                remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
-                "with the states of model, optimizer and scheduler.",
-            )
-            return
+    trained = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    first = next(trained, None) or next((call for call, _ in program.calls(*_TRAINERS)), None)
+    if first is not None:
+        yield finding_at(
+            checkpoints.NOTHING_TO_RESUME_FROM,
+            first,
+            f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
+            "and what was done until then is paid for twice",
+            remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
+            "with the states of model, optimizer and scheduler.",
+        )
 
 
 def _may_load(subject: ScriptSubject) -> bool:
@@ -671,10 +700,14 @@ def _may_load(subject: ScriptSubject) -> bool:
             return True
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
-            asked = (
-                each for each in call.keywords if (each.arg or "").lower().startswith(("resume", "ckpt"))
-            )
-            if not all(_is_nothing(program, each.value) for each in asked):
+            asked = [
+                each.value
+                for each in call.keywords
+                if (each.arg or "").lower().startswith(("resume", "ckpt"))
+            ]
+            if name == "train" and program.qualified(call.func) in _TRAINERS:
+                asked += call.args[:1]
+            if not all(_is_nothing(program, each) for each in asked):
                 return True
             if _loads_by_name(program, call, name) and _may_run(run, call):
                 return True
@@ -691,6 +724,9 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
         return not found or not all(
             isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
         )
+    whole = program.qualified(call.func) or ""
+    if name.startswith("gradient_") or whole in _SAVED_TO or whole.startswith("torch.utils.checkpoint"):
+        return False
     defined = isinstance(program.value(call.func), Defined)
     return not defined and any(word in name for word in _LOADERS) and not name.startswith("save")
 

@@ -20,7 +20,6 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
-    plain_type_of,
     text_beginning,
     text_parts,
     torchrun_commands,
@@ -33,6 +32,7 @@ from launcher.program.process_environment import (
     has_another_launcher,
     is_for_one_host,
     mentions_environment,
+    plain_type_of,
     process_starts,
     variables_in,
 )
@@ -85,6 +85,7 @@ _SHARED = re.compile(
 
 
 _EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
+_HUB_CALLS = ("torch.hub.set_dir",)
 
 
 @finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
@@ -201,6 +202,12 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
         place = None if given is None else text_beginning(program, given)
         if _is_shared(place) and place is not None:
             yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}")
+    caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls(*_HUB_CALLS)]
+    caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
+    for call, given in caches:
+        place = None if given is None else text_beginning(program, given)
+        if _is_shared(place) and place is not None:
+            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=Severity.INFO)
 
 
 def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:

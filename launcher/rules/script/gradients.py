@@ -24,6 +24,7 @@ from launcher.program.dataflow import (
 from launcher.program.divergence import (
     Loop,
     calls_in,
+    ends_with_an_error,
     is_forward,
     makes_ranks_agree,
     trains_within,
@@ -715,25 +716,16 @@ def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
         return False
     body = handler.body
     if names & set(_MEMORY):
-        return not _ends(body)
+        return not ends_with_an_error(body)
     if not names & {"RuntimeError", "Exception"}:
         return False
     for number, statement in enumerate(body):
         test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
         if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
             left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
-            return not _ends(statement.body) and (left or not _ends(body[number + 1 :]))
-    return False
-
-
-def _ends(body: list[ast.stmt]) -> bool:
-    """Whether anything in a block raises or ends the process."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Raise):
-                return True
-            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
-                return True
+            return not ends_with_an_error(statement.body) and (
+                left or not ends_with_an_error(body[number + 1 :])
+            )
     return False
 
 

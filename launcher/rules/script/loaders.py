@@ -7,26 +7,27 @@ sampler and tell it the epoch.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Related, Stage
+from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
-    calculate_number,
     calls_that_made,
     constant_argument,
     has_star_arguments,
     origins,
+    unpacked_argument,
 )
 from launcher.program.index import (
+    SCOPE,
+    FileIndex,
     FunctionNode,
     ancestors,
     ancestors_in_function,
@@ -35,6 +36,7 @@ from launcher.program.index import (
     last_name,
     scope_of,
 )
+from launcher.program.participants import Closure
 from launcher.program.program import Program
 from launcher.program.values import (
     LIBRARY_TABLES,
@@ -47,17 +49,13 @@ from launcher.program.values import (
     RankKind,
     RankValue,
     Value,
-    WorldSize,
     alternatives,
     is_import_of,
     library_names,
 )
 from launcher.rules.script.findings import (
-    ScriptSubject,
     default_of_option,
     finding_at,
-    is_given,
-    option_of,
     related_at,
 )
 
@@ -112,7 +110,7 @@ def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
         workers = _workers_of(loaders, loader)
         if workers is None or workers < 1:
             continue
-        if has_star_arguments(loader) or argument_of(loader, "multiprocessing_context") is not None:
+        if argument_of(loader, "multiprocessing_context") is not None:
             continue
         uses = [use for each in _run_by_workers(loaders, loader) for use in _uses_of_cuda(program, each)]
         if _holds_cuda_tensors(loaders, loader):
@@ -173,6 +171,8 @@ def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[FunctionNode
     for each in () if dataset is None else _datasets_within(program, program.value(dataset), 0):
         if isinstance(each, Made):
             waiting += _methods(each.definition, *_ITEM_METHODS)
+        elif isinstance(each, Instance):
+            waiting += _functions_within(program, each)
     seen = set[ast.AST]()
     while waiting:
         function = waiting.pop(0)
@@ -181,7 +181,7 @@ def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[FunctionNode
         seen.add(function)
         yield function
         for part in ast.walk(function):
-            if not isinstance(part, ast.Call | ast.Subscript) or _is_conditional(part, function):
+            if not isinstance(part, ast.Call | ast.Subscript) or _is_conditional(program, part, function):
                 continue
             reads = isinstance(part, ast.Subscript)
             used = part.value if isinstance(part, ast.Subscript) else part.func
@@ -192,6 +192,21 @@ def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[FunctionNode
                     )
                 elif isinstance(each, Defined) and not reads and not isinstance(each.node, ast.ClassDef):
                     waiting.append(each.node)
+                elif isinstance(each, Instance):
+                    waiting += _functions_within(program, each)
+
+
+def _functions_within(program: Program, made: Instance, deepest: int = 4) -> Iterator[FunctionNode]:
+    """What an object of a library was given to call: `Compose([ToTensor(), Jitter()])`, `Lambda(augment)`."""
+    given = all_arguments(made.call) if deepest and SCOPE in made.call.__dict__ else []
+    for node in (one for each in given for one in (each.elts if isinstance(each, ast.List) else [each])):
+        for each in alternatives(program.value(node)):
+            if isinstance(each, Made):
+                yield from _methods(each.definition, "__call__", "forward")
+            elif isinstance(each, Defined) and not isinstance(each.node, ast.ClassDef):
+                yield each.node
+            elif isinstance(each, Instance):
+                yield from _functions_within(program, each, deepest - 1)
 
 
 _MOST_FUNCTIONS = 40
@@ -250,7 +265,7 @@ def _is_put_on_cuda(program: Program, made: ast.expr, depth: int) -> bool:
 def _uses_of_cuda(program: Program, function: FunctionNode) -> Iterator[ast.expr]:
     """What in a function surely needs a CUDA device, outside of any test."""
     for node in ast.walk(function):
-        if not isinstance(node, ast.Call | ast.Subscript) or _is_conditional(node, function):
+        if not isinstance(node, ast.Call | ast.Subscript) or _is_conditional(program, node, function):
             continue
         if isinstance(node, ast.Subscript):
             if isinstance(node.value, ast.Attribute) and _is_on_cuda(program, node.value):
@@ -274,13 +289,26 @@ def _puts_on_cuda(program: Program, call: ast.Call) -> bool:
     return device is not None and external and _is_cuda(program, device)
 
 
-def _is_conditional(call: ast.AST, function: FunctionNode) -> bool:
+def _is_conditional(program: Program, call: ast.AST, function: FunctionNode) -> bool:
+    inner = call
     for outer in ancestors(call):
         if outer is function:
             return False
-        if isinstance(outer, ast.If | ast.IfExp | ast.Try):
+        if isinstance(outer, ast.Try):
             return True
+        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+            body = outer.body if isinstance(outer, ast.If) else [outer.body]
+            if inner not in body or not _is_there(program, outer.test):
+                return True
+        inner = outer
     return True
+
+
+def _is_there(program: Program, test: ast.expr) -> bool:
+    """Whether a test asks for something that the program gives: `if self.transform is not None`."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
+        test = test.left if isinstance(test.comparators[0], ast.Constant) else test
+    return isinstance(program.value(test), Made | Defined | Instance)
 
 
 def _is_cuda(program: Program, device: ast.expr) -> bool:
@@ -307,89 +335,6 @@ def _names_cuda(program: Program, value: Value) -> bool:
     if isinstance(value, Instance):
         return value.name == "torch.cuda.current_device"
     return isinstance(value, RankValue) and value.kind is RankKind.LOCAL
-
-
-# The workers that a script starts, against the CPUs of the job's hosts.
-
-
-@finds(Stage.SCRIPT, data.TOO_MANY_WORKERS)
-def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
-    """More workers in a DataLoader than the host has vCPUs for each process, by literal, default or a count.
-
-    Each process starts as many, and they take time and memory from each other and from the training: also
-    where it counts the CPUs of its host, which are not its own alone. What the job file gives the script is
-    judged there.
-
-    Bad: `DataLoader(dataset, num_workers=os.cpu_count())` on an ml.p4d.24xlarge with 96 vCPUs, 8 processes
-    Good: `DataLoader(dataset, num_workers=os.cpu_count() // torch.cuda.device_count())`
-
-    Source: torch.utils.data documentation; EC2's vCPUs of the instance type.
-    """
-    processes = subject.plan.processes_per_host
-    facts = instance_facts(subject.job.resources.instance_type)
-    if facts is None or processes is None:
-        return
-    program = subject.program
-    cpus = max(1, facts.vcpus // processes)
-    loaders = program.analysis(Loaders)
-    for loader in loaders.calls:
-        given = loaders.given(loader, "num_workers")
-        if given is None or has_star_arguments(loader):
-            continue
-        number = _number_on_host(subject, given)
-        option = option_of(program, given)
-        related: list[Related] = [] if option is None else [related_at(option.call, "its default")]
-        if number is not None and int(number) > cpus:
-            workers = int(number)
-            yield finding_at(
-                data.TOO_MANY_WORKERS,
-                given,
-                f"{workers} workers in each of {processes} processes make {workers * processes} on the "
-                f"{facts.vcpus} vCPUs of {facts.instance_type}",
-                remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs a process, less one.",
-                related=related,
-            )
-
-
-_CPU_COUNTS = frozenset(
-    f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
-) | {"os.process_cpu_count"}
-
-
-def _as_number(node: ast.expr) -> float | ast.expr:
-    """The number that a literal text holds; any other expression as it is."""
-    text = node.value if isinstance(node, ast.Constant) else None
-    return int(text) if isinstance(text, str) and text.isdecimal() else node
-
-
-def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
-    """What an expression of literals, options, CPUs and processes is on the job's hosts; None if unknown."""
-    program, processes = subject.program, subject.plan.processes_per_host
-    facts = instance_facts(subject.job.resources.instance_type)
-
-    def of_host(part: ast.expr) -> float | ast.expr | None:
-        if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
-            return None if is_given(subject.job, option.name) else option.default
-        name = program.qualified(part.func) if isinstance(part, ast.Call) else None
-        if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
-            variable = constant_argument(program, part.args[0])
-            given = variable is None or variable.value in subject.job.environment
-            return None if given or isinstance(program.value(part), WorldSize) else _as_number(part.args[1])
-        if isinstance(part, ast.Call) and name in _CPU_COUNTS and not all_arguments(part):
-            return None if facts is None else facts.vcpus
-        if isinstance(part, ast.Call) and name == "len" and part.args:
-            affinity = program.qualified(part.args[0]) == "os.sched_getaffinity"
-            return facts.vcpus if affinity and facts is not None else None
-        size = program.value(part)
-        if name == "torch.cuda.device_count" or (
-            isinstance(size, WorldSize) and "LOCAL" in size.source.upper()
-        ):
-            return processes
-        if isinstance(size, WorldSize) and processes is not None:
-            return processes * subject.job.resources.instance_count
-        return None
-
-    return calculate_number(program, node, of_host)
 
 
 # What loaders are made of, and where the program trains with them.
@@ -446,11 +391,18 @@ _DEEPEST = 5
 class LoaderLoop:
     """A loop over batches that calculates gradients, itself or in what it calls.
 
-    `loaders` is all that it may loop over: loaders that the script makes, and that stay its own.
+    `loaders` is all that it may loop over: loaders that the script makes, and that stay its own. `iter` is
+    that as it is written, also of a comprehension, or of a loop that takes `next(batches)` itself.
     """
 
-    node: ast.For
+    node: ast.For | ast.While | ast.comprehension
+    iter: ast.expr
     loaders: frozenset[ast.Call]
+
+    @property
+    def ends_with_data(self) -> bool:
+        """Whether it makes as many rounds as there are batches."""
+        return getattr(self.node, "iter", None) is self.iter
 
 
 class Loaders:
@@ -481,7 +433,8 @@ class Loaders:
 
     def given(self, call: ast.Call, name: str) -> ast.expr | None:
         """What a DataLoader is given for one of PARAMETERS or by keyword."""
-        return argument_of(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
+        given = argument_of(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
+        return unpacked_argument(self.program, call, name) if given is None else given
 
     def samplers_of(self, loader: ast.Call) -> frozenset[ast.Call] | None:
         """The distributed samplers that a loader may have: none where it surely has none, None if unknown."""
@@ -504,6 +457,8 @@ class Loaders:
             return frozenset()
         found = frozenset[ast.Call]()
         for each in alternatives(value):
+            if isinstance(each, Made) and _deals_all(self.program, each.definition, sampler):
+                continue
             calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers"))
             if calls is None:
                 return None
@@ -531,19 +486,18 @@ class Loaders:
 
     def _training_loops(self) -> Iterator[LoaderLoop]:
         for file in self.program.files:
-            for statement in file.statements.get(ast.For, ()):
-                assert isinstance(statement, ast.For)
-                over = self.resolved(self.unwrapped(statement.iter))
-                if over and not over & self.handed_over and self.trains(statement.body):
-                    yield LoaderLoop(statement, over)
+            for loop, given, body in _loops_over_something(self.program, file):
+                over = self.resolved(self.unwrapped(given))
+                if over and not over & self.handed_over and self.trains(body):
+                    yield LoaderLoop(loop, given, over)
 
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
         for _ in range(_DEEPEST):
-            if not isinstance(node, ast.Call) or not node.args:
+            if not isinstance(node, ast.Call):
                 break
             called = self.program.value(node.func)
-            if isinstance(called, External) and called.name in _WRAPPED:
+            if isinstance(called, External) and called.name in _WRAPPED and node.args:
                 node = node.args[0]
             elif isinstance(called, Defined) and (inner := _passed_through(called, node)) is not None:
                 node = inner
@@ -582,11 +536,11 @@ class Loaders:
             if isinstance(each, Instance) and each.name == LOADER:
                 yield each.call
 
-    def trains(self, body: list[ast.stmt]) -> bool:
+    def trains(self, body: Sequence[ast.AST]) -> bool:
         """Whether gradients are calculated in these statements, or in functions that they call."""
         return self._calls_backward(body, set(), 0)
 
-    def _calls_backward(self, body: list[ast.stmt], seen: set[ast.AST], depth: int) -> bool:
+    def _calls_backward(self, body: Sequence[ast.AST], seen: set[ast.AST], depth: int) -> bool:
         calls = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Call)]
         if any(last_name(call.func) == "backward" for call in calls):
             return True
@@ -653,24 +607,59 @@ def _method(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     )
 
 
+def _loops_over_something(
+    program: Program, file: FileIndex
+) -> Iterator[tuple[ast.For | ast.While | ast.comprehension, ast.expr, Sequence[ast.AST]]]:
+    """The loops of a file, over what they go, and what they do with each element: also comprehensions, and
+    loops that take the next element themselves: `for _ in range(n): x = next(batches)`."""
+    for loop in file.statements.get(ast.For, ()):
+        assert isinstance(loop, ast.For)
+        yield loop, loop.iter, loop.body
+    for scope in file.scopes:
+        if isinstance(scope, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+            yield scope.generators[0], scope.generators[0].iter, [scope.elt]
+    for call in file.calls_of.get("next", ()):
+        around = (each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.While))
+        outer = next(around, None)
+        made = origins(program, call.args[0]) if outer is not None and call.args else ()
+        begun = made[0] if len(made) == 1 else None
+        if outer is None or not isinstance(begun, ast.Call) or last_name(begun.func) != "iter":
+            continue
+        if begun.args and outer not in ancestors(begun):
+            yield outer, begun.args[0], outer.body
+
+
 def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
-    """The argument whose elements a generator of the program gives on: `log_every(loader, 10)`."""
+    """What a generator of the program gives on, element by element: the argument of `log_every(loader, 10)`,
+    or what it knows itself, as `self.loader`."""
     function = called.node
     if not isinstance(function, ast.FunctionDef):
         return None
-    looped = {
-        node.target.id: node.iter.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Name)
+    loops = {
+        next((each for each in ancestors_in_function(node) if isinstance(each, ast.For | ast.While)), None)
+        for node in file_of(function).yields_of.get(function, ())
     }
-    given = {
-        node.value.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Yield) and isinstance(node.value, ast.Name)
-    }
+    loop = loops.pop() if len(loops) == 1 else None
+    if not isinstance(loop, ast.For):
+        return None
     arguments = bind_arguments(function, call, called.owner is not None) or {}
-    found = [arguments[looped[each]] for each in given if looped.get(each) in arguments]
-    return found[0] if len(found) == 1 and len(given) == 1 else None
+    return arguments.get(loop.iter.id, loop.iter) if isinstance(loop.iter, ast.Name) else loop.iter
+
+
+def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) -> bool:
+    """Whether a sampler of the program's own deals all that there is, on every rank: nothing in it cuts a
+    part off, or draws some of the samples only."""
+    bases = {program.qualified(each) for each in definition.bases}
+    names = {last_name(each) for each in ast.walk(definition) if isinstance(each, ast.expr)}
+    return (
+        bases <= {"torch.utils.data.Sampler", BATCH_SAMPLER, "object"}
+        and names.isdisjoint(_DRAWING_SOME)
+        and not any(isinstance(each, ast.While) for each in ast.walk(definition))
+        and Closure(program, sampler).is_cut_nowhere
+    )
+
+
+_DRAWING_SOME = frozenset({"choice", "choices", "multinomial", "sample", "randint", "num_samples"})
 
 
 # Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and

@@ -1,4 +1,4 @@
-"""How process groups are made and ended, and whether their backend is there."""
+"""How process groups are made and ended, whether their backend is there, and whether workers have CPUs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import ddp, distribution
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes import data, ddp, distribution
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
+    all_arguments,
     argument_of,
     calculate_number,
     constant_argument,
@@ -19,6 +20,7 @@ from launcher.program.dataflow import (
     origins,
     parts_of,
 )
+from launcher.program.divergence import ends_with_an_error, trains_within
 from launcher.program.guards import Guard
 from launcher.program.index import (
     FunctionNode,
@@ -43,6 +45,7 @@ from launcher.program.values import (
     Constant,
     External,
     Instance,
+    WorldSize,
     alternatives,
 )
 from launcher.rules.script.findings import (
@@ -51,8 +54,11 @@ from launcher.rules.script.findings import (
     default_of_option,
     destroy_group_at_end,
     finding_at,
+    is_given,
+    option_of,
     related_at,
 )
+from launcher.rules.script.loaders import Loaders
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
@@ -450,6 +456,65 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
 
 
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+def failure_to_meet_ends_the_process(program: Program) -> Iterator[Finding]:
+    """A group whose failure is caught by what does not end the process: the rank trains alone from there.
+
+    The other ranks wait for it until their timeout, or all fail alike and each trains a whole model.
+
+    Bad: `try: init_process_group("nccl")` with `except Exception: world_size = 1`. Good: to ask for the
+    launcher's variables first (`if "RANK" in os.environ:`), and to let the failure end the process.
+    Source: the sources of DIST008.
+    """
+    found: set[ast.ExceptHandler] = set()
+    for call, _ in program.calls(INIT_PROCESS_GROUP):
+        found.update(_handlers_that_go_on(program, call, depth=3))
+    for handler in sorted(found, key=lambda each: each.lineno):
+        yield finding_at(
+            distribution.RANKS_NEVER_MET,
+            handler.type or handler,
+            "a rank that could not join its group goes on from here without one: it trains a model for "
+            "itself, and the ranks that did join wait for it",
+            severity=Severity.WARNING,
+            remedy="Let the exception end the process. Where the script shall also run alone, ask for the "
+            'launcher\'s variables first: `if "RANK" in os.environ:`.',
+        )
+
+
+_BROAD = frozenset({"RuntimeError", "Exception", "BaseException"})
+
+
+def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterator[ast.ExceptHandler]:
+    """What catches the failure of a call, here or where its function is called, and neither fails nor tries
+    again, in a statement that does not train as well."""
+    inner: ast.AST = call
+    for outer in ancestors(call):
+        if isinstance(outer, ast.Try) and inner in outer.body and not trains_within(program, outer):
+            for handler in outer.handlers:
+                caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                is_broad = any(each is None or program.qualified(each) in _BROAD for each in caught)
+                if is_broad and not _ends_or_retries(handler):
+                    yield handler
+        if isinstance(outer, ast.FunctionDef):
+            for site in (depth and program.evaluation.callers.call_sites(outer)) or ():
+                yield from _handlers_that_go_on(program, site.call, depth - 1)
+            return
+        inner = outer
+
+
+def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler raises, makes a group after all, or says by its result that there is none."""
+    if ends_with_an_error(handler.body):
+        return True
+    nodes = [node for statement in handler.body for node in ast.walk(statement)]
+    says_no = any(
+        isinstance(node, ast.Return) and (node.value is None or ast.unparse(node.value) in ("None", "False"))
+        for node in nodes
+    )
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return says_no or any("init" in (last_name(each.func) or "") for each in calls)
+
+
 def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
     """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
     from launcher.planning.image_choice import efa_plugin_version, job_image_software
@@ -471,6 +536,9 @@ def _may_make_a_group(program: Program) -> bool:
 
 def _used(program: Program) -> set[str]:
     return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
+
+
+JOINING_RULES = (failure_to_meet_ends_the_process,)
 
 
 MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
@@ -573,3 +641,95 @@ def _accumulates(program: Program) -> bool:
 
 
 ENGINE_RULES = (engines_are_stepped,)
+
+
+# The workers that a script starts, against the CPUs of the job's hosts.
+
+
+@finds(Stage.SCRIPT, data.TOO_MANY_WORKERS)
+def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
+    """More workers in a DataLoader than the host has vCPUs for each process, by literal, default or a count.
+
+    Each process starts as many, and they take time and memory from each other and from the training: also
+    where it counts the CPUs of its host, which are not its own alone. What the job file gives the script is
+    judged there.
+
+    Bad: `DataLoader(dataset, num_workers=os.cpu_count())` on an ml.p4d.24xlarge with 96 vCPUs, 8 processes
+    Good: `DataLoader(dataset, num_workers=os.cpu_count() // torch.cuda.device_count())`
+
+    Source: torch.utils.data documentation; EC2's vCPUs of the instance type.
+    """
+    processes = subject.plan.processes_per_host
+    facts = instance_facts(subject.job.resources.instance_type)
+    if facts is None or processes is None:
+        return
+    program = subject.program
+    cpus = max(1, facts.vcpus // processes)
+    loaders = program.analysis(Loaders)
+    for loader in loaders.calls:
+        given = loaders.given(loader, "num_workers")
+        if given is None:
+            continue
+        number = _number_on_host(subject, given)
+        option = option_of(program, given)
+        related: list[Related] = [] if option is None else [related_at(option.call, "its default")]
+        if number is not None and int(number) > cpus:
+            workers = int(number)
+            yield finding_at(
+                data.TOO_MANY_WORKERS,
+                given,
+                f"{workers} workers in each of {processes} processes make {workers * processes} on the "
+                f"{facts.vcpus} vCPUs of {facts.instance_type}",
+                remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs a process, less one.",
+                related=related,
+            )
+
+
+_OF_SAGEMAKER = ("SM_NUM_CPUS", "SM_NUM_GPUS")
+_CPU_COUNTS = frozenset(
+    f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
+) | {"os.process_cpu_count"}
+
+
+def _as_number(node: ast.expr) -> float | ast.expr:
+    """The number that a literal text holds; any other expression as it is."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return int(text) if isinstance(text, str) and text.isdecimal() else node
+
+
+def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
+    """What an expression of literals, options, CPUs and processes is on the job's hosts; None if unknown."""
+    program, processes = subject.program, subject.plan.processes_per_host
+    facts = instance_facts(subject.job.resources.instance_type)
+
+    def of_sagemaker(variable: Constant | None) -> float | None:
+        by_name = {"SM_NUM_CPUS": None if facts is None else facts.vcpus, "SM_NUM_GPUS": processes}
+        return None if variable is None else by_name.get(str(variable.value))
+
+    def of_host(part: ast.expr) -> float | ast.expr | None:
+        if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
+            return None if is_given(subject.job, option.name) else option.default
+        name = program.qualified(part.func) if isinstance(part, ast.Call) else None
+        if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
+            variable = constant_argument(program, part.args[0])
+            given = variable is None or variable.value in subject.job.environment
+            own = variable is not None and variable.value in _OF_SAGEMAKER
+            known = given or own or isinstance(program.value(part), WorldSize)
+            return of_sagemaker(variable) if own else None if known else _as_number(part.args[1])
+        if isinstance(part, ast.Subscript) and program.value(part.value) == External("os.environ"):
+            return of_sagemaker(constant_argument(program, part.slice))
+        if isinstance(part, ast.Call) and name in _CPU_COUNTS and not all_arguments(part):
+            return None if facts is None else facts.vcpus
+        if isinstance(part, ast.Call) and name == "len" and part.args:
+            affinity = program.qualified(part.args[0]) == "os.sched_getaffinity"
+            return facts.vcpus if affinity and facts is not None else None
+        size = program.value(part)
+        if name == "torch.cuda.device_count" or (
+            isinstance(size, WorldSize) and "LOCAL" in size.source.upper()
+        ):
+            return processes
+        if isinstance(size, WorldSize) and processes is not None:
+            return processes * subject.job.resources.instance_count
+        return None
+
+    return calculate_number(program, node, of_host)

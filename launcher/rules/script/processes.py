@@ -37,6 +37,7 @@ from launcher.program.process_environment import (
     is_for_one_host,
     process_starts,
     rank_starts,
+    ranks_are_started_only_here,
     started_processes,
 )
 from launcher.program.program import Program
@@ -491,7 +492,8 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     starts = (*started_processes(program), *torchrun_commands(program))
     for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in starts))):
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
-        if not one and surely_runs(program, call, known=run.truth):
+        only = ranks_are_started_only_here(program, call)
+        if not one and (only or surely_runs(program, call, known=run.truth)):
             started = (
                 f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host"
             )
