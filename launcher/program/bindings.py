@@ -11,11 +11,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
 
 from launcher.program.index import (
-    PARENT,
-    SCOPE,
     WRITTEN_OUT,
     Binding,
     BindingKind,
@@ -54,6 +51,7 @@ from launcher.program.values import (
     alternatives,
     joined,
     library_names,
+    like,
 )
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
@@ -439,6 +437,9 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
     if bound:
         positional = positional[1:]
     found = dict(zip(positional, call.args, strict=False))
+    if function.args.vararg is not None:
+        rest = ast.Tuple(call.args[len(positional) :], ast.Load())
+        found[function.args.vararg.arg] = like(call, rest)
     names = {each.arg for each in parameters_of(function)}
     found.update(
         {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
@@ -450,23 +451,6 @@ def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
     """What a call gives to the `**options` of a function, as far as it shows."""
     names = {None, *(each.arg for each in parameters_of(function))}
     return [each for each in call.keywords if each.arg not in names]
-
-
-Expression = TypeVar("Expression", bound=ast.expr)
-
-
-def like(node: ast.expr, made: Expression) -> Expression:
-    """An expression that is made for another one, in its scope and place."""
-    made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
-    return ast.copy_location(made, node)
-
-
-def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
-    """The keys and values of a table, in their order; without a key where a whole table is put in."""
-    if isinstance(table, ast.Dict):
-        return [*zip(table.keys, table.values, strict=True)]
-    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
-    return [*((None, each) for each in table.args), *named]
 
 
 def _spawned_site(
@@ -560,7 +544,7 @@ class ParameterEvaluator:
 _RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
 _RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
 _REPLACING = ("replace", "_replace", "evolve")
-_LOOKING = frozenset({"isinstance", "issubclass", "field", "fields", "asdict"})
+_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict", "field"})
 
 
 class RecordFields:
@@ -578,7 +562,7 @@ class RecordFields:
         Empty where the class is no record with such a field. A literal default is not sure to hold where the
         class is handed to a parser that makes the object.
         """
-        fields = self._fields(definition)
+        fields = self.fields_of(definition)
         if name not in fields:
             return []
         position, default = [*fields].index(name), fields[name]
@@ -591,7 +575,7 @@ class RecordFields:
             found.append(Binding(name, BindingKind.OTHER, definition))
         return [*found, *self._replaced(definition, name)]
 
-    def _fields(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
+    def fields_of(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
         """The fields in the order of the constructor, with their defaults; none where it is no record."""
         found: dict[str, Binding | None] = {}
         is_record = any(
@@ -601,7 +585,7 @@ class RecordFields:
             is_record = is_record or last_name(base) in _RECORD_BASES
             parent = self.value(base) if depth else UNKNOWN
             if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef):
-                inherited = self._fields(parent.node, depth - 1)
+                inherited = self.fields_of(parent.node, depth - 1)
                 is_record = is_record or bool(inherited)
                 found |= inherited
         if not is_record:

@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from launcher.program.bindings import entries_of, like
+from launcher.program.bindings import branch_arms
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -44,6 +44,8 @@ from launcher.program.values import (
     Several,
     Value,
     alternatives,
+    entries_of,
+    like,
 )
 
 
@@ -409,6 +411,16 @@ def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGI
     return text, True
 
 
+def calls_surely_run(program: Program, call: ast.Call, depth: int = 3) -> Iterator[ast.Call]:
+    """A call, and what the function of the program that it calls runs whatever a test says."""
+    yield call
+    called = program.value(call.func) if depth else UNKNOWN
+    if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
+        for each in file_of(called.node).calls:
+            if scope_of(each).node is called.node and not branch_arms(each):
+                yield from calls_surely_run(program, each, depth - 1)
+
+
 def makes_no_gradients(node: ast.AST) -> bool:
     """Whether a node stands under `torch.no_grad()`, of a `with` or of its function's decorators."""
     makers: list[ast.expr] = []
@@ -630,9 +642,10 @@ def _returned_expressions(function: ast.AST) -> list[ast.expr]:
 
 _COMMANDS = (
     *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
-    *("os.system", "os.popen"),
+    *("os.system", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),
 )
-_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)")
+_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
+_LAUNCHES = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
 
 
 def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
@@ -644,7 +657,8 @@ def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.exp
         for origin in origins(program, given):
             words = list(_words_of(program, origin)) if origin is not None else []
             texts = [program.value(each) for each in words]
-            if any(isinstance(each, Constant) and _TORCHRUN.fullmatch(str(each.value)) for each in texts):
+            known = [str(each.value) if isinstance(each, Constant) else "?" for each in texts]
+            if any(map(_TORCHRUN.fullmatch, known)) or _LAUNCHES.match(" ".join(known)):
                 yield call, words
 
 

@@ -15,13 +15,14 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
+from launcher.program.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
 from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, parts_of
 from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
+    class_of,
     file_of,
     last_name,
     parent_of,
@@ -35,9 +36,11 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     Defined,
     Environment,
+    External,
     Instance,
     RankKind,
     RankValue,
+    Value,
 )
 
 _DEEPEST_FUNCTION = 12
@@ -54,7 +57,7 @@ class FunctionSummaries:
         """Nothing is followed before somebody asks."""
         self.program = program
         self.collective_calls = CollectiveCalls(program)
-        self._known: dict[object, FunctionSummary] = {}
+        self._known: dict[tuple[ast.AST, frozenset[tuple[ast.AST, Value]]], FunctionSummary] = {}
         self._depth = 0
 
     def summary(
@@ -77,9 +80,11 @@ class FunctionSummaries:
     def _summarised(
         self, function: FunctionNode | ast.Module, environment: Environment | None
     ) -> FunctionSummary:
-        if isinstance(function, ast.Lambda):
-            return FunctionSummary()
         function_walk = FunctionWalk(self, environment)
+        if isinstance(function, ast.Lambda):
+            inner = [each for each in ast.walk(function.body) if isinstance(each, ast.Call)]
+            found = function_walk.run_calls(inner, function)
+            return FunctionSummary(tuple(found.must), tuple(found.may), tuple(function_walk.divergences))
         block = function_walk.walk(function.body, 0)
         divergences = tuple(_without_counterparts(function_walk.divergences, block.may))
         if isinstance(function, ast.Module):
@@ -124,7 +129,33 @@ class FunctionSummaries:
                 if self.collective_calls.matters(function) and not self._is_called_back(function):
                     for each in self.summary(function).divergences:
                         found.setdefault((each.run.node, each.leaves), each)
+        for (_, given), summary in [*self._known.items()]:
+            if any(isinstance(value, Defined | External) for _, value in given):
+                for each in summary.divergences:
+                    found.setdefault((each.run.node, each.leaves), each)
+        for each in self._made_on_some_ranks():
+            found.setdefault((each.run.node, each.leaves), each)
         return list(found.values())
+
+    def _made_on_some_ranks(self) -> Iterator[Divergence]:
+        """The collectives of what some ranks alone list or choose: `if main: hooks.append(Average())`."""
+        guards = self.program.analysis(Guards)
+        followed = [each for each in self.collective_calls.paths.functions if isinstance(each, FunctionNode)]
+        for function in sorted(followed, key=lambda each: (str(file_of(each).path), each.lineno)):
+            made = class_of(function) or function
+            name = getattr(made, "name", "")
+            uses = [use for file in self.program.mentioning(name) for use in file.names.get(name, ())]
+            own: list[ast.expr] = [use for use in uses if self.program.value(use) == Defined(made)]
+            own = [function] if isinstance(function, ast.Lambda) else own
+            found = [guards.guard_of_choice(use, self._answers) for use in own]
+            must = self.summary(function).must if found else ()
+            if must and found[0] is not None and None not in found and must[0].concerns(found[0]):
+                yield Divergence(must[0], found[0])
+
+    def _answers(self, other: ast.expr) -> bool:
+        """Whether what the other ranks choose may run collectives, too."""
+        called = getattr(self.program.value(other), "node", None)
+        return not isinstance(called, FunctionNode) or self.collective_calls.matters(called)
 
 
 def _without_counterparts(parted: Sequence[Divergence], may: Sequence[CollectiveRun]) -> list[Divergence]:
@@ -336,6 +367,10 @@ class FunctionWalk:
 
     def _loop(self, statement: ast.For | ast.AsyncFor | ast.While, depth: int) -> Block:
         body = self.walk(statement.body, depth + 1)
+        more = self._rounds_by_rank(statement.iter) if isinstance(statement, ast.For) else None
+        if more is not None and all(run.collective is not BACKWARD for run in body.everything):
+            self.divergences += [Divergence(run, more) for run in body.certain if run.concerns(more)]
+            body = Block([], [run.indirectly() for run in body.everything])
         for leaving in body.leaving:
             if isinstance(leaving.statement, ast.Break):  # The others go on to the next round.
                 self._missed(
@@ -346,6 +381,15 @@ class FunctionWalk:
         body.ends, body.ends_the_run = None, False
         self._add(body, self.walk(statement.orelse, depth + 1))
         return body
+
+    def _rounds_by_rank(self, counted: ast.expr) -> Guard | None:
+        """The ranks that go through a loop more often than others: of `range(rank)` all but 0."""
+        is_range = isinstance(counted, ast.Call) and last_name(counted.func) == "range"
+        number = counted.args[0] if isinstance(counted, ast.Call) and len(counted.args) == 1 else None
+        value = None if number is None else self.summaries.program.evaluation.value(number, self.environment)
+        if not is_range or not isinstance(value, RankValue) or value.kind is RankKind.DERIVED:
+            return None
+        return Guard(value.kind, frozenset({0}), outside=True, test=counted)
 
     def _tried(self, statement: ast.Try | ast.TryStar, depth: int) -> Block:
         found = self.walk(statement.body, depth + 1)
@@ -367,8 +411,12 @@ class FunctionWalk:
 
     def _header(self, statement: ast.stmt) -> Block:
         """What the statement itself runs, without the blocks that it holds."""
+        return self.run_calls(self.summaries.collective_calls.calls_of(statement), statement)
+
+    def run_calls(self, calls: Iterable[ast.Call], statement: ast.AST) -> Block:
+        """What the calls in a statement or a lambda run, each under the conditions around it."""
         found = Block()
-        for call in self.summaries.collective_calls.calls_of(statement):
+        for call in calls:
             must, may = self._call(call)
             under = self._within(call, statement)
             if under is None:
@@ -381,7 +429,7 @@ class FunctionWalk:
                 found.may += [run.indirectly() for run in (*must, *may)]
         return found
 
-    def _within(self, call: ast.Call, statement: ast.stmt) -> Guard | bool | None:
+    def _within(self, call: ast.Call, statement: ast.AST) -> Guard | bool | None:
         """The guard of the part of an expression in which a call stands; True for another condition."""
         inner: ast.AST = call
         under: Guard | bool | None = None

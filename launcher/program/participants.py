@@ -277,11 +277,23 @@ def entered_under(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, 
     """Where a context is entered, and under which conditions: by its call, or by calls of what returns it."""
     function = scope_of(call).node
     returned = file_of(call).returns_of.get(function, ())
-    if isinstance(function, ast.FunctionDef) and any(call in ast.walk(each) for each in returned):
+    yields = file_of(call).yields_of.get(function, ())
+    if isinstance(function, ast.FunctionDef) and any(
+        parent_of(call) in _items_around(each) for each in yields
+    ):
+        yield call, conditions_of(program, call)
+        for site in program.evaluation.callers.call_sites(function) or ():
+            yield site.call, conditions_of(program, site.call)
+    elif isinstance(function, ast.FunctionDef) and any(call in ast.walk(each) for each in returned):
         for site in program.evaluation.callers.call_sites(function) or ():
             yield site.call, conditions_of(program, call, site.arguments)
     else:
         yield call, conditions_of(program, call)
+
+
+def _items_around(node: ast.AST) -> list[ast.withitem]:
+    """The contexts in which a node stands."""
+    return [item for outer in ancestors(node) if isinstance(outer, ast.With) for item in outer.items]
 
 
 def shared_conditions(program: Program, one: ast.AST, other: ast.AST) -> frozenset[tuple[str, bool]]:

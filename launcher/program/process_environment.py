@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from launcher.program.bindings import CallSite, entries_of, extra_keywords, like
+from launcher.program.bindings import CallSite, extra_keywords
 from launcher.program.dataflow import (
     argument_of,
     constant_argument,
@@ -33,16 +33,21 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
     LIBRARY_TABLES,
+    UNKNOWN,
     Constant,
     Defined,
-    Dictionary,
     External,
     Instance,
     Several,
-    Value,
     WorldSize,
+    alternatives,
+    elements_of,
     is_path,
     library_names,
+    like,
+    names_given,
+    pairs_of,
+    with_names_replaced,
 )
 
 _ENVIRON = External("os.environ")
@@ -166,9 +171,9 @@ class _EnvironmentChanges:
                         yield self._change(keyword.arg, keyword.value, _SettingWay(call))
                 for given in call.args:
                     yield from self._of_mapping(given, _SettingWay(call))
-            elif len(call.args) == 2:
+            elif len(pair := _spread(call)) == 2:
                 only_unset = name == "os.environ.setdefault"
-                yield from self._of_key(call.args[0], call.args[1], _SettingWay(call, call, only_unset))
+                yield from self._of_key(pair[0], pair[1], _SettingWay(call, call, only_unset))
 
     def _is_environ(self, target: ast.expr) -> bool:
         if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load):
@@ -186,9 +191,11 @@ class _EnvironmentChanges:
         return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
 
     def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
-        bindings = self._bound_to(key)
+        bound = [each for part in ast.walk(key) for each in self._bound_to(part)]
+        looped = [each for each in bound if each.kind is BindingKind.LOOPED]
+        bindings = looped or (bound if isinstance(key, ast.Name) else [])
         kind = bindings[0].kind if bindings else None
-        if not isinstance(key, ast.Name) or kind not in (BindingKind.LOOPED, BindingKind.PARAMETER):
+        if kind not in (BindingKind.LOOPED, BindingKind.PARAMETER):
             name = self.program.value(key)
             if isinstance(name, Constant) and isinstance(name.value, str):
                 yield self._change(name.value, value, how)
@@ -202,22 +209,21 @@ class _EnvironmentChanges:
             yield from self._in_calls(bindings[0].node, value, how)
 
     def _in_loop(
-        self, loop: ast.AST, key: ast.Name, value: ast.expr, how: _SettingWay
+        self, loop: ast.AST, key: ast.expr, value: ast.expr, how: _SettingWay
     ) -> Iterator[ChangedVariable]:
         """`for name, value in {...}.items(): os.environ[name] = value`."""
         if not isinstance(loop, ast.For | ast.comprehension):
             return
         names = [last_name(each) for each in getattr(loop.target, "elts", [])]
-        if len(names) == 2 and names[0] == key.id:
+        listed = elements_of(self.program.value(loop.iter), self.program.value, loop.iter)
+        for each in listed or ():
+            given = names_given(loop.target, each, self.program.value)
+            if given is not None:
+                own, other = with_names_replaced(key, given), with_names_replaced(value, given)
+                yield from self._of_key(own, other, how)
+        if listed is None and len(names) == 2 and names[0] == last_name(key):
             other = None if isinstance(value, ast.Name) and value.id == names[1] else value
             yield from self._of_mapping(loop.iter, how, other)
-        elif isinstance(loop.target, ast.Name):
-            listed = self.program.value(loop.iter)
-            if isinstance(listed, Several):
-                for each in listed.node.elts:
-                    yield from self._of_key(each, value, how)
-            elif isinstance(value, ast.Subscript) and self.program.value(value.value) == listed:
-                yield from self._of_mapping(loop.iter, how)
 
     def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
         """`def set_variable(name, value): os.environ[name] = value`."""
@@ -261,15 +267,17 @@ class _EnvironmentChanges:
         """The variables of a dictionary or of pairs, set to their values or to another one."""
         if isinstance(given, ast.Call) and last_name(given.func) == "items" and not given.args:
             given = given.func.value if isinstance(given.func, ast.Attribute) else given
-        if isinstance(given, ast.DictComp):
+        value_of_table = self.program.value(given)
+        if isinstance(given, ast.DictComp) and value_of_table is UNKNOWN:
             yield from self._of_key(given.key, given.value, how)
             return
-        if isinstance(given, ast.BinOp) and isinstance(given.op, ast.BitOr):
+        if isinstance(given, ast.BinOp) and value_of_table is UNKNOWN:
             for side in (given.left, given.right):
                 yield from self._of_mapping(side, how, value)
             return
-        for name, item in self._pairs_in(self.program.value(given)):
-            yield self._change(name, value or item, how)
+        for table in alternatives(value_of_table):
+            for name, item in pairs_of(table, self.program.value, is_whole=False) or ():
+                yield self._change(name, value or item, how)
         function = function_of_parameter(bindings[0].node) if (bindings := self._bound_to(given)) else None
         if function is not None and function.args.kwarg is bindings[0].node:
             for site, setting in self._calls_of(function, how):
@@ -277,25 +285,17 @@ class _EnvironmentChanges:
                     if keyword.arg is not None:
                         yield self._change(keyword.arg, value or keyword.value, setting)
 
-    def _bound_to(self, given: ast.expr) -> list[Binding]:
+    def _bound_to(self, given: ast.AST) -> list[Binding]:
         bindings = self.program.evaluation.sources(given) if isinstance(given, ast.Name) else []
         return bindings if len(bindings) == 1 else []
 
-    def _pairs_in(self, value: Value) -> Iterator[tuple[str, ast.expr]]:
-        """The names and values in a dictionary, or in a list of pairs, as far as they are known."""
-        pairs: list[tuple[ast.expr | None, ast.expr]] = []
-        if isinstance(value, Dictionary):
-            pairs = entries_of(value.node)
-        elif isinstance(value, Several):
-            listed = [each.elts for each in value.node.elts if isinstance(each, ast.Tuple | ast.List)]
-            pairs = [(each[0], each[1]) for each in listed if len(each) == 2]
-        for key, item in pairs:
-            if key is None:
-                yield from self._pairs_in(self.program.value(item))
-            elif isinstance(key, ast.Constant):
-                yield str(key.value), item
-            elif isinstance(name := self.program.value(key), Constant):
-                yield str(name.value), item
+
+def _spread(call: ast.Call) -> list[ast.expr]:
+    """The arguments by position, of one unpacked pair its two parts."""
+    if len(call.args) != 1 or not isinstance(call.args[0], ast.Starred):
+        return call.args
+    pair = call.args[0].value
+    return [like(pair, ast.Subscript(pair, like(pair, ast.Constant(each)), ast.Load())) for each in (0, 1)]
 
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
-from launcher.program.bindings import branch_arms, like
+from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import origins
 from launcher.program.guards import Guards
 from launcher.program.index import (
@@ -40,6 +40,7 @@ from launcher.program.values import (
     canonical_name,
     is_import_of,
     library_names,
+    like,
 )
 
 _NameInFile = tuple["FileIndex | None", str]

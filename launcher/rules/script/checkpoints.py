@@ -10,7 +10,6 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CONTAINER_ROOT
-from launcher.program.bindings import entries_of
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -35,6 +34,7 @@ from launcher.program.values import (
     Made,
     RankKind,
     RankValue,
+    entries_of,
 )
 from launcher.rules.script.findings import (
     JobRun,

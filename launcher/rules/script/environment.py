@@ -21,6 +21,7 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
     text_beginning,
+    text_parts,
     torchrun_commands,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
@@ -358,6 +359,12 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
             given = argument_of(call, "init_method", 1)
             assert given is not None
             yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1])
+    for call, _ in program.calls(_STORE):
+        given = argument_of(call, "host_name", 0)
+        host, size = constant_argument(program, given), argument_of(call, "world_size", 2)
+        alone = size is None or program.value(size) in (Constant(1), Constant(None))
+        if given is not None and host is not None and not alone and host.value != "0.0.0.0":  # Its own.
+            yield _address(program, given, f"the store of the ranks is at {host.value}", str(host.value))
 
 
 @finds(Stage.SCRIPT, nccl.PORT_IN_USE)
@@ -387,6 +394,26 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
             harm, severity = "torchrun listens on its own, and the ranks wait for one that nobody opens", None
         message = f"MASTER_PORT is fixed to {port.value}: {harm}"
         yield finding_at(nccl.PORT_IN_USE, change.node, message, severity=severity)
+    for call, _ in program.calls(GROUP):
+        method = argument_of(call, "init_method", 1)
+        for made in () if method is None or is_for_one_host(program) else origins(program, method):
+            fixed = None if made is None else _port_behind(program, made)
+            if fixed is not None and _is_for_several(program, call):
+                message = f"port {fixed} is fixed: torchrun listens on its own, and nobody opens this one"
+                yield finding_at(nccl.PORT_IN_USE, method or call, message)
+
+
+def _port_behind(program: Program, address: ast.expr) -> str | None:
+    """The number behind an address that only the run knows: `f"tcp://{host}:{PORT}"`."""
+    begun = text_beginning(program, address)
+    parts, _ = text_parts(program, address)
+    if begun is None or begun[1] or not begun[0].startswith("tcp://") or not parts:
+        return None
+    last = parts[-1]
+    while inner := text_parts(program, last)[0]:
+        last = inner[-1]
+    found = re.search(r"(?:^|:)(\d+)$", str(getattr(program.value(last), "value", "")))
+    return None if found is None else found[1]
 
 
 _STORE = "torch.distributed.TCPStore"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data, ddp, distribution
@@ -17,6 +18,7 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
+    parts_of,
 )
 from launcher.program.divergence import ends_with_an_error, trains_within
 from launcher.program.guards import Guard
@@ -24,12 +26,14 @@ from launcher.program.index import (
     FunctionNode,
     Scope,
     ancestors,
+    ancestors_in_function,
+    class_of,
     file_of,
     last_name,
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Participants
+from launcher.program.participants import Participants, ends_block
 from launcher.program.process_environment import rank_starts
 from launcher.program.program import Program
 from launcher.program.reachability import Reachability, never_runs, surely_runs
@@ -88,7 +92,7 @@ _LONG = {
 
 @finds(Stage.SCRIPT, ddp.FIND_UNUSED_LEFT_ON)
 def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
-    """`find_unused_parameters=True` written at the wrapper.
+    """`find_unused_parameters=True` written at the wrapper, as an option's default, or in a strategy's name.
 
     It walks the graph after every forward. Informational: only a run shows whether it is needed.
 
@@ -100,9 +104,14 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
         "accelerate.utils.DistributedDataParallelKwargs",
     )
     strategies = ("lightning.pytorch.strategies.DDPStrategy", "lightning.fabric.strategies.DDPStrategy")
-    for call, _ in program.calls(*wrappers, *strategies):
-        given = argument_of(call, "find_unused_parameters")
-        if given is not None and program.value(given) == Constant(True):
+    named = ("lightning.pytorch.Trainer", "lightning.fabric.Fabric")
+    for call, name in program.calls(*wrappers, *strategies, *named, "transformers.TrainingArguments"):
+        given = argument_of(call, "find_unused_parameters", 7 if name == DDP else None)
+        given = given or argument_of(call, "strategy" if name in named else "ddp_find_unused_parameters")
+        value = None if given is None else program.value(given)
+        option = None if given is None else default_of_option(program, given)
+        told = option.value if option else getattr(value, "value", None)
+        if given is not None and (told is True or str(told).endswith("_find_unused_parameters_true")):
             yield finding_at(
                 ddp.FIND_UNUSED_LEFT_ON,
                 given,
@@ -171,11 +180,16 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
     given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})
     total = 0.0
     for unit, amount in given.items():
-        number = program.value(amount)
-        if not isinstance(number, Constant) or not isinstance(number.value, int | float):
+        number = calculate_number(program, amount, partial(_default_number, program))
+        if number is None:
             return None
-        total += _SECONDS.get(unit, 0.0) * number.value
+        total += _SECONDS.get(unit, 0.0) * number
     return total
+
+
+def _default_number(program: Program, node: ast.expr) -> ast.expr | None:
+    option = default_of_option(program, node)
+    return None if option is None else option.default
 
 
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
@@ -211,11 +225,55 @@ def _is_destroyed(program: Program) -> bool:
             for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
                 call = parent_of(use)
                 group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
+                if _is_behind_an_error(use) or _is_never_come_to(program, use):
+                    continue
                 made = UNKNOWN if group is None else program.value(group)
                 within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
                 if not within and not program.analysis(Reachability).is_named_nowhere(use):
                     return True
     return any(f"{mark}destroy_process_group{mark}" in file.text for file in program.files for mark in "\"'")
+
+
+def _is_behind_an_error(use: ast.expr) -> bool:
+    """Whether something stands in an `except` block that raises again or ends the process."""
+    handler = next((each for each in ancestors_in_function(use) if isinstance(each, ast.ExceptHandler)), None)
+    return handler is not None and ends_block(handler.body) and not isinstance(handler.body[-1], ast.Return)
+
+
+def _is_never_come_to(program: Program, use: ast.expr) -> bool:
+    """Whether something stands in a function that is returned beside others, and that no caller uses: of
+    `rank, stop = start()` nobody calls `stop`. Or in a method whose name stands nowhere else."""
+    scope = scope_of(use).function
+    function = None if scope is None else scope.node
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or function.name.startswith("__"):
+        return False
+    uses = [
+        each
+        for file in program.files
+        for each in (*file.names.get(function.name, ()), *file.attributes.get(function.name, ()))
+    ]
+    if class_of(function) is not None:
+        return not uses and not program.mentioning("getattr")
+    outer = None if scope is None or scope.parent is None else scope.parent.node
+    own = [each for each in uses if scope_of(each).holder_of(function.name) is scope_of(function)]
+    if not own or not isinstance(outer, ast.FunctionDef):
+        return False
+    places = []
+    for each in own:
+        row = parent_of(each)
+        if not isinstance(row, ast.Tuple) or not isinstance(parent_of(row), ast.Return):
+            return False
+        places.append(row.elts.index(each))
+    for site in program.evaluation.callers.call_sites(outer) or ():
+        statement = parent_of(site.call)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        taken = target.elts[places[0]] if isinstance(target, ast.Tuple) else None
+        if not isinstance(taken, ast.Name) or any(
+            isinstance(each.ctx, ast.Load) and each not in own
+            for each in file_of(site.call).names.get(taken.id, ())
+        ):
+            return False
+    return True
 
 
 def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
@@ -502,19 +560,23 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
     what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
     """
     backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
+    losses = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    if any(True for _ in program.calls("deepspeed.initialize")):  # `loss.backward()` in its place.
+        backward += [each for each in losses if _is_of_an_engine(program, each)]
     if not backward or program.unread:
         return
     if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
         return
     steps = [call for file in program.files for call in file.calls_of.get("step", ())]
     steps = [call for call in steps if _may_be_the_engines(program, call)]
+    steps = [call for call in steps if not program.analysis(Reachability).is_named_nowhere(call)]
     waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
     if not steps:
         yield finding_at(
             ddp.ENGINE_NEVER_STEPPED,
             backward[0],
-            "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes "
-            "as the engine would change it",
+            "backward runs here, and step() of the DeepSpeed engine is never called: no parameter changes as "
+            "the engine would change it",
         )
     elif len(waiting) == len(steps) and _accumulates(program):
         yield finding_at(
@@ -538,6 +600,15 @@ def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
         or (isinstance(each, External | Instance) and each.name.startswith(_ENGINE))
         or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
         for each in alternatives(program.value(owner))
+    )
+
+
+def _is_of_an_engine(program: Program, backward: ast.Call) -> bool:
+    """Whether a loss comes from the forward pass of an engine."""
+    called = (each.func for each in parts_of(program, backward.func) if isinstance(each, ast.Call))
+    made = (each for function in called for each in alternatives(program.value(function)))
+    return any(
+        each.name == "deepspeed.initialize" and not each.item for each in made if isinstance(each, Instance)
     )
 
 

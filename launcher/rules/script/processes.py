@@ -13,7 +13,13 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import checkpoints, distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments, origins
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    torchrun_commands,
+)
 from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     BindingKind,
@@ -175,11 +181,9 @@ def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
     for node, index in _indices(program):
         value = program.value(index)
         if isinstance(value, RankValue) and value.kind is RankKind.NODE:
-            yield finding_at(
-                distribution.MORE_PROCESSES_THAN_DEVICES,
-                node,
-                f"{file_of(index).source(index)} is the host's number: all of its processes take one device",
-            )
+            host = file_of(index).source(index)
+            message = f"{host} is the host's number: all of its processes take one device"
+            yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)
 
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
@@ -192,7 +196,6 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     CUDA_VISIBLE_DEVICES is set, and where the device comes from elsewhere.
 
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
-
     Source: the sources of DIST003.
     """
     if _chooses(program) or any(True for _ in program.calls(*_OWN_DEVICES)) or any(_indices(program)):
@@ -486,16 +489,16 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
         return
     participants = program.analysis(Participants)
-    for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in started_processes(program)))):
+    starts = (*started_processes(program), *torchrun_commands(program))
+    for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in starts))):
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
         only = ranks_are_started_only_here(program, call)
         if not one and (only or surely_runs(program, call, known=run.truth)):
-            yield finding_at(
-                distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
-                call,
-                f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host, "
-                "and each would start its own here, on the same GPUs",
+            started = (
+                f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host"
             )
+            message = f"{started}, and each would start its own here, on the same GPUs"
+            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
 
 
 def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:

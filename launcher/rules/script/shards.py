@@ -320,7 +320,8 @@ def _shows_through(program: Program, name: ast.Name, whole: ast.expr) -> bool:
     inner: ast.AST = name
     while inner is not whole:
         outer = parent_of(inner)
-        assert outer is not None
+        if outer is None:  # Of a list that is made of a call's further arguments.
+            return True
         if isinstance(outer, ast.Attribute) and outer.attr in _SIZES:
             return False
         if isinstance(outer, ast.Call) and inner is not outer.func:
