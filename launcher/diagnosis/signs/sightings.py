@@ -18,8 +18,8 @@ from launcher.diagnosis.match.rows import rows_matching, weightiest
 from launcher.diagnosis.signatures import FRAGMENTS, LineRole, Signature
 from launcher.diagnosis.signs.ranks import group_and_rank
 from launcher.failure_modes import training_script
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Finding, Retry, Stage, Symptom
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.text.log_lines import printed_time
 
 _SMALLER = r"(?:the )?(?:micro[- ]?)?batch[ _]size"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.registry import CATALOGUE
 from slipway.container import Rendezvous
 from slipway.failure import REPORTS
 from slipway.host_assembly import Assembly
