@@ -10,8 +10,8 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from slipway.errors import say
@@ -110,6 +110,28 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
         return *cause.evidence.weight, of_another, cause.time, cause.rank or 0
 
     return min(causes, key=order, default=None)
+
+
+_OF_LOSSES = re.compile(r"finite|\bnan\b|isnan|isinf|loss|diverge", re.IGNORECASE)
+
+
+def cause_by_loss(cause: Cause, losses: Mapping[int, str]) -> Cause:
+    """The cause where a script ended by itself because its loss is not finite any more, as that.
+
+    `losses` has the ranks whose last loss was not, with the line that says so. Such an end is an assertion
+    without words, an exception or its line that speaks of losses, or an exit without any exception.
+    """
+    evidence = cause.evidence
+    if evidence.code != "CODE001" or not losses or (cause.exit_code or 0) < 0:
+        return cause
+    told = [evidence.message, *[line for line in evidence.details.splitlines() if line.strip(" ^~")][-2:]]
+    without_words = evidence.message.strip() in ("AssertionError", f"exited with code {cause.exit_code}")
+    if not without_words and not any(map(_OF_LOSSES.search, told)):
+        return cause
+    message = f"the loss is not finite, and the script ended: {evidence.message}"
+    printed = losses.get(cause.rank or 0, next(iter(losses.values())))
+    details = "\n".join([printed, *evidence.details.splitlines()])
+    return replace(cause, evidence=replace(evidence, code="NUM001", message=message, details=details))
 
 
 def write_failure(file: Path, text: str, time: float) -> None:
@@ -226,10 +248,13 @@ def judge_output(output: str, exit_code: int | None, code_folder: str, *, record
 
     `exit_code` is negative for a signal and None where it is not known. What the output says is judged as
     `launch diagnose` does, but for tracebacks that the process survived: those before the last, and of a
-    process that a signal ended all, unless `recorded` by torch at its end.
+    process that a signal ended all, unless `recorded` by torch at its end, or that it aborted only when the
+    exception had ended it.
     """
     lines = lines_of(output)
     all_of_them = tracebacks_of(lines)
+    if exit_code == -signal.SIGABRT and any(all_of_them) and _aborts_at_the_end(lines):
+        recorded = True
     if exit_code is not None and exit_code < 0 and not recorded:
         return _evidence_of_signal(
             _blank_tracebacks(lines, [each for one in all_of_them for each in one]), exit_code
@@ -265,6 +290,12 @@ def signal_name(exit_code: int) -> str | None:
         return signal.Signals(number).name
     except ValueError:
         return None
+
+
+def _aborts_at_the_end(lines: Sequence[OutputLine]) -> bool:
+    """Whether a process aborted while Python was coming down, as threads of C++ do that come back to it then
+    (Python/pylifecycle.c, before 3.14): no exception is active any more."""
+    return any(line.text.startswith("terminate called without an active") for line in lines[-_TAIL_LINES:])
 
 
 def _evidence_of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence:
