@@ -233,9 +233,8 @@ def _verdict_of_ends(
         beat = read_beat(heartbeat_file(state, end.rank))
         frames = last_stack_of(line.text for line in lines_of(end.output))
         lines, steps = user_lines(frames, str(code)), beat.steps if beat is not None else 0
-        lost.append(
-            RankView(end.rank, host, GONE, steps, True, True, lines=lines, waits_by_stack=in_backward(frames))
-        )
+        view = RankView(end.rank, host, GONE, steps, ended=True, failed=True, lines=lines)
+        lost.append(replace(view, waits_by_stack=in_backward(frames)))
     verdict = judge_ends([*watchdog.ranks_ended_well(), *lost], text_reader(code))
     if verdict is not None:
         say(verdict.text)

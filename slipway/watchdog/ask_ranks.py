@@ -149,7 +149,7 @@ class Ranks:
         state = process_state(beat.pid)
         failed = beat.phase == FAILED
         ended = failed or beat.phase == ENDED
-        view = RankView(rank, self._host, state, beat.steps, ended, failed, told is not None)
+        view = RankView(rank, self._host, state, beat.steps, ended, told is not None, failed=failed)
         with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
             if told is not None:
                 groups = {name: tuple(ranks) for name, ranks in told["groups"].items()}

@@ -78,7 +78,6 @@ class RankView:
     state: str
     steps: int
     ended: bool = False
-    failed: bool = False
     answered: bool = False
     recorded: bool = False
     groups: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
@@ -87,6 +86,7 @@ class RankView:
     lines: tuple[UserLine, ...] = ()
     waits_by_stack: bool = False
     saving: bool = False
+    failed: bool = False
     counters: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property

@@ -227,8 +227,11 @@ _ROLES: Mapping[Symptom | None, LineRole] = {
 _WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun)(?: on (?P<host>[\w.-]+))?: ", re.MULTILINE)
 _SILENT = re.compile(r"exited with code \d+")
 _SILENT_REMEDY = (
-    "It printed no traceback: what it wrote last is in its log. In a shell script, `set -ex` below the first "
-    "line prints each command and ends the script at the first that fails."
+    "It printed no traceback. What it printed last `launch logs JOB --rank N` shows, and it is kept in the "
+    "job's output, slipway/HOST/rank-N/stdout.log and stderr.log (slipway/HOST/stderr.log without ranks); "
+    "sys.exit and os._exit end a script without a word, and what it writes to a log file of its own stands "
+    "only there. In a shell script, `set -ex` below the first line prints each command and ends the script "
+    "at the first that fails."
 )
 _COMMAND = 'Command "'
 _CITATION, _AFTER_CITATION = 'ErrorMessage "', ('ExtraInfo "', _COMMAND)

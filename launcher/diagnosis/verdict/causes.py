@@ -24,6 +24,7 @@ from launcher.diagnosis.model import (
 )
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, remedy_with_numbers
 from launcher.diagnosis.signatures import SHORTLY, LineRole
+from launcher.diagnosis.signs.exceptions import IN_A_WAIT
 from launcher.diagnosis.signs.ranks import add_silent_ranks
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, replace_by_log
@@ -34,6 +35,7 @@ from launcher.diagnosis.verdict.findings import (
     group_findings,
     judge_sureness,
     name_rank,
+    tells_no_error,
     warn_survived,
 )
 from launcher.diagnosis.verdict.incidents import Clocks, find_first, last_incident, mark_consequences
@@ -170,6 +172,7 @@ def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
         named.retry or named.mode.retry,
         ranks=case.ranks,
         runner_up=find_runner_up(named, rivals, others),
+        retry_known=not tells_no_error(named),
     )
 
 
@@ -536,9 +539,17 @@ def stop_as_cause(signs: Iterable[Sighting], ending: Ending) -> RootCause | None
     stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
     if not stops:
         return None
-    # A limit that was reached says more than what the service, or the ranks, then do.
+    # A limit that was reached says more than what the service, or the ranks, then do, and a rank that was
+    # interrupted in a wait more than who started it.
     first = min(
-        stops, key=lambda sign: ("limit" not in sign.captured, sign.index, sign.host or "", sign.rank or 0)
+        stops,
+        key=lambda sign: (
+            "limit" not in sign.captured,
+            IN_A_WAIT not in sign.what,
+            sign.index,
+            sign.host or "",
+            sign.rank or 0,
+        ),
     )
     what = f"ended from outside: {_named_signal(first)}, and nothing had failed before"
     finding = interruption.STOPPED.finding(
@@ -553,6 +564,12 @@ def _remedy_by_lines(stop: Sighting) -> str:
         return (
             "Raise limits.max_runtime, and go on from the last checkpoint. Where the job seemed to stand "
             "still, look at when its ranks printed last."
+        )
+    if IN_A_WAIT in stop.what:
+        return (
+            "If no step had been made for long, a rank did not come to this wait: look for a branch by rank "
+            "around it, or a loop with fewer steps; the job's watchdog (`watchdog`, on by default) names the "
+            "rank. If it went on until then, nothing has to be repaired: go on from the last checkpoint."
         )
     return (
         "Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "

@@ -157,6 +157,17 @@ def find_runner_up(root: Sighting, rivals: Sequence[Sighting], others: Sequence[
     return None if first is None else next(iter(group_findings([first], warn=True)))
 
 
+def tells_no_error(root: Sighting) -> bool:
+    """Whether all that is known of a failure is with which exit code it ended, so that nobody can say whether
+    it would fail again."""
+    told = "exit" in root.captured or "exitcode" in root.captured or _EXITED.fullmatch(root.what) is not None
+    return told and _says_only_that_it_ended(root)
+
+
+_EXITED = re.compile(r"exited with code \d+")
+"""What the boot says of a rank that printed nothing."""
+
+
 def _says_only_that_it_ended(sign: Sighting) -> bool:
     """Whether a sign tells no cause, but that a process ended with an error of its own."""
     return sign.mode is training_script.SCRIPT_RAISED and "what" not in sign.captured and sign.place is None
