@@ -115,7 +115,7 @@ def answers(given: dict[str, str], texts: Iterable[tuple[str, str, str]]) -> dic
     told = {
         "cause": str(found.verdict),
         "verdict": str(found.verdict),
-        "retry": str(found.retry),
+        "retry": str(found.retry) if found.retry_known else "not known",
         "summary": found.summary or "",
         "unusual": "\n".join(found.unusual),
         "findings": ", ".join(f"{each.code} {each.severity}" for each in found.findings),
