@@ -422,3 +422,18 @@ def test_an_abort_while_python_comes_down_after_an_exception_is_the_exceptions()
     assert (
         judge_output("terminate called without an active exception\n", -6, "/opt/ml/code").code == "CODE004"
     )
+
+
+def test_a_crash_in_native_code_is_at_the_line_that_called_it() -> None:
+    output = (
+        "Fatal Python error: Segmentation fault\n\n"
+        "Thread 0x00007f2 (most recent call first):\n"
+        f'  File "{CODE}/other.py", line 3 in wait\n\n'
+        "Current thread 0x00007f1 (most recent call first):\n"
+        '  File "/usr/lib/python3.12/ctypes/__init__.py", line 519 in string_at\n'
+        f'  File "{CODE}/pictures/read.py", line 7 in decode\n'
+        f'  File "{CODE}/train.py", line 14 in <module>\n'
+    )
+    found = judge_output(output, -11, CODE)
+    assert (found.code, found.place) == ("CODE004", "pictures/read.py:7")
+    assert judge_output("no stack\n", -11, CODE).place is None
