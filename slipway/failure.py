@@ -112,21 +112,24 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
     return min(causes, key=order, default=None)
 
 
-_OF_LOSSES = re.compile(r"finite|\bnan\b|isnan|isinf|loss|diverge", re.IGNORECASE)
+_OF_LOSSES = re.compile(r"finite|\bnan\b|isnan|isinf|diverge|loss", re.IGNORECASE)
+_DIVERGED = re.compile(r"finite|\bnan\b|isnan|isinf|diverge", re.IGNORECASE)
+"""What other exceptions than an assertion say: many speak of a loss that has nothing to do with its value."""
 
 
 def cause_by_loss(cause: Cause, losses: Mapping[int, str]) -> Cause:
     """The cause where a script ended by itself because its loss is not finite any more, as that.
 
     `losses` has the ranks whose last loss was not, with the line that says so. Such an end is an assertion
-    without words, an exception or its line that speaks of losses, or an exit without any exception.
+    without words, an exception or its line that speaks of that, or an exit without any exception.
     """
     evidence = cause.evidence
     if evidence.code != "CODE001" or not losses or (cause.exit_code or 0) < 0:
         return cause
     told = [evidence.message, *[line for line in evidence.details.splitlines() if line.strip(" ^~")][-2:]]
     without_words = evidence.message.strip() in ("AssertionError", f"exited with code {cause.exit_code}")
-    if not without_words and not any(map(_OF_LOSSES.search, told)):
+    speaks = _OF_LOSSES if evidence.message.startswith("AssertionError") else _DIVERGED
+    if not without_words and not any(map(speaks.search, told)):
         return cause
     message = f"the loss is not finite, and the script ended: {evidence.message}"
     printed = losses.get(cause.rank or 0, next(iter(losses.values())))

@@ -407,6 +407,9 @@ def test_a_script_that_gives_up_on_a_loss_that_is_not_finite_failed_of_that(
     "cause",
     [
         cause_with("KeyError: 'label'", "    y = batch['label']\nKeyError: 'label'"),
+        cause_with(
+            "RuntimeError: expected scalar type Long", "    loss = nll_loss(x, y)\nRuntimeError: expected"
+        ),
         cause_with("killed by SIGKILL", code="MEM002", exit_code=-9),
         cause_with("AssertionError", exit_code=-9),
     ],
