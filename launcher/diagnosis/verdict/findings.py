@@ -105,11 +105,12 @@ def _remedy(sign: Sighting) -> str | None:
 
 
 def _writer_in_words(sign: Sighting) -> str:
-    """Such as `rank 3 on algo-2: `."""
+    """Such as `rank 3 on algo-2: `; nothing where the sign's own words begin so."""
     host = redacted(sign.host) if sign.host else None
     if sign.rank is None:
         return f"{host}: " if host else ""
-    return f"rank {sign.rank} on {host}: " if host else f"rank {sign.rank}: "
+    who = f"rank {sign.rank} on {host}" if host else f"rank {sign.rank}"
+    return "" if sign.what.startswith(f"{who} ") else f"{who}: "
 
 
 def judge_sureness(root: Sighting, rivals: Sequence[Sighting]) -> Sureness:
