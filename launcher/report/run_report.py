@@ -324,14 +324,17 @@ def locate_incident(
     """
     if cause is None:
         return None, ()
-    context, told = lines.context, (cause.log_line, *cause.evidence)
-    found = context.traceback_of(told, cause.host, cause.rank)
-    found = found or context.around(cause.log_line, cause.host, cause.rank)
+    context, who = lines.context, (cause.host, cause.rank)
+    found = (
+        context.traceback_of([cause.log_line], *who)
+        or context.around(cause.log_line, *who)
+        or context.traceback_of(cause.evidence, *who, consequences=False)
+    )
     shows = next((line for line in found if line.is_cause), None)
     if shows is not None:
         at = shows.time if lines.clock is not None else float(shows.order)
-        who = cause.rank if cause.rank is not None else shows.rank
-        return MarkedIncident(at, cause.host or shows.host or None, who, is_exact=at is not None), found
+        rank = cause.rank if cause.rank is not None else shows.rank
+        return MarkedIncident(at, cause.host or shows.host or None, rank, is_exact=at is not None), found
     last = [
         printed.last
         for (host, rank), printed in lines.activity.printed.items()

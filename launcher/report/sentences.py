@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from statistics import median
@@ -31,6 +32,14 @@ RETRY = {
 RETRY_NOT_KNOWN = "Nobody can say: the error itself is not in the log."
 
 
+_ENDED = {
+    "Completed": "completed{after}, but its lines show a failure",
+    "Stopped": "was stopped{after}, and its lines show a failure before that",
+}
+"""What became of a job that failed by what its lines show."""
+
+_NAMES_RANK = re.compile(r"\branks? \d")
+
 CHECKED = {
     CheckOutcome.WRONG: "error",
     CheckOutcome.NOT_VERIFIED: "warning",
@@ -58,10 +67,9 @@ def what_happened(run: RunReport) -> str:
         so_far = f"and shows a failure: {cause.finding.message}" if cause else "and nothing has failed so far"
         during = f" for {elapsed_time(job.seconds)}" if job.seconds is not None else ""
         return sentence(f"{run.name} is {job.ended_as}{during}, {so_far}")
-    if diagnosis.verdict is Verdict.FAILED and cause is not None and job and job.ended_as == "Completed":
-        return sentence(f"{run.name} completed{after}, but its lines show a failure: {cause.finding.message}")
     if diagnosis.verdict is Verdict.FAILED and cause is not None:
-        return sentence(f"{run.name} failed{after}: {cause.finding.message}")
+        ended = _ENDED.get(job.ended_as if job is not None else "", "failed{after}")
+        return sentence(f"{run.name} {ended.format(after=after)}: {cause.finding.message}")
     if diagnosis.verdict is Verdict.STOPPED:
         why = f": {cause.finding.message}" if cause is not None else ""
         return sentence(f"{run.name} was stopped{after}{why}")
@@ -118,7 +126,8 @@ def describe_unknown(run: RunReport) -> Iterator[str]:
     elif lines.clock == GLOG:
         yield "The times that the lines print have no year; the page counts from the first one."
     yield from _silent_ranks(run)
-    if cause is not None and cause.rank is None and run.diagnosis.verdict is Verdict.FAILED:
+    failed = cause is not None and cause.rank is None and run.diagnosis.verdict is Verdict.FAILED
+    if failed and not _NAMES_RANK.search(cause.finding.message if cause else ""):
         yield "Which rank failed first is not known."
     incident = run.incident
     if incident is not None and not incident.is_exact:
@@ -154,7 +163,8 @@ def _silent_ranks(run: RunReport) -> Iterator[str]:
     expected = world if world is not None else max(ranks) + 1
     silent = [rank for rank in range(expected) if rank not in ranks]
     if silent and world is not None:
-        yield f"{_ranks(silent)} of {world} printed nothing: the timeline shows {'it' if len(silent) == 1 else 'them'} empty."
+        rows = "it" if len(silent) == 1 else "them"
+        yield f"{_ranks(silent)} of {world} printed nothing: the timeline shows {rows} empty."
     elif silent:
         yield f"{_ranks(silent)} printed nothing, as far as the lines tell; how many there are is not known."
 

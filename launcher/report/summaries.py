@@ -443,18 +443,21 @@ class NearbyLines:
         )
 
     def traceback_of(
-        self, told: Sequence[str], host: str | None, rank: int | None
+        self, told: Sequence[str], host: str | None, rank: int | None, *, consequences: bool = True
     ) -> tuple[ContextLine, ...]:
         """The first traceback of that rank and host that ends with what one of these lines says, printable
-        and without secrets; none where none was kept. The exception is marked."""
+        and without secrets; none where none was kept. The exception is marked. Without `consequences` none
+        counts that only reports another failure, as torchrun's does."""
         found: list[tuple[int, _PrintedTraceback, ContextLine]] = []
         for each in self._hosts.values():
             for printed in (*each.raised, *each.raised_late):
                 line = printed.raised
-                if line is None or (rank is not None and line.rank not in (rank, None)):
+                if line is None or (printed.stack.follows_from_another and not consequences):
                     continue
-                said = shown(parse(line.text).text).strip().rstrip("…")
-                if (not host or line.host == host) and any(said in text for text in told):
+                if rank is not None and line.rank not in (rank, None):
+                    continue
+                said = re.compile(rf"{re.escape(shown(parse(line.text).text))}(?!\w)".replace("…", ""))
+                if (not host or line.host == host) and any(map(said.search, told)):
                     found.append((line.order, printed, line))
         if not found:
             return ()
