@@ -304,6 +304,7 @@ def test_the_charting_library_is_the_one_that_its_note_names() -> None:
     folder = Path(launcher.report.__file__).parent / "echarts"
     digest = hashlib.sha256((folder / "echarts.min.js").read_bytes()).hexdigest()
     assert f"SHA-256 of the file: {digest}" in (folder / "README.md").read_text("utf-8")
+    assert (folder / "echarts.min.js").stat().st_size < 700_000, "more of it than the page draws with"
     assert "Apache License" in (folder / "LICENSE").read_text("utf-8")
 
 
