@@ -161,7 +161,8 @@ def test_what_the_boot_says_of_a_loss_is_no_step_of_another_writer() -> None:
 def test_a_stop_after_the_watchdogs_verdict_leads_with_the_verdict_and_shows_its_line() -> None:
     verdict = (
         "slipway: warning: NCCL004 rank 1 on algo-1 has not entered all_reduce #66 [5] (train.py:8), in "
-        "which rank 0 waits; it is at train.py:13, process state S; no rank has made a step for 11 s (limit 10 s)"
+        "which rank 0 waits; it is at train.py:13, process state S; no rank has made a step for "
+        "11 s (limit 10 s)"
     )
     lines = [Record(START + step, "algo-1", f"[rank0]: epoch={step} loss=1") for step in range(3)]
     lines.append(Record(START + 14, "algo-1", verdict))
