@@ -201,6 +201,23 @@ def encryption_is_within_a_network(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def a_network_has_subnets_and_groups(subject: JobSubject) -> Iterator[Finding]:
+    """The API's VpcConfig needs both; with one alone the job would run outside of the network it names."""
+    job, view = subject.job, subject.plan.view
+    given = {"subnets": job.network.subnets, "security_group_ids": job.network.security_group_ids}
+    lacking = [name for name, ids in given.items() if not ids]
+    if len(lacking) != 1 or job.cluster is not None or subject.here or view is None or view.subnet_ids:
+        return
+    (named,) = given.keys() - lacking
+    yield job_file.BREAKS_API_MODEL.at(
+        ("network", named),
+        f"`network.{named}` without `network.{lacking[0]}`: the API needs both for a VPC, and the job would "
+        "run outside of it",
+        remedy=f"Give `network.{lacking[0]}` as well, or name a cluster, which has both.",
+    )
+
+
 def _certain_calls(subject: JobSubject) -> Iterator[tuple[Path, str, str | None]]:
     """Each call that is certain to be made, where it is asked for, and what to do instead of the default."""
     job = subject.job

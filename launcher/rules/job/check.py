@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from launcher.failure_modes.model import Finding
 from launcher.rules.job.access_rules import (
+    a_network_has_subnets_and_groups,
     encryption_has_its_price,
     encryption_is_within_a_network,
     isolated_containers_call_nobody,
@@ -92,6 +93,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     isolated_containers_call_nobody,
     encryption_has_its_price,
     encryption_is_within_a_network,
+    a_network_has_subnets_and_groups,
     alternatives_need_retries,
     own_sync_is_in_the_script,
     no_credentials,
