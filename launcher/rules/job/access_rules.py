@@ -275,6 +275,41 @@ def job_is_in_its_clusters_region(subject: JobSubject) -> Iterator[Finding]:
     )
 
 
+_BUCKET_OF_A_REGION = re.compile(
+    r"(?:.*[-.])?(?:(?P<before>{region})-\d{{12}}|\d{{12}}-(?P<after>{region})(?:-an)?)".format(
+        region=r"[a-z]{2}(?:-(?:gov|iso[a-z]?))?-(?:north|south|east|west|central)+-\d"
+    )
+)
+"""Buckets that AWS's own tools name by account and region: sagemaker-eu-west-1-111122223333 (the SageMaker
+SDK's default), cdk-hnb659fds-assets-111122223333-eu-west-1, and those of an account's own namespace (-an)."""
+
+
+@finds(Stage.SPEC, storage.BUCKET_UNUSABLE)
+def buckets_are_named_by_the_jobs_region(subject: JobSubject) -> Iterator[Finding]:
+    """A warning, as a name proves little. What the service itself reads and writes is in the job's region."""
+    job, region = subject.job, subject.plan.region
+    if subject.here or region is None or "region" in subject.plan.placeholders:
+        return
+    places: dict[Path, str | None] = {
+        ("inputs", name, "s3_uri"): each.s3_uri for name, each in job.inputs.items()
+    }
+    places["output", "s3_uri"] = job.output.s3_uri if job.output else None
+    places["checkpoint", "s3_uri"] = job.checkpoint.s3_uri if job.checkpoint else None
+    for path, uri in places.items():
+        bucket = (uri or "").removeprefix("s3://").partition("/")[0]
+        named = _BUCKET_OF_A_REGION.fullmatch(bucket)
+        there = named and (named["before"] or named["after"])
+        if there and there != region:
+            yield storage.BUCKET_UNUSABLE.at(
+                path,
+                f"{bucket} is a bucket of {there} by its name, and the job runs in {region}: SageMaker reads "
+                "and writes S3 in the job's own region alone",
+                remedy=f"Copy what is read into a bucket of {region} and write to one there, or set `region` "
+                f"to {there}.",
+                severity=Severity.WARNING,
+            )
+
+
 # Whether MLflow is where the job is: SPEC003.
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from launcher.failure_modes.model import Finding
 from launcher.rules.job.access_rules import (
     a_network_has_subnets_and_groups,
+    buckets_are_named_by_the_jobs_region,
     encryption_has_its_price,
     encryption_is_within_a_network,
     isolated_containers_call_nobody,
@@ -121,6 +122,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     image_of_aws_is_known,
     image_uses_the_gpus,
     job_is_in_its_clusters_region,
+    buckets_are_named_by_the_jobs_region,
     lustre_is_in_the_jobs_zone,
     lustre_paths_are_below_the_mount,
     large_data_is_not_downloaded,

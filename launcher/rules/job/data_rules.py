@@ -12,6 +12,7 @@ where it is on, what AWS says.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from launcher.cluster.manifest import Lustre
@@ -139,15 +140,24 @@ WEIGHT_AND_GRADIENT_BYTES, OPTIMIZER_BYTES = 4, 12
 momentum and variance (ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, section 3.1).
 """
 
-FULL_SHARE = 0.9
-"""The share of the memory beyond which next to nothing is left for activations."""
+FULL_SHARE = 0.85
+"""The share of the memory beyond which next to nothing is left for activations: CUDA's context, NCCL's and
+DDP's buffers take their part of the rest."""
+
+_ANOTHER_STATE = re.compile(
+    r"fsdp|deepspeed|zero[_-]?(?:stage|[123])|lora|peft|offload|8bit|quanti[sz]|device_mesh|parallelize"
+    r"|(?:tensor|pipeline|model)[_-]?(?:model[_-]?)?parallel|\.(?:bfloat16|half)\(|torch_dtype|\.to\([^()]*float16",
+    re.IGNORECASE,
+)
+_SMALL_STATE = re.compile(r"\b(?:SGD|Adafactor|Lion|Muon)\b")
+_COMMENT = re.compile(r"#.*")
 
 
 @finds(Stage.SPEC, hardware.CLOSE_TO_MEMORY_LIMIT)
 def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
     """Rough on purpose: activations, buffers and fragmentation come on top of it."""
     model, shards, memory = subject.job.model, state_shards(subject), _memory_per_process(subject)
-    if model is None or shards is None or memory is None:
+    if model is None or shards is None or memory is None or _has_another_state(subject):
         return
     needed = model.parameters * (WEIGHT_AND_GRADIENT_BYTES / shards[0] + OPTIMIZER_BYTES / shards[1])
     if needed <= FULL_SHARE * memory:
@@ -161,6 +171,18 @@ def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
         + ("it would run out of memory" if needed > memory else "activations would hardly fit in the rest"),
         remedy=_memory_remedy(model.parameters, shards, world, memory),
     )
+
+
+def _has_another_state(subject: JobSubject) -> bool:
+    """Whether the job or its script says of a state that is divided, offloaded or smaller in other ways."""
+    job = subject.job
+    words = (*job.hyperparameters.items(), *job.environment.items(), *job.code.arguments)
+    if _ANOTHER_STATE.search(str(words)):
+        return True
+    if subject.program is None or state_shards(subject) != (1, 1):
+        return False
+    code = "".join(_COMMENT.sub("", file.text) for file in subject.program.files)
+    return bool(_ANOTHER_STATE.search(code) or (_SMALL_STATE.search(code) and "Adam" not in code))
 
 
 def _memory_per_process(subject: JobSubject) -> float | None:
@@ -349,14 +371,27 @@ def training_jobs_share_no_checkpoints(subject: JobSubject) -> Iterator[Finding]
 def lustre_is_in_the_jobs_zone(subject: JobSubject) -> Iterator[Finding]:
     """The subnets that the user chose, or a cluster that has none in the file system's zone.
 
-    Where the cluster has some, the plan chooses them.
+    Where the cluster has some, the plan chooses them. An information where nobody here knows the zones of
+    several that were chosen.
     """
-    cluster = subject.cluster
-    if cluster is None or cluster.lustre is None or not any(_lustre_paths(subject)):
+    cluster, given = subject.cluster, subject.job.network.subnets
+    if not any(_lustre_paths(subject)) or (cluster is not None and cluster.lustre is None):
         return
-    zones = {subnet.id: subnet.availability_zone for subnet in cluster.subnets}
+    zones = {each.id: each.availability_zone for each in cluster.subnets} if cluster else {}
+    if cluster is None or cluster.lustre is None or (len(given) > 1 and not zones.keys() & set(given)):
+        if len(given) > 1 and not subject.here:
+            yield storage.LUSTRE_IN_ANOTHER_ZONE.at(
+                ("network", "subnets"),
+                f"the job may be placed in any of {len(given)} subnets, whose zones are not known here, and "
+                "its file system is in one: from another zone it could not be mounted, or is read across zones",
+                remedy="Keep those in the file system's zone alone, or leave `network.subnets` out, which "
+                "takes the cluster's there.",
+                severity=Severity.INFO,
+                verified=False,
+            )
+        return
     home = cluster.lustre.availability_zone
-    given = subject.job.network.subnets or ([] if home in zones.values() else list(zones))
+    given = given or ([] if home in zones.values() else list(zones))
     elsewhere = [name for name in given if name in zones and zones[name] != home]
     if elsewhere:
         named = ", ".join(f"{name} in {zones[name]}" for name in elsewhere)
