@@ -6,8 +6,11 @@ refuse on every host, and hyperparameters are to be in the words that the script
 
 from __future__ import annotations
 
+import ast
 import itertools
+import os
 import posixpath
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -18,6 +21,8 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
 from launcher.planning.images import image_release
 from launcher.planning.strategies.strategy import SHELL_ENDING
+from launcher.program.index import FileIndex, absolute_module_name, is_package
+from launcher.program.program import Program
 from launcher.rules.job.subject import JobSubject, SourceSubject
 from launcher.source.folder_walk import SourceError, largest_entries, sizes_in_words
 from launcher.source.requirements_file import FileLine, WantedPackage
@@ -297,6 +302,107 @@ def hyperparameters_are_in_the_scripts_style(subject: JobSubject) -> Iterator[Fi
                     remedy=f"Declare both in the script: add_argument('-{name}', '--{name}')"
                     + (", or write `argument_style: equals`." if subject.plan.with_boot else "."),
                 )
+
+
+# What the script imports of the user's own.
+
+
+_MADE_LATER = ("_pb2", "_pb2_grpc", "_version", "version", "__about__")
+"""The ends of modules that a build writes."""
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
+    """A module of the user's that every run imports and the archive does not hold.
+
+    It is left out by a pattern, lies beside the source folder, or is in none of the packages that are packed.
+    A warning, as something that is installed may have the same name. Silent where the program changes
+    `sys.path`, and of what it imports in a `try`, a condition or a function.
+    """
+    program, source = subject.program, subject.source
+    if program is None or source.problems or source.is_packed or "PYTHONPATH" in subject.job.environment:
+        return
+    if any(word in file.text for word in ("sys.path", "sys.modules", "__path__") for file in program.files):
+        return
+    told = set[str]()
+    for file, node, module in _sure_imports(program):
+        if module in told or module.endswith(_MADE_LATER):
+            continue
+        why = _why_module_is_missing(subject, program, file, module)
+        if why is not None:
+            told.add(module)
+            yield training_script.REQUIREMENT_MISSING.finding(
+                Stage.SPEC,
+                f"{posixpath.basename(file.path.as_posix())} imports {module}, which {why[0]}: the "
+                "script would end with 'No module named' on every host",
+                remedy=why[1],
+                severity=Severity.WARNING,
+                location=file.location(node),
+                subject=module,
+            )
+
+
+def _sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:
+    """What is imported as soon as the program starts: in which file, by which statement, which module."""
+    waiting, seen = [program.entry], {program.entry}
+    while waiting:
+        file = waiting.pop()
+        for node in file.tree.body:
+            named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and (node.module or node.level):
+                named = ["." * node.level + (node.module or "")]
+            for name in named:
+                module = absolute_module_name(name, program.module_name(file), is_package(file))
+                parts = module.split(".")
+                yield file, node, module
+                for length in range(1, len(parts) + 1):
+                    found = program.modules.get(".".join(parts[:length]))
+                    if found is not None and found not in seen:
+                        seen.add(found)
+                        waiting.append(found)
+
+
+def _why_module_is_missing(
+    subject: JobSubject, program: Program, file: FileIndex, module: str
+) -> tuple[str, str] | None:
+    """Why a module of the user's is not in the archive, and what to do; None where it is, or is another's."""
+    source, top = subject.source, module.partition(".")[0]
+    packed = {each.name for each in source.files}
+    found = program.modules.get(module)
+    if found is not None:
+        name = os.path.relpath(os.path.realpath(found.path), os.path.realpath(source.folder))
+        ignored = source.why_ignored(name) if name not in packed else None
+        if ignored is None or ignored.ignore_file is None:
+            return None
+        return (
+            f"{ignored.ignore_file.name} leaves out (the pattern {ignored.pattern} fits {ignored.name})",
+            f"Change the pattern, or add the line !{name} to {source.folder / '.slipwayignore'}.",
+        )
+    places = {"", posixpath.dirname(source.entry_point_name)}
+    own = [place for place in places if posixpath.join(place, top, "__init__.py") in packed]
+    if own and "." in module:
+        wanted = [posixpath.join(place, *module.split(".")) for place in own]
+        if any(name.startswith((f"{each}.", f"{each}/")) for each in wanted for name in packed):
+            return None
+        return f"is not in the package {top} that is packed", "Correct the import, or pack the module."
+    if own or any(name.startswith((f"{top}.", f"{top}/")) for name in packed) or _is_installed(subject, top):
+        return None
+    beside = source.folder.parent / top
+    if beside.with_name(f"{top}.py").is_file() or (beside / "__init__.py").is_file():
+        return (
+            f"lies in {source.folder.parent}, outside of code.source_dir, and only what is inside is packed",
+            "Set `code.source_dir` to the folder that holds both, or move the module.",
+        )
+    return None
+
+
+def _is_installed(subject: JobSubject, top: str) -> bool:
+    """Whether a module may come from Python itself, or from a package of the requirements."""
+    wanted = subject.source.requirements
+    if top in sys.stdlib_module_names or (wanted is not None and wanted.fetched):
+        return True
+    texts = [each.text for each in wanted.packages] if wanted else []
+    return any(top.lower() in text.replace("-", "_").lower() or text.startswith(".") for text in texts)
 
 
 # What is installed before the script.
