@@ -174,8 +174,8 @@ def _capacity(value: Any) -> Any:
 class Resources(Part):
     """The hosts of the job: their type, their number, their storage, and how they are obtained."""
 
-    instance_type: Annotated[InstanceType, OF_THE_API] = Field(description="Such as ml.p5.48xlarge.")
-    instance_types: Annotated[list[InstanceType], OF_THE_API] = Field(
+    instance_type: InstanceType = Field(description="Such as ml.p5.48xlarge.")
+    instance_types: list[InstanceType] = Field(
         [], max_length=10, description="Other types, in this order, for when there is no capacity."
     )
     instance_choice: Literal["launcher", "service"] = Field(

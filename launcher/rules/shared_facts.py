@@ -198,7 +198,6 @@ _DEBUGGING_LEVELS = {
 }
 _VERBOSE_LEVELS = {
     ("NCCL_DEBUG", "INFO"): "writes hundreds of lines for each rank at the start, in which warnings are lost",
-    ("TORCH_DISTRIBUTED_DEBUG", "INFO"): _VERBOSE,
     ("TORCH_CPP_LOG_LEVEL", "INFO"): _VERBOSE,
     ("FI_LOG_LEVEL", "INFO"): _VERBOSE,
 }

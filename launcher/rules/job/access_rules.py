@@ -189,7 +189,7 @@ _BUILDERS = frozenset({"json", "csv", "parquet", "text", "arrow", "imagefolder",
 """What `load_dataset` reads files by, which may lie here."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
-_HERE = re.compile(r"https?://(?:localhost|127\.)")
+_HERE = re.compile(r"https?://(?:localhost|127\.)|file:|/|\./")
 _COMMANDS = (
     "subprocess.run",
     "subprocess.call",
@@ -198,6 +198,7 @@ _COMMANDS = (
     "os.system",
 )
 _FETCHING = re.compile(r"\b(?:pip3? install(?!.*--no-index)|git clone|wget|curl|aws s3 (?:cp|sync))\b")
+_RANK = re.compile(r"rank|is_(?:main|master|local_main)", re.IGNORECASE)
 _OFFLINE = {
     "wandb": ("WANDB_MODE", "WANDB_DISABLED"),
     "hub": ("OFFLINE", "HF_HOME", "_CACHE", "cache_dir", "local_files_only"),
@@ -237,9 +238,9 @@ def _calls_out(program: Program, job: JobSpec) -> Iterator[tuple[ast.Call, str]]
     yield from program.calls(*_OF_AWS, *_OF_TRACKERS)
     if not goes_without["wandb"]:
         yield from program.calls("wandb.init")
-    for call, name in program.calls(*_OF_ADDRESSES):
+    for call, name in program.calls(*_OF_ADDRESSES, "mlflow.set_tracking_uri"):
         known = text_beginning(program, call.args[0]) if call.args else None
-        if known is None or not _HERE.match(known[0]):
+        if not _HERE.match(known[0]) if known else name != "mlflow.set_tracking_uri":
             yield call, name
     for call, _ in program.calls(*_COMMANDS):
         if call.args and _FETCHING.search(" ".join(_texts_in(call.args[0]))):

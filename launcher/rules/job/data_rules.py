@@ -262,7 +262,8 @@ def given_degrees_divide_the_ranks(subject: JobSubject) -> Iterator[Finding]:
     given = list(find_given_numbers(job.hyperparameters, job.code.arguments))
     groups: dict[str, list[GivenNumber]] = {}
     for each in given:
-        found, name = _DEGREE.fullmatch(each.plain_name), each.plain_name
+        name = each.name.replace("-", "_").lower()
+        found = _DEGREE.fullmatch(name)
         if not _OF_INFERENCE.search(name) and (found or _EXPERT_DEGREE.fullmatch(name)):
             groups.setdefault(found["owner"] if found else name, []).append(each)
     for group in groups.values():

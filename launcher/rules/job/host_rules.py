@@ -34,6 +34,7 @@ from launcher.planning.images import (
     is_registry_of_aws,
     nearest_versions,
     parse_aws_image,
+    registry_accounts,
     torch_version,
 )
 from launcher.planning.job_cost import part_cost_in_words
@@ -273,12 +274,13 @@ def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Fin
 
 @finds(Stage.SPEC, data.TOO_MANY_WORKERS)
 def workers_have_their_cpus(subject: JobSubject) -> Iterator[Finding]:
-    """Where the job file gives the script a number of workers, by hyperparameter or argument."""
+    """Where the job file gives the script a number of workers, by any name and way known for it."""
     processes = subject.plan.processes_per_host
     if subject.facts is None or processes is None:
         return
     cpus = max(1, subject.facts.vcpus // processes)
-    for given in find_given_numbers(subject.job.hyperparameters, subject.job.code.arguments):
+    job = subject.job
+    for given in find_given_numbers(job.hyperparameters, job.code.arguments, job.environment):
         if given.plain_name in WORKER_NAMES and given.value > cpus:
             yield data.TOO_MANY_WORKERS.at(
                 given.path,
@@ -319,7 +321,10 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     Source: the SageMaker API reference, AlgorithmSpecification and TrainingImageConfig.
     """
     uri = subject.job.image
-    if uri is None or subject.here or _REGISTRY.match(uri):
+    reference = parse_image_uri(uri or "")
+    in_china = reference is not None and reference.region.startswith("cn-")
+    has_domain = reference is None or in_china is (".com.cn/" in reference.uri)
+    if uri is None or subject.here or (_REGISTRY.match(uri) and has_domain):
         return
     yield images.IMAGE_UNAVAILABLE.at(
         ("image",),
@@ -336,10 +341,20 @@ def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
     if reference is None or subject.here or not is_registry_of_aws(reference.account):
         return
     image = parse_aws_image(reference.uri)
-    if reference.repository.endswith(("-inference", "-inference-arm64")):
+    release = image_release(image.framework, image.version) if image else None
+    of_aws = reference.repository in ("pytorch-training", "tensorflow-training")
+    python = re.search(r"\bpy\d+\b", reference.tag or "") if of_aws else None
+    owners = registry_accounts(reference.region)
+    if owners and reference.account not in owners:
+        problem = f"in {reference.region} AWS's training images are not in account {reference.account}"
+        remedy = f"There they are in {' and '.join(owners)}; or name the image by `framework`."
+    elif reference.repository.endswith(("-inference", "-inference-arm64")):
         problem = f"{reference.repository} is made to serve models: it lacks what training needs"
         remedy = "Take the repository of the same name with `training`, or name the image by `framework`."
-    elif image is not None and image_release(image.framework, image.version) is None:
+    elif release is not None and python is not None and python[0] not in (release.python or python[0]):
+        problem = f"AWS is not known to have {reference.repository}:{reference.tag}: it has no {python[0]}"
+        remedy = f"The image of this version has {' or '.join(release.python)}."
+    elif image is not None and release is None:
         known = image_versions(image.framework)
         problem = f"AWS is not known to have {image.name}, and the pull would fail after waiting for hosts"
         remedy = (

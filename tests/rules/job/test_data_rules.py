@@ -218,3 +218,60 @@ def test_what_no_sharding_here_can_hold_is_told_how_many_ranks(judge) -> None:
     (finding,) = judge("MEM003", resources=TWO_P4D, model={"parameters": 100e9}, names=FSDP)
     assert "(4/16 + 12/16) bytes" in finding.message
     assert "at least 44 ranks" in finding.remedy
+
+
+STATE = {"model": {"parameters": 7e9}, "resources": TWO_P4D, "distribution": {"strategy": "torchrun"}}
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        pytest.param("torch.optim.AdamW(model.parameters())\n", True, id="Adam"),
+        pytest.param("torch.optim.SGD(model.parameters())\n", False, id="less state"),
+        pytest.param("Trainer(strategy='fsdp')\n", False, id="sharded by a trainer"),
+        pytest.param("get_peft_model(model, LoraConfig())\n", False, id="adapters alone"),
+        pytest.param("model.bfloat16()\n", False, id="in 16 bits alone"),
+        pytest.param("torch.optim.Adam(model.parameters())  # no FSDP yet\n", True, id="a comment"),
+    ],
+)
+def test_another_state_is_not_reckoned_as_adams(judge, script: str, found: bool) -> None:
+    assert bool(judge("MEM003", files={"src/train.py": script}, **STATE)) is found
+    assert judge("MEM003", hyperparameters={"deepspeed": "ds.json"}, **STATE) == []
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "found"),
+    [
+        ({"tensor-model-parallel-size": 3}, "warning"),
+        ({"tensor-model-parallel-size": 8, "pipeline-model-parallel-size": 3}, "warning"),
+        ({"tensor-model-parallel-size": 8, "pipeline-model-parallel-size": 2}, None),
+        ({"tp_size": 5}, "warning"),
+        ({"model.tensor_model_parallel_size": 3}, "warning"),
+        ({"expert_model_parallel_size": 8, "tensor_model_parallel_size": 4}, None),
+        ({"rollout.tensor_model_parallel_size": 3}, None),
+        ({"virtual_pipeline_model_parallel_size": 3}, None),
+        ({"sequence_length": 3}, None),
+    ],
+)
+def test_degrees_that_the_script_is_told(severity_of, hyperparameters: dict, found: str | None) -> None:
+    job = {"resources": TWO_P4D, "distribution": {"strategy": "torchrun"}}
+    assert severity_of("DIST004", hyperparameters=hyperparameters, **job) == found
+
+
+MESH = "from torch.distributed.device_mesh import init_device_mesh\nimport torch.distributed as dist\n"
+
+
+@pytest.mark.parametrize(
+    ("mesh", "found"),
+    [
+        ("init_device_mesh('cuda', (4, 8))", "error"),
+        ("init_device_mesh('cuda', (2, 4))", "warning"),
+        ("init_device_mesh('cuda', (2, 8))", None),
+        ("tp = 3\ninit_device_mesh('cuda', (dist.get_world_size() // tp, tp))", "warning"),
+        ("tp = 4\ninit_device_mesh('cuda', (dist.get_world_size() // tp, tp))", None),
+        ("init_device_mesh('cuda', (args.dp, 8))", None),
+    ],
+)
+def test_a_mesh_has_as_many_places_as_there_are_ranks(severity_of, mesh: str, found: str | None) -> None:
+    job = {"resources": TWO_P4D, "distribution": {"strategy": "torchrun"}}
+    assert severity_of("DIST004", files={"src/train.py": f"{MESH}{mesh}\n"}, **job) == found

@@ -138,3 +138,53 @@ def test_the_toolkit_installs_requirements_txt_and_nothing_else(
 
 def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> None:
     assert judge("CODE005", code_section={**TRAIN, "requirements": "none"}, **SMDDP) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        pytest.param(
+            {"src/train.py": "import utils\n", "src/utils.py": "", "src/.slipwayignore": "utils.py\n"},
+            "leaves out",
+            id="left out by a pattern",
+        ),
+        pytest.param(
+            {"src/train.py": "import utils\n", "utils.py": ""}, "outside of", id="beside the source"
+        ),
+        pytest.param(
+            {"src/train.py": "from net.vit import ViT\n", "src/net/__init__.py": ""},
+            "is not in the package",
+            id="lost",
+        ),
+        pytest.param({"src/train.py": "import utils\n", "src/utils.py": ""}, None, id="packed"),
+        pytest.param(
+            {"src/train.py": "from net import vit\n", "src/net/__init__.py": ""}, None, id="a name in it"
+        ),
+        pytest.param(
+            {"src/train.py": "import utils\n", "utils.py": "", "src/requirements.txt": "utils==1\n"},
+            None,
+            id="installed",
+        ),
+        pytest.param({"src/train.py": "import logging\n", "logging.py": ""}, None, id="Python's own"),
+        pytest.param(
+            {"src/train.py": "import datasets\n", "datasets/a.csv": ""}, None, id="a folder of data"
+        ),
+        pytest.param(
+            {
+                "src/train.py": "try:\n    import utils\nexcept ImportError:\n    utils = None\n",
+                "utils.py": "",
+            },
+            None,
+            id="where it is there",
+        ),
+        pytest.param(
+            {"src/train.py": "import sys\nsys.path.append('..')\nimport utils\n", "utils.py": ""},
+            None,
+            id="found elsewhere",
+        ),
+    ],
+)
+def test_modules_of_ones_own_are_packed(judge, files: dict[str, str], says: str | None) -> None:
+    found = judge("CODE005", files=files)
+    assert [each.severity.value for each in found] == (["warning"] if says else [])
+    assert all(says in each.message for each in found)
