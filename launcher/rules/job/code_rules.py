@@ -10,6 +10,7 @@ import ast
 import itertools
 import os
 import posixpath
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -342,6 +343,52 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
             )
 
 
+_QUIETLY_THERE = re.compile(
+    r"torch\w*|functorch|triton|numpy|scipy|pandas|sklearn|PIL|cv2|ya?ml|requests|tqdm|boto\w+|s3\w+|fsspec"
+    r"|matplotlib|mpl_toolkits|seaborn|plotly|bokeh|psutil|packaging|h5py|numba|click|attrs?|filelock|networkx"
+    r"|sympy|jinja2|joblib|dateutil|pytz|six|certifi|urllib3|dill|cloudpickle|typing_extensions|setuptools"
+    r"|pkg_resources|pip|mpi4py|sagemaker\w*|sm\w+|shap|horovod|apex|amp_C|transformer_engine|flash_attn"
+    r"|tensor(?:flow|board)|keras|google|omegaconf|huggingface_hub|tokenizers|safetensors|lightning_utilities"
+    r"|slipway|IPython|Cython|pynvml|ninja"
+)
+"""What images and the packages that are listed often bring: of the rest one is reminded."""
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def imports_are_listed(subject: JobSubject) -> Iterator[Finding]:
+    """An information on packages that every run imports and no requirement names: the image has to have them.
+
+    Nothing of an image of one's own, nor where the program installs packages or looks for modules itself.
+    """
+    job, program, source = subject.job, subject.program, subject.source
+    if job.framework is None or program is None or source.problems or source.is_packed or subject.here:
+        return
+    if any(re.search(r"sys\.path|sys\.modules|\bpip\b", file.text) for file in program.files):
+        return
+    packed = {name for file in source.files for name in (file.name.split("/"))}
+    missing: dict[str, Location] = {}
+    for file, node, module in _sure_imports(program):
+        top = module.partition(".")[0]
+        own = any(name == top or name.startswith(f"{top}.") for name in packed)
+        own = own or _why_module_is_missing(subject, program, file, module) is not None
+        if not own and not _QUIETLY_THERE.fullmatch(top) and not _is_installed(subject, top):
+            missing.setdefault(top, file.location(node))
+    if not missing or "PYTHONPATH" in job.environment:
+        return
+    listed = source.requirements.file if source.requirements else None
+    what = f"{listed} does not name" if listed else "nothing that is installed brings"
+    yield training_script.REQUIREMENT_MISSING.finding(
+        Stage.SPEC,
+        f"the script imports {', '.join(missing)}, which {what}: it runs only if the image has "
+        f"{'it' if len(missing) == 1 else 'them'}",
+        remedy=f"Add what is missing to {listed or DEFAULT_REQUIREMENTS} in the source folder.",
+        severity=Severity.INFO,
+        location=next(iter(missing.values())),
+        subject="code.requirements",
+        verified=False,
+    )
+
+
 def _sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:
     """What is imported as soon as the program starts: in which file, by which statement, which module."""
     waiting, seen = [program.entry], {program.entry}
@@ -463,24 +510,99 @@ def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
     release = image_release("pytorch", framework.version)
     if release is None:
         return  # There is no such image, which is found elsewhere.
-    version = release.version
-    for wanted in _by_name(subject).get("torch", ()):
-        said = _said_by(wanted)
-        if said.marker is not None or said.specifier.contains(version, prereleases=True):
-            continue
-        by_boot = subject.plan.with_boot
-        yield _at_line(
-            wanted.place,
-            f"{wanted.text} is not the image's torch, {version}"
-            + (
-                ", which is kept, so that pip would install nothing"
-                if by_boot
-                else ": the image's toolkit would replace that, and what the image built for it may break"
-            ),
-            f"Take the line out, or set `framework.version` to the version that you want; the image's "
-            f"torch {version} is there without it.",
-            None if by_boot else Severity.WARNING,
-        )
+    by_boot = subject.plan.with_boot
+    for name, versions in _versions_beside_torch(release.version).items():
+        for wanted in _by_name(subject).get(name, ()):
+            said = _said_by(wanted)
+            if said.marker or any(said.specifier.contains(each, prereleases=True) for each in versions):
+                continue
+            shown = versions[0] if name == "torch" else versions[0].rpartition(".")[0]
+            yield _at_line(
+                wanted.place,
+                f"{wanted.text} is not the image's {name}, {shown}"
+                + (
+                    ", which is kept, so that pip would install nothing"
+                    if by_boot
+                    else ": the image's toolkit would replace that, and what the image built for it may break"
+                ),
+                f"Take the line out, or set `framework.version` to the version that you want; the image's "
+                f"{name} {shown} is there without it.",
+                None if by_boot else Severity.WARNING,
+            )
+
+
+def _versions_beside_torch(torch: str) -> dict[str, tuple[str, ...]]:
+    """What an image with this torch holds, which belongs together: the versions that each may have.
+
+    Source: pytorch/vision, README (torch 2.0 has torchvision 0.15, torch 1.13 has 0.14); torchaudio has
+    torch's own number, and before 2.0 its second part.
+    """
+    major, minor = (int(part) for part in torch.split(".")[:2])
+    if (major, minor) > (2, 9):
+        return {"torch": (torch,)}
+    vision = f"0.{minor + (15 if major == 2 else 1)}"
+    audio = f"2.{minor}" if major == 2 else f"0.{minor}"
+    return {
+        "torch": (torch,),
+        "torchvision": tuple(f"{vision}.{patch}" for patch in range(4)),
+        "torchaudio": tuple(f"{audio}.{patch}" for patch in range(4)),
+    }
+
+
+_NO_PACKAGES = {
+    "cv2": "opencv-python-headless",
+    "pil": "Pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
+    "pytorch": "torch",
+    "python": None,
+    "cudatoolkit": None,
+    "pytorch-cuda": None,
+}
+"""What is no package of pip's, or refuses to be built: names of modules, and of packages of conda."""
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def requirements_are_packages(subject: JobSubject) -> Iterator[Finding]:
+    """No names of modules, of conda's packages or of Python's own modules, and no versions that cannot be."""
+    for name, lines in _by_name(subject).items():
+        for wanted in lines:
+            said = _said_by(wanted)
+            if said.marker is not None:
+                continue
+            if name in _NO_PACKAGES:
+                meant = _NO_PACKAGES[name]
+                yield _at_line(
+                    wanted.place,
+                    f"{said.name} is no package that pip could install",
+                    f"Write {meant}." if meant else "Take the line out; the image brings it.",
+                    Severity.WARNING,
+                )
+            elif name.replace("-", "_") in sys.stdlib_module_names:
+                yield _at_line(
+                    wanted.place,
+                    f"{said.name} is Python's own module: a package of that name is missing, needless or "
+                    "hides it",
+                    "Take the line out.",
+                    Severity.WARNING,
+                )
+            elif _excludes_all(said):
+                yield _at_line(
+                    wanted.place,
+                    f"{wanted.text} fits no version at all, and pip would install nothing",
+                    "Correct the versions.",
+                )
+
+
+def _excludes_all(said: Requirement) -> bool:
+    """Whether no version is in all of the ranges: none of their ends, and nothing just beyond one."""
+    ends = [each.version.removesuffix(".*") for each in said.specifier]
+    tried = [version for end in ends for version in (end, f"{end}.1")] if len(ends) > 1 else []
+    return bool(tried) and not any(
+        said.specifier.contains(each, prereleases=True) for each in (*tried, "0", "99999")
+    )
 
 
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)

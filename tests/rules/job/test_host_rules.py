@@ -282,6 +282,25 @@ def test_workers_have_their_cpus(judge, job: dict, subject: str | None) -> None:
     assert [finding.subject for finding in judge("DATA006", **job)] == ([subject] if subject else [])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hyperparameters": {"data.num_workers": 64}},
+        {"hyperparameters": {"dl_workers": 64}},
+        {"environment": {"NUM_WORKERS": "64"}},
+        {
+            "code_section": {
+                "source_dir": "src",
+                "entry_point": "train.py",
+                "arguments": ["trainer.workers=64"],
+            }
+        },
+    ],
+)
+def test_workers_are_known_by_any_name_and_way(severity_of, given: dict) -> None:
+    assert severity_of("DATA006", **given) == "warning"
+
+
 def test_the_arithmetic_and_a_fitting_number_are_told(judge) -> None:
     (finding,) = judge("DATA006", hyperparameters={"num_workers": 16})
     assert "8 processes make 128 workers on the 96 vCPUs" in finding.message
@@ -314,6 +333,7 @@ AWS = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
         (f"{AWS}/pytorch-inference:2.6.0-gpu-py312", "warning"),
         (f"{AWS}/pytorch-training:2.10.0-gpu-py313-cu130-ubuntu22.04-sagemaker", None),
         (f"{AWS}/pytorch:2.13-cu130-amzn2023-sagemaker", None),
+        (f"{AWS}/pytorch-training:2.10.0-gpu-py310-cu130-ubuntu22.04-sagemaker", "warning"),
         ("111122223333.dkr.ecr.us-west-2.amazonaws.com/pytorch-inference", None),
         ("111122223333.dkr.ecr.us-iso-east-1.c2s.ic.gov/mine:1", None),
     ],
@@ -322,6 +342,22 @@ def test_an_image_that_cannot_be_pulled_is_said_before(severity_of, image: str, 
     job = {"framework": None, "image": image}
     assert severity_of("IMG001", **job) == found
     assert severity_of("IMG001", **job, here=True) is None
+
+
+@pytest.mark.parametrize(
+    ("region", "registry", "found"),
+    [
+        ("me-south-1", "763104351884.dkr.ecr.me-south-1.amazonaws.com", "warning"),
+        ("me-south-1", "217643126080.dkr.ecr.me-south-1.amazonaws.com", None),
+        ("cn-north-1", "111122223333.dkr.ecr.cn-north-1.amazonaws.com", "error"),
+        ("cn-north-1", "111122223333.dkr.ecr.cn-north-1.amazonaws.com.cn", None),
+    ],
+)
+def test_a_registry_is_that_of_its_region(severity_of, region: str, registry: str, found: str | None) -> None:
+    image = f"{registry}/pytorch-training:2.10.0-gpu-py313"
+    job = {"framework": None, "image": image, "region": region, "cluster": None}
+    role = f"arn:aws{'-cn' if region.startswith('cn') else ''}:iam::111122223333:role/training"
+    assert severity_of("IMG001", **job, role_arn=role) == found
 
 
 def test_an_unknown_version_of_awss_comes_with_those_near_it(judge) -> None:
