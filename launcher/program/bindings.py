@@ -11,11 +11,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
 
 from launcher.program.index import (
-    PARENT,
-    SCOPE,
     WRITTEN_OUT,
     Binding,
     BindingKind,
@@ -23,7 +20,6 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
-    ancestors,
     class_of,
     default_of,
     dotted_name,
@@ -49,11 +45,13 @@ from launcher.program.values import (
     Nothing,
     RankKind,
     RankValue,
+    Several,
     Value,
     WorldSize,
     alternatives,
     joined,
     library_names,
+    like,
 )
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
@@ -161,6 +159,7 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
 
 
 _RANK_STARTERS = library_names("rank_starters")
+_CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
@@ -183,7 +182,7 @@ class CallSite:
     def given_or_default(self, parameter: ast.arg) -> ast.expr | None:
         """What a parameter is in the call, by its default where the call does not give it."""
         function = function_of_parameter(parameter)
-        if self.arguments is None or function is None:
+        if self.arguments is None or function is None or parameter.arg in self.values:
             return None
         return self.arguments.get(parameter.arg) or default_of(function, parameter.arg)
 
@@ -229,7 +228,7 @@ class CallGraph:
 
     def _sites(self, function: FunctionNode) -> Iterator[CallSite | None]:
         if isinstance(function, ast.Lambda):
-            yield None
+            yield from self._use(function, function, bound=False)
             return
         owner = scope_of(function).node
         name = function.name
@@ -257,6 +256,8 @@ class CallGraph:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
+        if name == "__call__":
+            yield from self._calls_of_objects(function)
         for file in self.files.mentioning(name, "getattr"):
             for use in file.attributes.get(name, ()):
                 for value in alternatives(self.value(use)):
@@ -267,6 +268,21 @@ class CallGraph:
                     elif not isinstance(value, External):
                         yield None
             yield from self._read_by_getattr(file, function)
+
+    def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
+        definition = class_of(method)
+        found = [
+            call
+            for file in self.files.files
+            for call in file.calls
+            if any(
+                isinstance(each, Made) and each.definition is definition
+                for each in alternatives(self.value(call.func))
+            )
+        ]
+        yield from (CallSite(call, bind_arguments(method, call, True)) for call in found)
+        yield from () if found else (None,)
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
         """The calls `getattr(hook, event)(...)` of objects of a method's class."""
@@ -301,6 +317,12 @@ class CallGraph:
         if WRITTEN_OUT in call.__dict__:
             return  # A partial application: its calls are calls of the function.
         called = self.value(call.func)
+        if called == External("functools.partial") and call.args[:1] == [use]:
+            # Whoever calls it gives the rest.
+            given = bind_arguments(function, ast.Call(use, call.args[1:], call.keywords), bound) or {}
+            rest = {each.arg: UNKNOWN for each in parameters_of(function) if each.arg not in given}
+            yield CallSite(call, given, rest)
+            return
         if isinstance(called, External):
             yield self._started(called.name, call, function)
         elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
@@ -345,6 +367,8 @@ class CallGraph:
         """A function that is handed to what starts processes with it."""
         if name in ("isinstance", "issubclass", "type", "super"):
             return CallSite(call, {})
+        if name.rpartition(".")[2] in _CALLING_EACH:
+            return CallSite(call, None)
         if name in _RANK_STARTERS:
             given = next((each.value for each in call.keywords if each.arg == "args"), None)
             given = call.args[1] if given is None and len(call.args) > 1 else given
@@ -413,6 +437,9 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
     if bound:
         positional = positional[1:]
     found = dict(zip(positional, call.args, strict=False))
+    if function.args.vararg is not None:
+        rest = ast.Tuple(call.args[len(positional) :], ast.Load())
+        found[function.args.vararg.arg] = like(call, rest)
     names = {each.arg for each in parameters_of(function)}
     found.update(
         {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
@@ -424,23 +451,6 @@ def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
     """What a call gives to the `**options` of a function, as far as it shows."""
     names = {None, *(each.arg for each in parameters_of(function))}
     return [each for each in call.keywords if each.arg not in names]
-
-
-Expression = TypeVar("Expression", bound=ast.expr)
-
-
-def like(node: ast.expr, made: Expression) -> Expression:
-    """An expression that is made for another one, in its scope and place."""
-    made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
-    return ast.copy_location(made, node)
-
-
-def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
-    """The keys and values of a table, in their order; without a key where a whole table is put in."""
-    if isinstance(table, ast.Dict):
-        return [*zip(table.keys, table.values, strict=True)]
-    named = [(None if each.arg is None else ast.Constant(each.arg), each.value) for each in table.keywords]
-    return [*((None, each) for each in table.args), *named]
 
 
 def _spawned_site(
@@ -509,6 +519,10 @@ class ParameterEvaluator:
         return declared if found is UNKNOWN else found
 
     def _given(self, call: CallSite, parameter: ast.arg) -> Value:
+        function = function_of_parameter(parameter)
+        if function is not None and parameter is function.args.vararg and call.arguments is not None:
+            rest = [each for each in call.call.args if each not in call.arguments.values()]
+            return Several(like(call.call, ast.Tuple(rest, ast.Load())))
         given = call.given_or_default(parameter)
         return UNKNOWN if given is None else self.value_of(given)
 
@@ -530,7 +544,7 @@ class ParameterEvaluator:
 _RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
 _RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
 _REPLACING = ("replace", "_replace", "evolve")
-_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict"})
+_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict", "field"})
 
 
 class RecordFields:
@@ -548,7 +562,7 @@ class RecordFields:
         Empty where the class is no record with such a field. A literal default is not sure to hold where the
         class is handed to a parser that makes the object.
         """
-        fields = self._fields(definition)
+        fields = self.fields_of(definition)
         if name not in fields:
             return []
         position, default = [*fields].index(name), fields[name]
@@ -561,7 +575,7 @@ class RecordFields:
             found.append(Binding(name, BindingKind.OTHER, definition))
         return [*found, *self._replaced(definition, name)]
 
-    def _fields(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
+    def fields_of(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
         """The fields in the order of the constructor, with their defaults; none where it is no record."""
         found: dict[str, Binding | None] = {}
         is_record = any(
@@ -571,7 +585,7 @@ class RecordFields:
             is_record = is_record or last_name(base) in _RECORD_BASES
             parent = self.value(base) if depth else UNKNOWN
             if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef):
-                inherited = self._fields(parent.node, depth - 1)
+                inherited = self.fields_of(parent.node, depth - 1)
                 is_record = is_record or bool(inherited)
                 found |= inherited
         if not is_record:
@@ -716,37 +730,3 @@ class ParserOptions:
             for call in file.calls_of.get("add_argument", ())
             for argument in call.args
         )
-
-
-def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
-    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
-
-    In the function that makes the variable whose attribute it is, with no loop around both.
-    """
-    scope = scope_of(use)
-    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
-        return False  # What `getattr` reads has no place of its own.
-    made = scope.bindings.get(use.value.id, ())
-    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
-        return False
-    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
-    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
-        return False
-    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
-    return loops.isdisjoint(ancestors(store))
-
-
-def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
-    """The method of a class in whose own code a node stands."""
-    scope = scope_of(node).function
-    if scope is None or scope.parent is None or scope.parent.node is not definition:
-        return None
-    return scope.node if isinstance(scope.node, FunctionNode) else None
-
-
-def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
-    """Whether an attribute is one of the method's own object."""
-    positional = positional_of(method)
-    return (
-        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
-    )

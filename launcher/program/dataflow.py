@@ -1,8 +1,8 @@
 """Where values of a program come from, and where they go.
 
-The arguments of a call, what made an object, its plain type, what goes into os.environ, and what is
-averaged. A `Value` is what an expression surely is. Where a model is wrapped under `if distributed:`, rules
-ask here what it may be (`origins`, `calls_that_may_make`).
+The arguments of a call, what made an object, what is averaged, and what is never used. A `Value` is what an
+expression surely is. Where a model is wrapped under `if distributed:`, rules ask here what it may be
+(`origins`, `calls_that_may_make`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from launcher.program.bindings import like
+from launcher.program.bindings import branch_arms
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -28,20 +27,24 @@ from launcher.program.index import (
     last_name,
     parent_of,
     positional_of,
+    scope_of,
 )
 from launcher.program.program import Program
 from launcher.program.values import (
     DDP,
+    UNKNOWN,
     Constant,
     Defined,
     Dictionary,
     Either,
     External,
     Instance,
+    Made,
     Several,
     Value,
     alternatives,
-    library_names,
+    entries_of,
+    like,
 )
 
 
@@ -65,6 +68,28 @@ def argument_of(call: ast.Call, name: str, position: int | None = None) -> ast.e
     if position is None or any(isinstance(each, ast.Starred) for each in call.args[: position + 1]):
         return None
     return call.args[position] if position < len(call.args) else None
+
+
+def unpacked_argument(program: Program, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call is given by `**options["loader"]` or `**vars(config.loader)`: the entry or field of it."""
+    for keyword in call.keywords:
+        whole = keyword.value
+        if keyword.arg is not None:
+            continue
+        if isinstance(whole, ast.Call) and program.qualified(whole.func) in _AS_TABLES and whole.args:
+            owner = program.value(whole.args[0])
+            fields = program.evaluation.attributes.records
+            if isinstance(owner, Made) and fields.bindings(owner.definition, name):
+                return like(whole, ast.Attribute(whole.args[0], name, ast.Load()))
+        table = program.value(whole)
+        if isinstance(table, Dictionary) and any(
+            isinstance(key, ast.Constant) and key.value == name for key, _ in entries_of(table.node)
+        ):
+            return like(whole, ast.Subscript(whole, ast.Constant(name), ast.Load()))
+    return None
+
+
+_AS_TABLES = ("vars", "dataclasses.asdict")
 
 
 def constant_argument(program: Program, node: ast.expr | None) -> Constant | None:
@@ -116,10 +141,20 @@ def _origins(
     elif isinstance(node, ast.Call) and depth and (function := _function_of_call(program, node)) is not None:
         if function not in seen:
             yield from _origins_of_results(program, function, None, seen, depth)
+    elif isinstance(node, ast.Call) and depth and (default := _default_of_field(program, node)) is not None:
+        yield from _origins(program, default, seen, depth - 1)
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and depth:
         yield from _origins_of_item(program, node, node.slice.value, seen, depth)
     else:
         yield node
+
+
+def _default_of_field(program: Program, call: ast.Call) -> ast.expr | None:
+    """What `dataclasses.field` gives a field by its default, or by a factory that is written there."""
+    if program.qualified(call.func) != "dataclasses.field":
+        return None
+    factory = argument_of(call, "default_factory")
+    return factory.body if isinstance(factory, ast.Lambda) else argument_of(call, "default")
 
 
 def _function_of_call(program: Program, call: ast.Call) -> ast.FunctionDef | None:
@@ -189,8 +224,29 @@ def _origins_of_binding(
     elif binding.kind is BindingKind.DEFINED and is_property(binding.node):
         assert isinstance(binding.node, ast.FunctionDef)
         yield from _origins_of_results(program, binding.node, None, seen, depth)
+    elif binding.kind is BindingKind.LOOPED and binding.value is not None:
+        yield from _origins_of_elements(program, binding, seen, depth)
     else:
         yield None
+
+
+def origins_of_binding(program: Program, binding: Binding) -> tuple[ast.expr | None, ...]:
+    """The expressions, no names any more, that one binding may give its name."""
+    return tuple(_origins_of_binding(program, binding, frozenset(), _DEEPEST_ORIGIN))
+
+
+def _origins_of_elements(
+    program: Program, binding: Binding, seen: frozenset[ast.AST], depth: int
+) -> Iterator[ast.expr | None]:
+    """What a loop's variable may be: each element of a list that is written out, and gets no others."""
+    listed = binding.value
+    whole = UNKNOWN if listed is None else program.value(listed)
+    plain = isinstance(getattr(binding.node, "target", None), ast.Name)
+    if not plain or not isinstance(whole, Several) or (listed and last_name(listed) in program.grown):
+        yield None
+        return
+    for each in whole.node.elts:
+        yield from _origins(program, each, seen, depth)
 
 
 def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
@@ -299,8 +355,11 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
     return None
 
 
+_SEPARATORS = frozenset({"os.sep", "os.path.sep", "posixpath.sep"})
 _JOINING_PATHS = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
-_KEEPING_PATHS = frozenset({"str", "os.fspath", "os.path.abspath", "os.path.realpath", "os.path.normpath"})
+_KEEPING_PATHS = frozenset(
+    {"str", "os.fspath", "os.path.abspath", "os.path.realpath", "os.path.normpath", "os.path.expanduser"}
+)
 _KEEPING_METHODS = frozenset({"as_posix", "resolve", "absolute", "expanduser"})
 
 
@@ -315,10 +374,17 @@ def text_parts(program: Program, node: ast.expr | None) -> tuple[list[ast.expr],
         return [node.left, node.right], "/" if isinstance(node.op, ast.Div) else ""
     if not isinstance(node, ast.Call):
         return [], ""
+    name = program.qualified(node.func)
+    if name in _KEEPING_PATHS:
+        return node.args[:1], "/"
     if isinstance(node.func, ast.Attribute) and node.func.attr in (*_KEEPING_METHODS, "joinpath"):
         return [node.func.value, *node.args], "/"
-    name = program.qualified(node.func)
-    return node.args if name in _JOINING_PATHS else node.args[: name in _KEEPING_PATHS], "/"
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "join" and len(node.args) == 1:
+        between = program.value(node.func.value)
+        by_slash = between == Constant("/") or program.qualified(node.func.value) in _SEPARATORS
+        if by_slash and isinstance(node.args[0], ast.List | ast.Tuple):
+            return node.args[0].elts, "/"
+    return node.args if name in _JOINING_PATHS else [], "/"
 
 
 def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGIN) -> tuple[str, bool] | None:
@@ -342,6 +408,16 @@ def text_beginning(program: Program, node: ast.expr, depth: int = _DEEPEST_ORIGI
         if not known[1]:
             return text, False
     return text, True
+
+
+def calls_surely_run(program: Program, call: ast.Call, depth: int = 3) -> Iterator[ast.Call]:
+    """A call, and what the function of the program that it calls runs whatever a test says."""
+    yield call
+    called = program.value(call.func) if depth else UNKNOWN
+    if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
+        for each in file_of(called.node).calls:
+            if scope_of(each).node is called.node and not branch_arms(each):
+                yield from calls_surely_run(program, each, depth - 1)
 
 
 def makes_no_gradients(node: ast.AST) -> bool:
@@ -387,129 +463,6 @@ def may_run_wrapped_model(program: Program) -> bool:
             if named and calls_that_may_make(program, each, DDP) and not makes_no_gradients(call):
                 return True
     return False
-
-
-# Which plain Python type an expression surely has: what may go into os.environ, and what may not.
-
-
-_DEEPEST_TYPE = 8
-"""So many names behind each other; what lies deeper is unknown."""
-
-_BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
-_TYPE_OF_CALL = {**_BUILTINS, **dict.fromkeys(library_names("integers"), "int")}
-_KEEPS_TYPE = frozenset({"max", "min", "abs"})
-_NUMERIC = frozenset({"int", "float", "bool"})
-_PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
-
-
-def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) -> str | None:
-    """Such as `int` or `str`; None where it is unknown, or one of several."""
-    if isinstance(node, ast.Constant):
-        return type(node.value).__name__
-    if isinstance(node, ast.JoinedStr):
-        return "str"
-    if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
-        return "bool"
-    if isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set):
-        return type(node).__name__.lower()
-    if depth == 0:
-        return None
-    if isinstance(node, ast.Call):
-        name = program.qualified(node.func) or ""
-        if name in _KEEPS_TYPE and node.args and not has_star_arguments(node):
-            return _common_type(plain_type_of(program, each, depth - 1) for each in node.args)
-        return _TYPE_OF_CALL.get(name) or _type_by_origins(program, node, depth)
-    if isinstance(node, ast.BinOp):
-        sides = {plain_type_of(program, node.left, depth - 1), plain_type_of(program, node.right, depth - 1)}
-        if not sides <= _NUMERIC:
-            return None
-        return "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
-    if isinstance(node, ast.IfExp | ast.BoolOp):
-        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else node.values
-        return _common_type(plain_type_of(program, each, depth - 1) for each in parts)
-    if isinstance(node, ast.NamedExpr):
-        return plain_type_of(program, node.value, depth)
-    if isinstance(node, ast.Name):
-        bindings = program.evaluation.sources(node)
-        return _common_type(_type_of_binding(program, each, depth - 1) for each in bindings)
-    if isinstance(node, ast.Attribute) and (parsed := _type_of_parsed_option(program, node)) is not None:
-        return parsed
-    return _type_by_origins(program, node, depth) if isinstance(node, ast.Attribute | ast.Subscript) else None
-
-
-def _type_by_origins(program: Program, node: ast.expr, depth: int) -> str | None:
-    """Of a field, an item or a result: the type of all that it may come from."""
-    made = origins(program, node)
-    return _common_type(
-        None if each is None or each is node else plain_type_of(program, each, depth - 1) for each in made
-    )
-
-
-def _common_type(types: Iterable[str | None]) -> str | None:
-    found = set(types)
-    return found.pop() if len(found) == 1 else None
-
-
-def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | None:
-    if binding.kind is BindingKind.ASSIGNED and binding.value is not None and binding.item is None:
-        return plain_type_of(program, binding.value, depth)
-    if binding.kind is BindingKind.ASSIGNED:
-        made = _origins_of_binding(program, binding, frozenset(), _DEEPEST_TYPE)
-        return _common_type(None if each is None else plain_type_of(program, each, depth) for each in made)
-    if binding.kind is BindingKind.LOOPED and isinstance(binding.value, ast.Call) and binding.item is None:
-        ranged = program.qualified(binding.value.func) == "range"
-        target = getattr(binding.node, "target", None)
-        return "int" if ranged and isinstance(target, ast.Name) else None
-    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
-        return _type_of_parameter(program, binding.node, depth)
-    return None
-
-
-def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str | None:
-    """What every call gives a parameter."""
-    sites = program.evaluation.callers.call_sites_giving(parameter)
-    if not sites:
-        return None
-    types = set[str | None]()
-    for site in sites:
-        given = site.given_or_default(parameter)
-        if parameter.arg in site.values:
-            types.add("int")  # The number that spawn gives.
-        else:
-            types.add(None if given is None else plain_type_of(program, given, depth))
-    return _common_type(types)
-
-
-def _type_of_parsed_option(program: Program, node: ast.Attribute) -> str | None:
-    """`args.n_gpus`, by what the parser makes of the option; nothing where the program sets it itself."""
-    owner = program.value(node.value)
-    if not isinstance(owner, Instance) or owner.name not in _PARSED:
-        return None
-    if any(node.attr in file.set_attributes for file in program.files):
-        return None
-    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
-    return _common_type(_type_of_option(program, call) for call in declared)
-
-
-def _type_of_option(program: Program, call: ast.Call) -> str | None:
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    if "nargs" in given or None in given:
-        return None
-    action = given.get("action")
-    if action is not None:
-        flag = isinstance(action, ast.Constant) and action.value in ("store_true", "store_false")
-        return "bool" if flag else None
-    made = given.get("type")
-    if made is None or "default" not in given:
-        return None  # Without a default it may be None; without a type it is a string, or the default.
-    kind = last_name(made) if isinstance(made, ast.Name) else None
-    if kind not in _BUILTINS or program.qualified(made) != kind:
-        return None
-    default = given["default"]
-    # A default that is written as a string goes through the type as well.
-    if isinstance(default, ast.Constant) and default.value is None:
-        return None
-    return _BUILTINS[kind]
 
 
 # Whether a program averages its models or gradients by itself, as local SGD does: by the names of what it
@@ -683,44 +636,93 @@ def _returned_expressions(function: ast.AST) -> list[ast.expr]:
     return [each.value for each in found if each.value is not None]
 
 
-# The words of commands that a program runs.
+# Where a sampler goes: through variables, results and attributes, to what takes it, or to nothing.
 
 
-_COMMANDS = (
-    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
-    *("os.system", "os.popen"),
-)
-_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)")
+_LEAVES = frozenset({"set_epoch", "state_dict", "load_state_dict", "num_samples", "total_size"})
+"""What is asked of a sampler without drawing from it."""
+
+_DEEPEST_USE = 5
+"""So many variables and results behind each other; what goes further may be used."""
 
 
-def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
-    """The calls by which a program starts torchrun, with the words of their commands."""
-    for call, _ in program.calls(*_COMMANDS):
-        given = argument_of(call, "args", 0)
-        if given is None:
+def goes_nowhere(program: Program, node: ast.expr, deepest: int = _DEEPEST_USE) -> bool:
+    """Whether nothing ever draws from the sampler that an expression is: it is given to no call, looped over
+    nowhere, and kept nowhere where nobody sees."""
+    parent = parent_of(node)
+    if deepest == 0 or parent is None:
+        return False
+    if isinstance(parent, ast.IfExp) and node is not parent.test:
+        return goes_nowhere(program, parent, deepest - 1)
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        return _kept_unused(program, parent.targets[0], deepest - 1)
+    if isinstance(parent, ast.Return):
+        return _returned_unused(program, parent, None, deepest - 1)
+    if isinstance(parent, ast.Tuple) and isinstance(outer := parent_of(parent), ast.Return):
+        return _returned_unused(program, outer, parent.elts.index(node), deepest - 1)
+    return is_only_asked(node)
+
+
+def is_only_asked(use: ast.expr) -> bool:
+    """Whether a use tells or asks something of the sampler, and no more."""
+    parent = parent_of(use)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _LEAVES
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name):
+        return parent.func.id in ("len", "isinstance", "hasattr") and use is not parent.func
+    if isinstance(parent, ast.Compare):
+        return True
+    return isinstance(parent, ast.If | ast.IfExp) and parent.test is use
+
+
+def _kept_unused(program: Program, target: ast.expr, deepest: int) -> bool:
+    if isinstance(target, ast.Name):
+        statement = parent_of(target)
+        while not isinstance(statement, ast.stmt) and statement is not None:
+            statement = parent_of(statement)
+        bindings = scope_of(target).bindings.get(target.id, [])
+        binding = next((each for each in bindings if each.node is statement), None)
+        uses = None if binding is None else list(uses_of(program, binding))
+    elif isinstance(target, ast.Attribute):
+        read = [each for file in program.files for each in file.attributes.get(target.attr, ())]
+        uses = [each for each in read if isinstance(getattr(each, "ctx", None), ast.Load)]
+    else:
+        uses = None
+    return uses is not None and all(goes_nowhere(program, each, deepest) for each in uses)
+
+
+def _returned_unused(program: Program, statement: ast.Return, item: int | None, deepest: int) -> bool:
+    """Whether no call of the function that gives a sampler back, alone or with other results, uses it."""
+    function = scope_of(statement).function
+    sites = None
+    if function is not None and isinstance(function.node, FunctionNode):
+        sites = program.evaluation.callers.call_sites(function.node)
+    if not sites:
+        return False
+    for site in sites:
+        if item is None:
+            if not goes_nowhere(program, site.call, deepest):
+                return False
             continue
-        for origin in origins(program, given):
-            words = list(_words_of(program, origin)) if origin is not None else []
-            texts = [program.value(each) for each in words]
-            if any(isinstance(each, Constant) and _TORCHRUN.fullmatch(str(each.value)) for each in texts):
-                yield call, words
+        taken = parent_of(site.call)
+        if not isinstance(taken, ast.Assign) or len(taken.targets) != 1:
+            return False
+        (target,) = taken.targets
+        if not isinstance(target, ast.Tuple) or any(isinstance(each, ast.Starred) for each in target.elts):
+            return False
+        if item >= len(target.elts) or not _kept_unused(program, target.elts[item], deepest):
+            return False
+    return True
 
 
-def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:
-    """The words of a command that is a list or a text, as far as it is written out."""
-    value = program.value(command)
-    if isinstance(command, ast.BinOp) and isinstance(command.op, ast.Add):
-        yield from _words_of(program, command.left)
-        yield from _words_of(program, command.right)
-    elif isinstance(value, Several):
-        yield from value.node.elts
-    elif isinstance(value, Constant):
-        yield from (like(command, ast.Constant(word)) for word in str(value.value).split())
-    elif isinstance(command, ast.JoinedStr):
-        for part in command.values:
-            text = part.value if isinstance(part, ast.Constant) else None
-            yield from (
-                (like(command, ast.Constant(word)) for word in text.split())
-                if isinstance(text, str)
-                else (part,)
-            )
+def uses_of(program: Program, binding: Binding) -> Iterator[ast.expr]:
+    """Where a variable is read: also by other files where it is a module's."""
+    file, scope = file_of(binding.node), scope_of(binding.node)
+    for use in file.names.get(binding.name, ()):
+        if scope_of(use).holder_of(binding.name) is scope:
+            yield use
+    if isinstance(scope.node, ast.Module | ast.ClassDef):
+        for other in program.files:
+            yield from other.attributes.get(binding.name, ())
+            if other is not file:
+                yield from other.names.get(binding.name, ())

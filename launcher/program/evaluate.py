@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from launcher.program.bindings import (
     CallGraph,
@@ -20,10 +21,6 @@ from launcher.program.bindings import (
     ParserOptions,
     RecordFields,
     bind_arguments,
-    entries_of,
-    is_attribute_of_self,
-    is_set_later,
-    method_of,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -38,15 +35,20 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     function_of_parameter,
+    is_attribute_of_self,
     is_class_method,
     is_property,
+    is_set_later,
     is_static,
     last_name,
+    method_of,
     parameters_of,
     scope_of,
 )
 from launcher.program.values import (
     LIBRARY_TABLES,
+    METHODS_OF_WRITTEN,
+    PATH,
     RANK_ATTRIBUTES,
     RANK_VARIABLES,
     RANKS,
@@ -65,11 +67,15 @@ from launcher.program.values import (
     RankValue,
     Several,
     Value,
+    WrittenTables,
     alternatives,
     calculated_from,
     canonical_name,
+    class_of_result,
+    entries_of,
     joined,
     library_names,
+    pairs_of,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -102,6 +108,7 @@ class Evaluation:
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
+        self.written = WrittenTables(lambda record: self.attributes.records.fields_of(record))
         self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
         self._known: dict[ast.AST, Value] = {}
         self._libraries: dict[Binding, Value] = {}
@@ -163,7 +170,10 @@ class Evaluation:
                 return joined(self.value(each, environment) for each in node.values)
             case ast.BinOp():
                 left, right = self.value(node.left, environment), self.value(node.right, environment)
-                return calculated_from(node.op, left, right)
+                made = self.written.of_union(node, left, right)
+                return calculated_from(node.op, left, right) if made is UNKNOWN else made
+            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+                return self.written.of_comprehension(node, partial(self.value, environment=environment))
             case ast.UnaryOp():
                 return self._unary(node, environment)
             case ast.NamedExpr():
@@ -389,6 +399,11 @@ class CallEvaluator:
         read = self.evaluation.tables.read(node, environment)
         if read is not None:
             return read
+        evaluated = partial(self.evaluation.value, environment=environment)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS_OF_WRITTEN:
+            made = self.evaluation.written.of_method(node, evaluated(node.func.value), evaluated)
+            if made is not UNKNOWN:
+                return made
         called = self.evaluation.value(node.func, environment)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
@@ -399,9 +414,12 @@ class CallEvaluator:
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
             return self.result(called.node, self.environment_of(called, node, environment))
+        if isinstance(called, Made):
+            method = self.evaluation.attributes.member_of(called.definition, "__call__")
+            return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN
         if isinstance(called, Instance) and called.name == "functools.partial" and called.call.args:
             return self.evaluation.value(self._application(called.call, node), environment)
-        return UNKNOWN
+        return self.evaluation.written.of_record(called, node)
 
     def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
         """The call of the function that a partial application stands for, in the place of its own call."""
@@ -416,7 +434,8 @@ class CallEvaluator:
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
         if name in _ENVIRONMENT_READERS:
             return self.variable(node.args[0] if node.args else None, environment)
-        if name in _COPIES and External("os.environ") in map(self.evaluation.value, _copied(node)):
+        copied = node.args[:1] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
+        if name in _COPIES and External("os.environ") in map(self.evaluation.value, copied):
             return External("os.environ")
         if name == "dataclasses.field":
             return self._default_of_field(node)
@@ -430,7 +449,9 @@ class CallEvaluator:
         if found is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
-        return Instance(name, node)
+        evaluated = partial(self.evaluation.value, environment=environment)
+        made = self.evaluation.written.of_call(name, node, evaluated)
+        return Instance(name, node) if made is UNKNOWN else made
 
     def _default_of_field(self, node: ast.Call) -> Value:
         """The default that `dataclasses.field` gives a field."""
@@ -439,19 +460,18 @@ class CallEvaluator:
             if keyword.arg == "default":
                 return value
             if keyword.arg == "default_factory" and isinstance(value, Defined):
-                return (
-                    Made(value.node)
-                    if isinstance(value.node, ast.ClassDef)
-                    else self.result(value.node, None)
-                )
+                if isinstance(value.node, ast.ClassDef):
+                    return Made(value.node)
+                return self.result(value.node, None)
         return UNKNOWN
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
         name = self.evaluation.value(node.args[1], environment)
         attribute = attribute_of_getattr(node, name.value if isinstance(name, Constant) else None)
-        if attribute is None:
-            return UNKNOWN
+        if attribute is None:  # Any class of optimizers that an option names is used alike.
+            is_optimizer = self.evaluation.value(node.args[0], environment) == External("torch.optim")
+            return External("torch.optim.?") if is_optimizer else UNKNOWN
         found = self.evaluation.attributes.value(attribute, environment)
         if len(node.args) == 3 and not isinstance(found, Constant):
             return joined((found, self.evaluation.value(node.args[2], environment)))
@@ -489,7 +509,7 @@ class CallEvaluator:
             return None
         parameters = parameters_of(function)
         found: dict[ast.AST, Value] = {}
-        for each in parameters:
+        for each in (*parameters, *filter(None, [function.args.vararg])):
             given = arguments.get(each.arg)
             if given is not None:
                 found[each] = self.evaluation.value(given, environment)
@@ -523,10 +543,6 @@ class CallEvaluator:
         return found
 
 
-def _copied(node: ast.Call) -> list[ast.expr]:
-    return node.args[:1] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
-
-
 class TableEvaluator:
     """The entries of one program's dictionaries, and of objects that are made of dictionaries."""
 
@@ -558,14 +574,11 @@ class TableEvaluator:
             return None
         key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
         owner = self.evaluation.value(function.value, environment)
-        if (
-            not isinstance(owner, Dictionary)
-            or not isinstance(key, Constant)
-            or not isinstance(key.value, str)
-        ):
+        name = key.value if isinstance(key, Constant) else None
+        if not isinstance(owner, Dictionary) or not isinstance(name, str):
             return None
-        found = self.item(function.value, key.value, environment)
-        if found is UNKNOWN and self.entry(owner, key.value, environment) is None:
+        found = self.item(function.value, name, environment)
+        if found is UNKNOWN and self.entry(owner, name, environment) is None:
             return self.evaluation.value(call.args[1], environment) if len(call.args) > 1 else Constant(None)
         return found
 
@@ -575,6 +588,8 @@ class TableEvaluator:
             return RANK_VARIABLES.get(key, UNKNOWN)
         if isinstance(owner, Made):
             return self.evaluation.attributes.member_of(owner.definition, key)
+        if isinstance(owner, Several) and (pairs := pairs_of(owner, self.evaluation.value)) is not None:
+            return self.evaluation.value(dict(pairs)[key], environment) if key in dict(pairs) else None
         being_evaluated = self.evaluation.being_evaluated
         if not isinstance(owner, Dictionary) or owner.node in being_evaluated:
             return UNKNOWN  # Such as `options = {**options}` in a loop, which has its entries from itself.
@@ -591,9 +606,9 @@ class TableEvaluator:
                 inner = [self.entry(each, key, environment) for each in parts]
                 if inner != [None]:
                     return joined(UNKNOWN if each is None else each for each in inner)
-            elif not isinstance(name, ast.Constant):
+            elif not isinstance(known := self.evaluation.value(name, environment), Constant):
                 return UNKNOWN
-            elif name.value == key:
+            elif known.value == key:
                 return self.evaluation.value(value, environment)
         return None
 
@@ -622,8 +637,10 @@ class AttributeEvaluator:
             )
             return known or External(whole)
         if isinstance(owner, Instance):
-            made = _class_of_result(owner)
+            made = class_of_result(owner)
             whole = canonical_name(f"{made}.{name}")
+            if whole == f"{PATH}.parent":
+                return owner
             stored = self._stored(node, owner)
             if stored is not UNKNOWN:
                 return stored
@@ -635,9 +652,8 @@ class AttributeEvaluator:
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
                 return self.evaluation.member(owner.file.module, name)
-            inner = self.evaluation.files.modules.get(
-                f"{self.evaluation.files.module_name(owner.file)}.{name}"
-            )
+            whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
+            inner = self.evaluation.files.modules.get(whole)
             return ModuleOf(inner) if inner is not None else UNKNOWN
         if isinstance(owner, Made):
             return self.member_of(owner.definition, name)
@@ -702,7 +718,7 @@ class AttributeEvaluator:
             ):
                 found.append(binding)
         inherited = not found and bool(definition.bases)
-        if not inherited and all(isinstance(each.value, ast.Constant) for each in found):
+        if not inherited:
             found += self._set_from_outside(definition, name)
         return found
 
@@ -742,10 +758,3 @@ class AttributeEvaluator:
         if written is not None and written in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return UNKNOWN
-
-
-def _class_of_result(made: Instance) -> str:
-    """The class of what a function gives, or of one part of it; that of an object otherwise."""
-    name = made.name if made.item is None else f"{made.name}[{made.item}]"
-    found: str = LIBRARY_TABLES["results"].get(name, made.name)
-    return found

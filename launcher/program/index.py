@@ -359,6 +359,40 @@ def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
     return function if isinstance(function, FunctionNode) else None
 
 
+def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
+    """The method of a class in whose own code a node stands."""
+    scope = scope_of(node).function
+    if scope is None or scope.parent is None or scope.parent.node is not definition:
+        return None
+    return scope.node if isinstance(scope.node, FunctionNode) else None
+
+
+def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
+    """Whether an attribute is one of the method's own object."""
+    positional = positional_of(method)
+    return (
+        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
+    )
+
+
+def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
+    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
+
+    In the function that makes the variable whose attribute it is, with no loop around both.
+    """
+    scope = scope_of(use)
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
+    made = scope.bindings.get(use.value.id, ())
+    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
+        return False
+    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
+    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
+        return False
+    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
+    return loops.isdisjoint(ancestors(store))
+
+
 def is_static(function: FunctionNode) -> bool:
     """Whether a function in a class gets no object."""
     return _decorated_as(function, "staticmethod")

@@ -7,11 +7,18 @@ of the program; what goes into a copy of the environment is not its own.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from launcher.program.bindings import CallSite, entries_of, extra_keywords, like
-from launcher.program.dataflow import argument_of, constant_argument, origins, torchrun_commands
+from launcher.program.bindings import CallSite, extra_keywords
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    origins_of_binding,
+)
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -26,14 +33,21 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
     LIBRARY_TABLES,
+    UNKNOWN,
     Constant,
     Defined,
-    Dictionary,
     External,
+    Instance,
     Several,
-    Value,
     WorldSize,
+    alternatives,
+    elements_of,
+    is_path,
     library_names,
+    like,
+    names_given,
+    pairs_of,
+    with_names_replaced,
 )
 
 _ENVIRON = External("os.environ")
@@ -157,9 +171,9 @@ class _EnvironmentChanges:
                         yield self._change(keyword.arg, keyword.value, _SettingWay(call))
                 for given in call.args:
                     yield from self._of_mapping(given, _SettingWay(call))
-            elif len(call.args) == 2:
+            elif len(pair := _spread(call)) == 2:
                 only_unset = name == "os.environ.setdefault"
-                yield from self._of_key(call.args[0], call.args[1], _SettingWay(call, call, only_unset))
+                yield from self._of_key(pair[0], pair[1], _SettingWay(call, call, only_unset))
 
     def _is_environ(self, target: ast.expr) -> bool:
         if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load):
@@ -177,9 +191,11 @@ class _EnvironmentChanges:
         return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
 
     def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
-        bindings = self._bound_to(key)
+        bound = [each for part in ast.walk(key) for each in self._bound_to(part)]
+        looped = [each for each in bound if each.kind is BindingKind.LOOPED]
+        bindings = looped or (bound if isinstance(key, ast.Name) else [])
         kind = bindings[0].kind if bindings else None
-        if not isinstance(key, ast.Name) or kind not in (BindingKind.LOOPED, BindingKind.PARAMETER):
+        if kind not in (BindingKind.LOOPED, BindingKind.PARAMETER):
             name = self.program.value(key)
             if isinstance(name, Constant) and isinstance(name.value, str):
                 yield self._change(name.value, value, how)
@@ -193,22 +209,21 @@ class _EnvironmentChanges:
             yield from self._in_calls(bindings[0].node, value, how)
 
     def _in_loop(
-        self, loop: ast.AST, key: ast.Name, value: ast.expr, how: _SettingWay
+        self, loop: ast.AST, key: ast.expr, value: ast.expr, how: _SettingWay
     ) -> Iterator[ChangedVariable]:
         """`for name, value in {...}.items(): os.environ[name] = value`."""
         if not isinstance(loop, ast.For | ast.comprehension):
             return
         names = [last_name(each) for each in getattr(loop.target, "elts", [])]
-        if len(names) == 2 and names[0] == key.id:
+        listed = elements_of(self.program.value(loop.iter), self.program.value, loop.iter)
+        for each in listed or ():
+            given = names_given(loop.target, each, self.program.value)
+            if given is not None:
+                own, other = with_names_replaced(key, given), with_names_replaced(value, given)
+                yield from self._of_key(own, other, how)
+        if listed is None and len(names) == 2 and names[0] == last_name(key):
             other = None if isinstance(value, ast.Name) and value.id == names[1] else value
             yield from self._of_mapping(loop.iter, how, other)
-        elif isinstance(loop.target, ast.Name):
-            listed = self.program.value(loop.iter)
-            if isinstance(listed, Several):
-                for each in listed.node.elts:
-                    yield from self._of_key(each, value, how)
-            elif isinstance(value, ast.Subscript) and self.program.value(value.value) == listed:
-                yield from self._of_mapping(loop.iter, how)
 
     def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
         """`def set_variable(name, value): os.environ[name] = value`."""
@@ -252,15 +267,17 @@ class _EnvironmentChanges:
         """The variables of a dictionary or of pairs, set to their values or to another one."""
         if isinstance(given, ast.Call) and last_name(given.func) == "items" and not given.args:
             given = given.func.value if isinstance(given.func, ast.Attribute) else given
-        if isinstance(given, ast.DictComp):
+        value_of_table = self.program.value(given)
+        if isinstance(given, ast.DictComp) and value_of_table is UNKNOWN:
             yield from self._of_key(given.key, given.value, how)
             return
-        if isinstance(given, ast.BinOp) and isinstance(given.op, ast.BitOr):
+        if isinstance(given, ast.BinOp) and value_of_table is UNKNOWN:
             for side in (given.left, given.right):
                 yield from self._of_mapping(side, how, value)
             return
-        for name, item in self._pairs_in(self.program.value(given)):
-            yield self._change(name, value or item, how)
+        for table in alternatives(value_of_table):
+            for name, item in pairs_of(table, self.program.value, is_whole=False) or ():
+                yield self._change(name, value or item, how)
         function = function_of_parameter(bindings[0].node) if (bindings := self._bound_to(given)) else None
         if function is not None and function.args.kwarg is bindings[0].node:
             for site, setting in self._calls_of(function, how):
@@ -268,25 +285,17 @@ class _EnvironmentChanges:
                     if keyword.arg is not None:
                         yield self._change(keyword.arg, value or keyword.value, setting)
 
-    def _bound_to(self, given: ast.expr) -> list[Binding]:
+    def _bound_to(self, given: ast.AST) -> list[Binding]:
         bindings = self.program.evaluation.sources(given) if isinstance(given, ast.Name) else []
         return bindings if len(bindings) == 1 else []
 
-    def _pairs_in(self, value: Value) -> Iterator[tuple[str, ast.expr]]:
-        """The names and values in a dictionary, or in a list of pairs, as far as they are known."""
-        pairs: list[tuple[ast.expr | None, ast.expr]] = []
-        if isinstance(value, Dictionary):
-            pairs = entries_of(value.node)
-        elif isinstance(value, Several):
-            listed = [each.elts for each in value.node.elts if isinstance(each, ast.Tuple | ast.List)]
-            pairs = [(each[0], each[1]) for each in listed if len(each) == 2]
-        for key, item in pairs:
-            if key is None:
-                yield from self._pairs_in(self.program.value(item))
-            elif isinstance(key, ast.Constant):
-                yield str(key.value), item
-            elif isinstance(name := self.program.value(key), Constant):
-                yield str(name.value), item
+
+def _spread(call: ast.Call) -> list[ast.expr]:
+    """The arguments by position, of one unpacked pair its two parts."""
+    if len(call.args) != 1 or not isinstance(call.args[0], ast.Starred):
+        return call.args
+    pair = call.args[0].value
+    return [like(pair, ast.Subscript(pair, like(pair, ast.Constant(each)), ast.Load())) for each in (0, 1)]
 
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:
@@ -334,9 +343,12 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
     return name in _TOOL_PROGRAMS
 
 
+_RANK_LAUNCHERS = library_names("rank_launchers")
+
+
 def rank_starts(program: Program) -> Iterator[ast.Call]:
     """The calls by which a program starts processes that are ranks: that make a group."""
-    spawned = [call for call, _ in program.calls(*library_names("rank_starters"))]
+    spawned = [call for call, _ in program.calls(*library_names("rank_starters"), *_RANK_LAUNCHERS)]
     yield from spawned
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
@@ -350,6 +362,23 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
 
 _RANK_STARTERS = library_names("rank_starters")
 _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+
+
+def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
+    """Whether no processes have a group but those that a call starts.
+
+    Such a program fits no launcher that starts a process for each GPU, whichever branch it takes: it starts
+    its ranks once more in each of them, or each of them trains alone.
+    """
+    if program.qualified(start.func) in _RANK_LAUNCHERS:
+        return True
+    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
+    value = None if target is None else program.value(target)
+    if not isinstance(value, Defined) or not isinstance(value.node, ast.FunctionDef):
+        return False
+    groups = [group for group, _ in joining_calls(program)]
+    within = bool(groups) and all(value.node in ancestors(group) for group in groups)
+    return within and not any(value.node.name in file.calls_of for file in program.files)
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
@@ -435,3 +464,191 @@ def has_another_launcher(program: Program) -> bool:
         if any(prefix in file.text for prefix in LIBRARY_TABLES["launcher_variables"]):
             return True
     return False
+
+
+# Which plain Python type an expression surely has: what may go into os.environ, and what may not.
+
+
+_DEEPEST_TYPE = 8
+"""So many names behind each other; what lies deeper is unknown."""
+
+_BUILTINS = {"int": "int", "float": "float", "len": "int", "bool": "bool", "str": "str", "ord": "int"}
+_TYPE_OF_CALL = {
+    **_BUILTINS,
+    **dict.fromkeys(library_names("integers"), "int"),
+    **dict.fromkeys(("time.time", "time.perf_counter", "time.monotonic", "random.random"), "float"),
+    "torch.device": "torch.device",
+    "numpy.int64": "numpy.int64",
+    "numpy.random.randint": "int",
+    "bytes": "bytes",
+    "list": "list",
+    "sorted": "list",
+}
+_COLLECTIONS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_KEEPS_TYPE = frozenset({"max", "min", "abs"})
+_NUMERIC = frozenset({"int", "float", "bool"})
+_PARSED = frozenset({"argparse.ArgumentParser.parse_args", "argparse.ArgumentParser.parse_known_args"})
+
+
+def plain_type_of(program: Program, node: ast.expr, depth: int = _DEEPEST_TYPE) -> str | None:
+    """Such as `int` or `str`; None where it is unknown, or one of several."""
+    if isinstance(node, ast.Constant):
+        return type(node.value).__name__
+    if isinstance(node, ast.JoinedStr):
+        return "str"
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return "bool"
+    if isinstance(node, _COLLECTIONS):
+        return type(node).__name__.lower().removesuffix("comp")
+    if depth == 0:
+        return None
+    if isinstance(node, ast.Call):
+        name = program.qualified(node.func) or ""
+        if name in _KEEPS_TYPE and node.args and not has_star_arguments(node):
+            return _common_type(plain_type_of(program, each, depth - 1) for each in node.args)
+        return _TYPE_OF_CALL.get(name) or _path_type(program, node) or _type_by_origins(program, node, depth)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _path_type(program, node):
+        return "PosixPath"
+    if isinstance(node, ast.BinOp):
+        sides = {plain_type_of(program, node.left, depth - 1), plain_type_of(program, node.right, depth - 1)}
+        if not sides <= _NUMERIC:
+            return None
+        return "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else node.values
+        return _common_type(plain_type_of(program, each, depth - 1) for each in parts)
+    if isinstance(node, ast.NamedExpr):
+        return plain_type_of(program, node.value, depth)
+    if isinstance(node, ast.Name):
+        bindings = program.evaluation.sources(node)
+        return _common_type(_type_of_binding(program, each, depth - 1) for each in bindings)
+    if isinstance(node, ast.Attribute) and (parsed := _type_of_parsed_option(program, node)) is not None:
+        return parsed
+    if isinstance(node, ast.Attribute) and node.attr == "parent":
+        return _path_type(program, node)
+    return _type_by_origins(program, node, depth) if isinstance(node, ast.Attribute | ast.Subscript) else None
+
+
+def _path_type(program: Program, made: ast.expr) -> str | None:
+    """`PosixPath` where an expression makes a path of pathlib."""
+    return "PosixPath" if is_path(program.value(made)) else None
+
+
+def _type_by_origins(program: Program, node: ast.expr, depth: int) -> str | None:
+    """Of a field, an item or a result: the type of all that it may come from."""
+    made = origins(program, node)
+    return _common_type(
+        None if each is None or each is node else plain_type_of(program, each, depth - 1) for each in made
+    )
+
+
+def _common_type(types: Iterable[str | None]) -> str | None:
+    found = set(types)
+    return found.pop() if len(found) == 1 else None
+
+
+def _type_of_binding(program: Program, binding: Binding, depth: int) -> str | None:
+    if binding.kind is BindingKind.ASSIGNED and binding.value is not None and binding.item is None:
+        return plain_type_of(program, binding.value, depth)
+    if binding.kind is BindingKind.ASSIGNED:
+        made = origins_of_binding(program, binding)
+        return _common_type(None if each is None else plain_type_of(program, each, depth) for each in made)
+    if binding.kind is BindingKind.LOOPED and isinstance(binding.value, ast.Call) and binding.item is None:
+        ranged = program.qualified(binding.value.func) == "range"
+        target = getattr(binding.node, "target", None)
+        return "int" if ranged and isinstance(target, ast.Name) else None
+    if binding.kind is BindingKind.PARAMETER and isinstance(binding.node, ast.arg):
+        return _type_of_parameter(program, binding.node, depth)
+    return None
+
+
+def _type_of_parameter(program: Program, parameter: ast.arg, depth: int) -> str | None:
+    """What every call gives a parameter."""
+    sites = program.evaluation.callers.call_sites_giving(parameter)
+    if not sites:
+        return None
+    types = set[str | None]()
+    for site in sites:
+        given = site.given_or_default(parameter)
+        if parameter.arg in site.values:
+            types.add("int")  # The number that spawn gives.
+        else:
+            types.add(None if given is None else plain_type_of(program, given, depth))
+    return _common_type(types)
+
+
+def _type_of_parsed_option(program: Program, node: ast.Attribute) -> str | None:
+    """`args.n_gpus`, by what the parser makes of the option; nothing where the program sets it itself."""
+    owner = program.value(node.value)
+    if not isinstance(owner, Instance) or owner.name not in _PARSED:
+        return None
+    if any(node.attr in file.set_attributes for file in program.files):
+        return None
+    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
+    return _common_type(_type_of_option(program, call) for call in declared)
+
+
+def _type_of_option(program: Program, call: ast.Call) -> str | None:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if "nargs" in given or None in given:
+        return None
+    action = given.get("action")
+    if action is not None:
+        flag = isinstance(action, ast.Constant) and action.value in ("store_true", "store_false")
+        return "bool" if flag else None
+    made = given.get("type")
+    if made is None or "default" not in given:
+        return None  # Without a default it may be None; without a type it is a string, or the default.
+    kind = last_name(made) if isinstance(made, ast.Name) else None
+    if kind not in _BUILTINS or program.qualified(made) != kind:
+        return None
+    default = given["default"]
+    # A default that is written as a string goes through the type as well.
+    if isinstance(default, ast.Constant) and default.value is None:
+        return None
+    return _BUILTINS[kind]
+
+
+# The words of commands that a program runs.
+
+
+_COMMANDS = (
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
+    *("os.system", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),
+)
+_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
+_LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
+
+
+def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+    """The calls by which a program starts torchrun, with the words of their commands."""
+    for call, _ in program.calls(*_COMMANDS):
+        given = argument_of(call, "args", 0)
+        if given is None:
+            continue
+        for origin in origins(program, given):
+            words = list(_words_of(program, origin)) if origin is not None else []
+            texts = [program.value(each) for each in words]
+            known = [str(each.value) if isinstance(each, Constant) else "?" for each in texts]
+            if any(map(_TORCHRUN.fullmatch, known)) or _LAUNCH_COMMAND.match(" ".join(known)):
+                yield call, words
+
+
+def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:
+    """The words of a command that is a list or a text, as far as it is written out."""
+    value = program.value(command)
+    if isinstance(command, ast.BinOp) and isinstance(command.op, ast.Add):
+        yield from _words_of(program, command.left)
+        yield from _words_of(program, command.right)
+    elif isinstance(value, Several):
+        yield from value.node.elts
+    elif isinstance(value, Constant):
+        yield from (like(command, ast.Constant(word)) for word in str(value.value).split())
+    elif isinstance(command, ast.JoinedStr):
+        for part in command.values:
+            text = part.value if isinstance(part, ast.Constant) else None
+            yield from (
+                (like(command, ast.Constant(word)) for word in text.split())
+                if isinstance(text, str)
+                else (part,)
+            )

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar, cast
 
+from launcher.program.bindings import branch_arms, extra_keywords
 from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     WRITTEN_OUT,
@@ -30,17 +31,22 @@ from launcher.program.index import (
     Unread,
     absolute_module_name,
     dotted_name,
+    file_of,
+    function_of_parameter,
     is_package,
     last_name,
+    scope_of,
 )
 from launcher.program.values import (
     External,
     Instance,
+    Pair,
     Value,
     alternatives,
     canonical_name,
     is_import_of,
     library_names,
+    pairs_of,
 )
 
 Analysis = TypeVar("Analysis")
@@ -87,6 +93,7 @@ class Program(ProgramFiles):
                 for call in file.calls_of.get(last, ()):
                     name = self.qualified(call.func)
                     if name in wanted:
+                        write_out_unpacked(self, call)
                         yield call, name
 
 
@@ -445,6 +452,58 @@ class _CallReading:
             part = ast.copy_location(ast.keyword(arg, copy.deepcopy(value)), value)
             found += self.entries(part, scope, depth - 1)
         return found
+
+
+def write_out_unpacked(program: Program, call: ast.Call) -> None:
+    """Give a call the entries of the tables that it unpacks, where all of them are known."""
+    if not any(each.arg is None for each in call.keywords):
+        return
+    keywords: list[ast.keyword] = []
+    for each in call.keywords:
+        pairs = _unpacked(program, each.value) if each.arg is None else None
+        if pairs is None:
+            keywords.append(each)
+        else:
+            keywords += [ast.copy_location(ast.keyword(*pair), each) for pair in pairs]
+    call.keywords = keywords
+
+
+def _unpacked(program: Program, table: ast.expr) -> list[Pair] | None:
+    """The entries of a table where it is unpacked, with what surely is put into it before."""
+    for binding in program.evaluation.sources(table):
+        function = function_of_parameter(binding.node) if isinstance(binding.node, ast.arg) else None
+        if function is not None and function.args.kwarg is binding.node:
+            sites = program.evaluation.callers.call_sites(function) or ()
+            extra = extra_keywords(function, sites[0].call) if len(sites) == 1 else []
+            return [(each.arg, each.value) for each in extra if each.arg is not None] or None
+    pairs = pairs_of(program.value(table), program.value)
+    found = None if pairs is None else dict(pairs)
+    name = last_name(table)
+    for node, added in _changes_of_table(file_of(table), name) if found is not None and name else ():
+        runs = scope_of(node) is scope_of(table) and branch_arms(node) <= branch_arms(table)
+        if found is None or added is None or not runs or node.lineno >= table.lineno:
+            return None
+        for each in added:
+            value = program.value(each.value)
+            inner = [(each.arg, each.value)] if each.arg else pairs_of(value, program.value)
+            if inner is None:
+                return None
+            found.update(inner)
+    return None if found is None else [*found.items()]
+
+
+def _changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, list[ast.keyword] | None]]:
+    """Where something of this name gets entries, and which; None for what takes some away."""
+    for method in sorted(_CHANGING):
+        for call in file.calls_of.get(method, ()):
+            if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == name:
+                tables = [ast.keyword(None, each) for each in call.args]
+                yield call, [*tables, *call.keywords] if method == "update" else None
+    for key, bindings in file.set_items.items():
+        for binding in bindings:
+            if binding.name == name and isinstance(binding.node, ast.expr):
+                added = None if binding.value is None else [ast.keyword(key, binding.value)]
+                yield binding.node, added
 
 
 _MAY_MATCH = re.compile(r"^[ \t]*match\b", re.MULTILINE)

@@ -8,15 +8,16 @@ and attributes of libraries and from the variables of launchers, which are table
 from __future__ import annotations
 
 import ast
+import copy
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from launcher.program.index import FileIndex
+from launcher.program.index import PARENT, SCOPE, FileIndex
 
 
 class RankKind(Enum):
@@ -187,6 +188,250 @@ def alternatives(value: Value) -> tuple[Value, ...]:
     return value.values if isinstance(value, Either) else (value,)
 
 
+# Tables and lists as they are written, or as calls and comprehensions make them of others that are.
+
+
+Expression = TypeVar("Expression", bound=ast.expr)
+Pair = tuple[str, ast.expr]
+Evaluated = Callable[[ast.expr], Value]
+"""What an expression is."""
+
+
+def like(node: ast.expr, made: Expression) -> Expression:
+    """An expression that is made for another one, in its scope and place."""
+    made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
+    return ast.copy_location(made, node)
+
+
+def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:
+    """The keys and values of a table, in their order; without a key where a whole table is put in."""
+    if isinstance(table, ast.Dict):
+        return [*zip(table.keys, table.values, strict=True)]
+    found: list[tuple[ast.expr | None, ast.expr]] = [(None, each) for each in table.args]
+    for each in table.keywords:
+        found.append((None if each.arg is None else like(each.value, ast.Constant(each.arg)), each.value))
+    return found
+
+
+def with_names_replaced(node: Any, given: Mapping[str, ast.expr]) -> Any:
+    """A copy of an expression in its place, in which other expressions stand for some names."""
+    if isinstance(node, list):
+        return [with_names_replaced(each, given) for each in node]
+    if isinstance(node, ast.Name) and node.id in given:
+        return given[node.id]
+    if not isinstance(node, ast.AST) or isinstance(node, ast.expr_context | ast.operator):
+        return node
+    made = copy.copy(node)
+    for name, part in ast.iter_fields(node):
+        setattr(made, name, with_names_replaced(part, given))
+    return made
+
+
+_MOST_ELEMENTS = 64
+"""A list of more elements is not written out: it holds data."""
+
+
+def pairs_of(value: Value, evaluated: Evaluated, is_whole: bool = True, depth: int = 5) -> list[Pair] | None:
+    """The keys and values of a table, or of a list of pairs; None where not all of them are known.
+
+    Those that are known where it need not be whole.
+    """
+    if isinstance(value, Dictionary):
+        entries = entries_of(value.node)
+    elif isinstance(value, Several):
+        parts = [evaluated(each) for each in value.node.elts]
+        listed = [each.node.elts for each in parts if isinstance(each, Several)]
+        entries = [(each[0], each[1]) for each in listed if len(each) == 2]
+        if len(entries) < len(parts) and is_whole:
+            return None
+    else:
+        return None
+    found: dict[str, ast.expr] = {}
+    for key, item in entries:
+        if key is None:
+            inner = pairs_of(evaluated(item), evaluated, is_whole, depth - 1) if depth else None
+            if inner is None and is_whole:
+                return None
+            found.update(inner or ())
+        elif isinstance(name := evaluated(key), Constant):
+            found[str(name.value)] = item
+        elif is_whole:
+            return None
+    return [*found.items()]
+
+
+def elements_of(value: Value, evaluated: Evaluated, node: ast.expr) -> list[ast.expr] | None:
+    """What a loop over a value goes through; None where that is not written out."""
+    if isinstance(value, Several):
+        found = value.node.elts
+    elif isinstance(value, Dictionary):
+        pairs = pairs_of(value, evaluated)
+        found = [] if pairs is None else [like(node, ast.Constant(key)) for key, _ in pairs]
+    else:
+        return None
+    return found if 0 < len(found) <= _MOST_ELEMENTS else None
+
+
+def names_given(target: ast.expr, element: ast.expr, evaluated: Evaluated) -> dict[str, ast.expr] | None:
+    """What a loop's variables are for one element."""
+    if isinstance(target, ast.Name):
+        return {target.id: element}
+    if not isinstance(target, ast.Tuple | ast.List):
+        return None
+    whole = evaluated(element)
+    if not isinstance(whole, Several) or len(whole.node.elts) != len(target.elts):
+        return None
+    found: dict[str, ast.expr] = {}
+    for part, given in zip(target.elts, whole.node.elts, strict=True):
+        inner = names_given(part, given, evaluated)
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+class WrittenTables:
+    """Tables and lists that are made of written ones: `{**a} | b`, `{k: f(v) for k, v in table.items()}`,
+    `zip`, `map`, `dict.fromkeys`, `asdict`, the words of a text.
+
+    Each is made once for the same parts, so that what is asked twice is the same.
+    """
+
+    def __init__(self, fields: Callable[[ast.ClassDef], Iterable[str]]) -> None:
+        """`fields` names the fields of a dataclass or its like."""
+        self._fields = fields
+        self._made: dict[tuple[ast.AST, ...], Value] = {}
+
+    def of_union(self, node: ast.BinOp, left: Value, right: Value) -> Value:
+        """`a | b` of tables, `a + b` of lists."""
+        if isinstance(node.op, ast.BitOr) and isinstance(left, Dictionary) and isinstance(right, Dictionary):
+            return self._table(node, [(None, left.node), (None, right.node)], left.node, right.node)
+        if isinstance(node.op, ast.Add) and isinstance(left, Several) and isinstance(right, Several):
+            return self._list(node, [*left.node.elts, *right.node.elts], left.node, right.node)
+        return UNKNOWN
+
+    def of_comprehension(
+        self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, evaluated: Evaluated
+    ) -> Value:
+        """Where it goes through one written list or table without a condition."""
+        loop = node.generators[0]
+        if len(node.generators) > 1 or loop.ifs:
+            return UNKNOWN
+        over = evaluated(loop.iter)
+        elements = elements_of(over, evaluated, loop.iter) or []
+        rounds = [names_given(loop.target, each, evaluated) for each in elements]
+        given = [each for each in rounds if each is not None]
+        if not given or len(given) < len(rounds) or not isinstance(over, Several | Dictionary):
+            return UNKNOWN
+        if isinstance(node, ast.DictComp):
+            entries = [
+                (with_names_replaced(node.key, each), with_names_replaced(node.value, each)) for each in given
+            ]
+            return self._table(node, entries, over.node)
+        return self._list(node, [with_names_replaced(node.elt, each) for each in given], over.node)
+
+    def of_call(self, name: str, node: ast.Call, evaluated: Evaluated) -> Value:
+        """What a function of Python's own makes of written tables and lists."""
+        values = [evaluated(each) for each in node.args]
+        lists = [elements_of(each, evaluated, node) for each in values]
+        known = [each for each in lists if each is not None]
+        first = values[0] if values else UNKNOWN
+        if name in ("vars", "dataclasses.asdict", "attr.asdict", "attrs.asdict") and len(values) == 1:
+            return self.of_object(node, node.args[0], first)
+        if not known or len(known) < len(lists):
+            if name == "dict.fromkeys" and lists and lists[0] is not None and isinstance(first, Several):
+                return self._table(node, [(each, node.args[1]) for each in lists[0]], first.node)
+            if name == "map" and len(node.args) == 2 and lists[1] is not None:
+                calls = [like(node, ast.Call(node.args[0], [each], [])) for each in lists[1]]
+                return self._list(node, calls, *_nodes(values[1:]))
+            return UNKNOWN
+        nodes = _nodes(values)
+        if name == "zip":
+            rows = [like(node, ast.Tuple([*row], ast.Load())) for row in zip(*known, strict=False)]
+            return self._list(node, rows, *nodes)
+        if name == "dict.fromkeys" and len(known) == 2:
+            return self._table(node, [(each, node.args[1]) for each in known[0]], *nodes)
+        if name in ("list", "tuple", "iter", "reversed") and len(known) == 1:
+            return self._list(node, known[0][:: -1 if name == "reversed" else 1], *nodes)
+        return UNKNOWN
+
+    def of_method(self, node: ast.Call, owner: Value, evaluated: Evaluated) -> Value:
+        """`table.items()`, `record._asdict()`, `"A B".split()`, `"nccl".upper()`."""
+        assert isinstance(node.func, ast.Attribute)
+        name = node.func.attr
+        if isinstance(owner, Dictionary) and name in ("items", "values", "keys") and not node.args:
+            pairs = pairs_of(owner, evaluated)
+            if not pairs:
+                return UNKNOWN
+            keys = [like(node, ast.Constant(key)) for key, _ in pairs]
+            rows = zip(keys, (item for _, item in pairs), strict=True)
+            made: Mapping[str, list[ast.expr]] = {
+                "keys": [*keys],
+                "values": [item for _, item in pairs],
+                "items": [like(node, ast.Tuple([*row], ast.Load())) for row in rows],
+            }
+            return self._list(node, made[name], owner.node)
+        if name in ("_asdict", "model_dump", "dict") and isinstance(owner, Made) and not node.args:
+            return self.of_object(node, node.func.value, owner)
+        if isinstance(owner, Constant) and isinstance(owner.value, str) and name in _OF_TEXTS:
+            given = [evaluated(each) for each in node.args]
+            texts = [str(each.value) for each in given if isinstance(each, Constant) and each.value]
+            if len(texts) == len(given) and not node.keywords:
+                return self._of_text(node, getattr(owner.value, name)(*texts))
+        return UNKNOWN
+
+    def of_record(self, called: Value, node: ast.Call) -> Value:
+        """What a call of `namedtuple("Setup", "rank world")` makes, by its fields."""
+        made = (
+            called.call if isinstance(called, Instance) and called.name == "collections.namedtuple" else None
+        )
+        given = made.args[1] if made is not None and len(made.args) > 1 else None
+        fields = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
+        written = " ".join(str(each.value) for each in fields if isinstance(each, ast.Constant))
+        names = written.replace(",", " ").split()
+        if made is None or not names or any(isinstance(each, ast.Starred) for each in node.args):
+            return UNKNOWN
+        pairs = [*zip(names, node.args, strict=False), *((each.arg, each.value) for each in node.keywords)]
+        entries = [(None if name is None else like(node, ast.Constant(name)), value) for name, value in pairs]
+        return self._table(node, [*entries], made)
+
+    def of_object(self, node: ast.expr, owner: ast.expr, value: Value) -> Value:
+        """An object's attributes by their names."""
+        if isinstance(value, Dictionary):
+            return value
+        names = [*self._fields(value.definition)] if isinstance(value, Made) else []
+        if not names:
+            return UNKNOWN
+        assert isinstance(value, Made)
+        attributes = [like(node, ast.Attribute(owner, name, ast.Load())) for name in names]
+        keys = [like(node, ast.Constant(name)) for name in names]
+        return self._table(node, [*zip(keys, attributes, strict=True)], value.definition)
+
+    def _of_text(self, node: ast.Call, found: str | list[str]) -> Value:
+        if isinstance(found, str):
+            return Constant(found)
+        words = [like(node, ast.Constant(each)) for each in found]
+        return self._list(node, [*words]) if len(words) <= _MOST_ELEMENTS else UNKNOWN
+
+    def _table(
+        self, node: ast.expr, entries: list[tuple[ast.expr | None, ast.expr]], *parts: ast.AST
+    ) -> Value:
+        keys, values = [key for key, _ in entries], [value for _, value in entries]
+        return self._made.setdefault((node, *parts), Dictionary(like(node, ast.Dict(keys, values))))
+
+    def _list(self, node: ast.expr, elements: Sequence[ast.expr], *parts: ast.AST) -> Value:
+        return self._made.setdefault((node, *parts), Several(like(node, ast.Tuple([*elements], ast.Load()))))
+
+
+_OF_TEXTS = frozenset({"upper", "lower", "strip", "removeprefix", "removesuffix", "split", "splitlines"})
+METHODS_OF_WRITTEN = _OF_TEXTS | {"items", "keys", "values", "_asdict", "model_dump", "dict"}
+"""The last names of all that `of_method` knows."""
+
+
+def _nodes(values: Iterable[Value]) -> list[ast.AST]:
+    return [each.node for each in values if isinstance(each, Several | Dictionary)]
+
+
 LAST_RANK = -1
 """Stands for the highest rank, where ranks are counted from 0."""
 
@@ -217,6 +462,25 @@ def _place_on_host(operator: ast.operator, rank: Value, size: Value) -> Value | 
     return RankValue(RankKind.LOCAL, rank.source) if isinstance(operator, ast.Mod) else None
 
 
+PATH = "pathlib.Path"
+"""The class of paths; what is put together of them, or is a parent of one, is one as well."""
+
+
+def class_of_result(made: Instance) -> str:
+    """The class of what a function gives, or of one part of it; that of an object otherwise."""
+    name = made.name if made.item is None else f"{made.name}[{made.item}]"
+    found: str = LIBRARY_TABLES["results"].get(name, made.name)
+    return found
+
+
+def is_path(value: Value) -> bool:
+    """Whether something surely is a path of pathlib."""
+    return all(
+        isinstance(each, Instance) and each.item is None and class_of_result(each) == PATH
+        for each in alternatives(value)
+    )
+
+
 def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
     """What is calculated from two values."""
     placed = _place_on_host(operator, left, right)
@@ -227,6 +491,8 @@ def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
         return RankValue(RankKind.DERIVED, ranks[0].source)
     if Nothing.ITSELF in (left, right):
         return Nothing.ITSELF
+    if isinstance(operator, ast.Div) and (is_path(left) or is_path(right)):
+        return left if is_path(left) else right
     sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
     if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
         return sizes[0]

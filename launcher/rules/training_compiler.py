@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from launcher.failure_modes import training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, origins
-from launcher.program.guards import Truth, compare_values
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -22,15 +22,18 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
+    parent_of,
     positional_of,
     scope_of,
 )
-from launcher.program.participants import Closure
 from launcher.program.program import Program
-from launcher.program.reachability import Loop, LoopReach, Reachability
-from launcher.program.values import INIT_PROCESS_GROUP, Constant, Defined, Instance, RankValue
+from launcher.program.ranks.guards import Truth, compare_values
+from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import Loop, LoopReach
+from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, Made, RankValue
+from launcher.rules.script.data.loaders import LOADER, Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, related_at
-from launcher.rules.script.loaders import LOADER, Loaders
 
 # The names of torch_xla and of what stands beside it.
 
@@ -169,7 +172,8 @@ def steps_are_run(program: Program) -> Iterator[Finding]:
         if any(_kind_of(program, each) == "run" for each in turn):
             yield from _read_too_early(program, loop)
             continue
-        if reach.is_open(loop) and names_any_of(program, _STEPS - {"step", "compile"}):
+        within = isinstance(loop, ast.For) and _looped_within(program, loop.iter) is not loop.iter
+        if (reach.is_open(loop) or within) and names_any_of(program, _STEPS - {"step", "compile"}):
             continue
         read = next((each for each in turn if _kind_of(program, each) == "read"), None)
         if _is_over_a_device_loader(program, loop):
@@ -245,8 +249,7 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
     """Workers that step for themselves, or that step, unscale or clip before their gradients are shared.
 
     Without a reduction every worker trains a model of its own. Unscaled before it, each worker decides for
-    itself whether the step is skipped.
-
+    itself whether the step is skipped. A clip before `xm.optimizer_step`, which reduces, is a warning.
     Only in a program that starts workers of torch_xla; silent where anything that the loop may come to could
     be the reduction. The order is that of one turn, through the functions that it calls.
 
@@ -270,11 +273,8 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
         if not (may_be_open or names_any_of(program, _SHARING_WRAPPERS)) and _REDUCES.isdisjoint(
             each for each in words if isinstance(each, str)
         ):
-            yield finding_at(
-                training_compiler.GRADIENTS_NOT_REDUCED,
-                step,
-                "each worker updates its model with its own gradients alone: nothing reduces them",
-            )
+            message = "each worker updates its model with its own gradients alone: nothing reduces them"
+            yield finding_at(training_compiler.GRADIENTS_NOT_REDUCED, step, message)
     for call, _ in program.calls(f"{_XM}all_reduce", f"{_XM}reduce_gradients"):
         function = scope_of(call).function
         if function is not None and isinstance(function.node, ast.FunctionDef):
@@ -288,6 +288,7 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
                 early,
                 f"{file_of(early).source(early.func)} comes before the workers' gradients are reduced: each "
                 "worker does it to its own, and the update is another one",
+                severity=Severity.WARNING if _kind_of(program, reduction) != "reduce" else None,
                 related=(related_at(reduction, "here they are reduced"),),
             )
 
@@ -312,11 +313,8 @@ def weights_begin_alike(program: Program) -> Iterator[Finding]:
     trained = training_loops(program)
     seeds = list(_seeds(program))
     if not seeds and trained and not program.unread:
-        yield finding_at(
-            training_compiler.NO_CONSTANT_SEED,
-            trained[0][1],
-            "the workers train models whose weights were made without a common seed",
-        )
+        message = "the workers train models whose weights were made without a common seed"
+        yield finding_at(training_compiler.NO_CONSTANT_SEED, trained[0][1], message)
     differing = all(_is_each_workers_own(program, given) for _, given in seeds)
     if seeds and (differing or _all_come_late(program, [call for call, _ in seeds])):
         yield finding_at(
@@ -536,7 +534,6 @@ XLA_RULES = (
     gradients_are_shared,
     weights_begin_alike,
 )
-"""The rules of this family, in the order in which their findings are shown."""
 
 XLA_JOB_RULES = (entry_point_has_a_worker_function, seed_is_given)
 
@@ -552,6 +549,8 @@ def _kind_of(program: Program, call: ast.Call) -> str | None:
     if last in _READS and isinstance(call.func, ast.Attribute) and not (call.args or call.keywords):
         return None if any(_is_put_off(program, each) for each in ancestors(call)) else "read"
     name = program.qualified(call.func) or ""
+    if last in ("float", "print", "master_print") and _shows_the_loss(call):
+        return None if any(_is_put_off(program, each) for each in ancestors(call)) else "read"
     if name.startswith("torch_xla.") and name.rpartition(".")[2] in _STEPS:
         return "run"
     if name == f"{_XM}optimizer_step":
@@ -561,6 +560,14 @@ def _kind_of(program: Program, call: ast.Call) -> str | None:
     if last == "unscale_" or name in ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"):
         return "early"
     return "update" if last == "step" and _is_an_update(program, call) else None
+
+
+def _shows_the_loss(call: ast.Call) -> bool:
+    """Whether a call is given what backward begins from in the same file."""
+    owners = (getattr(each.func, "value", None) for each in file_of(call).calls_of.get("backward", ()))
+    names = {each.id for each in owners if isinstance(each, ast.Name)}
+    parts = (part for given in call.args for part in ast.walk(given) if isinstance(part, ast.Name))
+    return any(part.id in names and not isinstance(parent_of(part), ast.Attribute) for part in parts)
 
 
 def _is_put_off(program: Program, outer: ast.AST) -> bool:
@@ -594,10 +601,8 @@ def _before_the_reduction(program: Program, body: list[ast.stmt]) -> Iterator[tu
         for kind, call in way:
             if kind == "backward":
                 early, reduced = [], False
-            elif kind == "reduce":
+            elif kind in ("reduce", "shared update") or last_name(call.func) == "optimizer_step":
                 yield from () if reduced else ((each, call) for each in early)
-                reduced = True
-            elif kind == "shared update":
                 reduced = True
             elif kind in ("early", "update") and not reduced:
                 early.append(call)
@@ -688,12 +693,36 @@ def _iterated(program: Program, loop: Loop) -> Instance:
         if program.qualified(iterated.func) not in ("enumerate", "tqdm.tqdm", "tqdm.auto.tqdm", "zip"):
             break
         iterated = iterated.args[-1 if program.qualified(iterated.func) == "zip" else 0]
-    value = None if iterated is None else program.value(iterated)
+    value = None if iterated is None else program.value(_looped_within(program, iterated))
     return value if isinstance(value, Instance) else Instance("", ast.Call(ast.Name(""), [], []))
+
+
+def _looped_within(program: Program, iterated: ast.expr, depth: int = 3) -> ast.expr:
+    """What a generator of the program, or an object's `__iter__`, goes through for each that it yields."""
+    if isinstance(iterated, ast.GeneratorExp):
+        return _looped_within(program, iterated.generators[0].iter, depth - 1) if depth else iterated
+    value = program.value(iterated)
+    called = program.value(iterated.func) if isinstance(iterated, ast.Call) else UNKNOWN
+    function = called.node if isinstance(called, Defined) else None
+    if isinstance(value, Made):
+        own = program.evaluation.attributes.bindings_in_class(value.definition, "__iter__")
+        function = own[0].node if own and isinstance(own[0].node, ast.FunctionDef) else None
+    yields = file_of(function).yields_of.get(function, []) if isinstance(function, ast.FunctionDef) else []
+    loops = {each for one in yields for each in ancestors_in_function(one) if isinstance(each, ast.For)}
+    if len(loops) != 1 or not depth or not isinstance(function, ast.FunctionDef):
+        return iterated
+    inner = loops.pop().iter
+    if isinstance(inner, ast.Name) and isinstance(iterated, ast.Call) and isinstance(called, Defined):
+        given = bind_arguments(function, iterated, called.owner is not None) or {}
+        inner = given.get(inner.id, inner)
+    return _looped_within(program, inner, depth - 1)
 
 
 def _is_over_a_device_loader(program: Program, loop: Loop) -> bool:
     """Whether a loop's batches may come by what runs the graph at each."""
+    made = origins(program, loop.iter) if isinstance(loop, ast.For) else ()
+    if made and all(isinstance(each, ast.ListComp) or _lists(program, each) for each in made):
+        return False  # What it gave before the loop.
     iterated = _iterated(program, loop).name
     if isinstance(loop, ast.While) or iterated == "range":
         turn = program.analysis(LoopReach).nodes(loop)
@@ -701,6 +730,10 @@ def _is_over_a_device_loader(program: Program, loop: Loop) -> bool:
             isinstance(each, ast.Call) and last_name(each.func) in ("next", "__next__") for each in turn
         )
     return iterated != LOADER
+
+
+def _lists(program: Program, made: ast.expr | None) -> bool:
+    return isinstance(made, ast.Call) and program.qualified(made.func) in ("list", "tuple", "sorted")
 
 
 def _is_an_update(program: Program, step: ast.Call) -> bool:

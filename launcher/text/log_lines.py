@@ -182,7 +182,7 @@ BUILT_IN: Mapping[str, re.Pattern[str]] = {
         ("epoch", r"(?<![\w/])epoch", _NUMBER),
         (
             "loss",
-            rf"{_NOT_HELD_OUT}(?:train(?:ing)?[_ /]|(?:[a-z]{{1,20}}_)?step_|lm )?loss",
+            rf"{_NOT_HELD_OUT}(?:(?:reduced_)?train(?:ing)?[_ /]|(?:[a-z]{{1,20}}_)?step_|lm )?loss",
             rf"{_NUMBER}|nan|inf",
         ),
         (

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from launcher.rules.script.loaders import LoaderOwner
+from launcher.rules.script.data.loaders import LoaderOwner
 from tools.generate.generated import ROOT
 
 TABLES = ROOT / "launcher" / "program" / "libraries"
@@ -91,6 +91,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "integers": (_names, "Calls that surely give an int."),
     "joining_calls": (_names, "The calls after which a program is one of several processes."),
     "rank_starters": (_names, "What runs a function as every rank."),
+    "rank_launchers": (_names, "What starts ranks that join a group, and runs a function in each."),
     "tables": (_names, "Calls that make an object whose entries are their keywords or their dictionary."),
     "process_starters": (_names, "What starts processes on the host where it runs, ranks or others."),
     "world_groups": (_names, "The names of the group of all ranks."),

@@ -19,7 +19,11 @@ from launcher.diagnosis.evidence.dumps import (
     RecordedOperation,
     Recording,
     find_elsewhere,
+    is_analysis,
+    is_ras_report,
     is_recording,
+    read_analysis,
+    read_ras_report,
     read_recording,
 )
 from launcher.diagnosis.evidence.host_records import (
@@ -29,12 +33,6 @@ from launcher.diagnosis.evidence.host_records import (
     read_clock_samples,
     read_kernel_log,
     read_nvidia_smi,
-)
-from launcher.diagnosis.evidence.rank_reports import (
-    is_analysis,
-    is_ras_report,
-    read_analysis,
-    read_ras_report,
 )
 from launcher.diagnosis.logs.tracebacks import RankStack, is_stack_dump, read_stacks
 from launcher.diagnosis.model import CollectiveCall, RankState, table_of
@@ -227,7 +225,7 @@ def _operation_in_words(operation: RecordedOperation, members: Sequence[int] = (
     return f"{operation.name} #{operation.number}{sizes}{group}{place}"
 
 
-@finds(Stage.LOG, nccl.COLLECTIVE_TIMED_OUT)
+@finds(Stage.LOG, nccl.COLLECTIVE_TIMED_OUT, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
 def _sign_of_stacks(stacks: Sequence[RankStack]) -> Iterator[Sighting]:
     """Who stands elsewhere than the ranks that wait."""
     found = find_elsewhere(stacks)
@@ -245,12 +243,12 @@ def _sign_of_stacks(stacks: Sequence[RankStack]) -> Iterator[Sighting]:
     does = "does" if alone else "do"
     text = f"{subject}{does} not stand where {usual} {verb} ({_place(found.usual[0])}): {where}"
     yield _sighting(
-        nccl.COLLECTIVE_TIMED_OUT,
+        checkpoints.STATE_DICT_NOT_ON_EVERY_RANK if found.saving else nccl.COLLECTIVE_TIMED_OUT,
         text,
         f"stacks: {text}",
         rank=first.rank if alone else None,
         host=first.host if alone else None,
-        vague=True,
+        vague=not found.saving,
         place=f"{first.users.file}:{first.users.line}" if alone and first.users else None,
     )
 

@@ -26,6 +26,8 @@ ATTEMPT_LITERALS = (
     "restarting worker group",
     "restart_count=",
     "secondarystatus: restarting",
+    "requeued",
+    "slurm_restart_count",
     ", host 1 of ",
     "invoking user script",
     "`trainer.fit` stopped",
@@ -35,19 +37,26 @@ ATTEMPT_LITERALS = (
     "finished training",
     "training is complete",
     "training done",
+    "done training",
+    "exited with code 0",
+    "processes exited 0",
+    "worker group successfully finished",
 )
 """Lower-case parts of the lines that say so, as in the rows of the signatures."""
 
 _RESTARTING = "SecondaryStatus: Restarting"
 _RESTART_LINE = re.compile(
     r"will restart worker group|\bRestarting worker group\b|\brestart_count=[1-9]"
-    r"|SecondaryStatus: Restarting\b"
+    r"|SecondaryStatus: Restarting\b|\brequeued\b.{0,40}\brestart|\bSLURM_RESTART_COUNT[=: ]{1,2}[1-9]"
 )
 _BY_BOOT = re.compile(r"^slipway: \S{1,100}, host 1 of \d{1,6}: ")
 _BY_TOOLKIT = re.compile(r"\bInvoking user script\s*$")
 _ENDED_WELL = re.compile(
     r"`Trainer\.fit` stopped: `max_(?:epochs|steps)|['\"]train_runtime['\"]?\s?:"
-    r"|\btraining (?:is )?(?:completed?|finished|done)\b|\bfinished training\b",
+    r"|\btraining (?:is )?(?:completed?|finished|done)\b|\b(?:finished|done) training\b"
+    r"|\b(?:all|(?P<some>\d{1,7}) of (?P=some)) (?:\d{1,7} )?"
+    r"(?:ranks|processes|workers|tasks) exited (?:with code )?0\b"
+    r"|\bworker group successfully finished\b",
     re.I,
 )
 _NOT_ENDED_WELL = re.compile(r"\b(?:not|never|until|before|when|after|once|unless|if)\b", re.I)
@@ -126,6 +135,12 @@ optimizers (deepspeed/runtime/fp16 and zero), apex's at one next to nothing, and
 its training.py) for gradients that are NaN at that scale: what fits fp16 at no scale is not finite. Nor is
 what the Trainer leaves out."""
 
+_GRADIENTS_NOT_FINITE = re.compile(
+    r"\bgrad(?:ient)?[_ ]?norm['\"]?\s{0,3}[:=]?\s{0,3}(?:tensor\()?['\"]?-?(?:nan|inf)\b", re.I
+)
+_SCALED = re.compile(r"\bloss scale: (?!1\.0 )")
+"""A loss scale that can still fall: gradients that overflow at it are nothing yet."""
+
 _MOST_SPEAKERS = 4096
 _MOST_MOMENTS = 64
 _MOST_SEEN = 8
@@ -190,13 +205,19 @@ def counters_in(text: str) -> dict[str, float]:
 
 def counters_and_loss_in(text: str) -> tuple[dict[str, float], float | None]:
     """The step and the epoch that a line prints, and the loss, which may be no finite number; None where it
-    prints none.
+    prints none, or a mean of all.
 
     A step whose gradients are not finite at the smallest loss scale counts as one whose loss is no number.
     """
     values = _METRICS.values_in(text)
     counters = {name: values[name] for name in _COUNTERS if name in values}
-    return counters, nan if _NOT_FINITE_UNSCALED.search(text) else values.get(_METRICS.loss)
+    loss = None if says_ended_well(text) else values.get(_METRICS.loss)
+    return counters, nan if _NOT_FINITE_UNSCALED.search(text) else loss
+
+
+def are_gradients_lost(text: str) -> bool:
+    """Whether a line prints a norm of gradients that is no number, at a loss scale that cannot fall."""
+    return _GRADIENTS_NOT_FINITE.search(text) is not None and _SCALED.search(text) is None
 
 
 def latest(moments: Iterable[Moment | None]) -> Moment | None:

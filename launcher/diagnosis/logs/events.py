@@ -19,6 +19,7 @@ from typing import Any, Final
 from launcher.diagnosis.logs.decode import Unreadable
 from launcher.diagnosis.logs.lines import LogRecord, Record, characters_of, lines_of
 from launcher.diagnosis.logs.tracebacks import HEADER
+from launcher.text.log_lines import origin_of
 
 LARGEST_EVENT: Final = 4 << 20
 """Characters of one event: CloudWatch takes messages of 1 MB (PutLogEvents), which escapes make longer."""
@@ -44,7 +45,13 @@ _TIMES = ("timestamp", "@timestamp", "time", "ts", "asctime", "ingestionTime")
 _STREAMS = ("logStreamName", "@logStream", "logStream")
 _RANKS = ("rank", "global_rank", "RANK")
 _LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
-_STACKS = ("exc_info", "exception", "traceback", "stack_trace", "exc_text", "error.stack_trace", "stack_info")
+_STACKS = (
+    *("exc_info", "exception", "traceback", "stack_trace", "exc_text", "error.stack_trace", "stack_info"),
+    *("exc", "error", "err", "stacktrace"),
+)
+_NAME_OF_EVENT = re.compile(r"[\w.-]{1,60}")
+_COUNTED = re.compile(r"step|iter|batch|epoch|loss|world_size", re.I)
+"""Numbers beside the name of an event: what happened at which step is in them."""
 
 
 def event_of(record: Mapping[str, Any], time: float | None = None, stream: str = "") -> Event | None:
@@ -64,9 +71,16 @@ def event_of(record: Mapping[str, Any], time: float | None = None, stream: str =
         if event is not None:
             return event
     mark = _mark(record)
+    if _NAME_OF_EVENT.fullmatch(message):
+        numbers = [f"{name}={value}" for name, value in record.items() if _is_counted(name, value)]
+        message = " ".join([message, *numbers])
     texts = [message, *(text for name in _STACKS if (text := _stack(record.get(name))))]
     lines = [line for text in texts for line in text.splitlines()[:_MOST_LINES]]
     return Event(time, stream, "\n".join(mark + line for line in lines))
+
+
+def _is_counted(name: str, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(_COUNTED.search(name))
 
 
 def event_within(text: str) -> str | None:
@@ -206,8 +220,15 @@ def read_json_lines(blocks: Iterable[bytes]) -> Iterator[Event]:
 def unfold_events(records: Iterable[LogRecord]) -> Iterator[LogRecord]:
     """The records, those that hold a structured logger's object with its message in place of it."""
     for record in records:
-        text = event_within(record.text) if record.text.startswith("{") else None
+        text = event_within(record.text) if _may_be_an_object(record.text) else None
         yield record if text is None else Record(record.time, record.host, text, record.stream)
+
+
+def _may_be_an_object(text: str) -> bool:
+    """Whether a line is an object, by its beginning behind prefixes that are known."""
+    if text.startswith("{"):
+        return True
+    return '{"' in text and text.rstrip().endswith("}") and text.find("{") == origin_of(text).start
 
 
 def _is_dockers(record: dict[str, Any]) -> bool:

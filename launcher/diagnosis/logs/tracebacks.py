@@ -344,6 +344,27 @@ def read_stacks(text: str, rank: int | None, host: str | None = None) -> tuple[R
     return tuple(RankStack(owner, host, frames) for owner, frames in sorted(found.items()))
 
 
+_FAILED_COLLECTIVE = "Stack trace of the failed collective:"
+_FRAME_OF_COLLECTIVE = re.compile(
+    r"^#\d{1,3} (?P<function>\S{1,300}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})\s*$"
+)
+
+
+def read_failed_collective(
+    heading: str, below: Sequence[str], rank: int, host: str | None = None
+) -> RankStack | None:
+    """Where a rank called the collective that timed out, as torch's watchdog tells it since 2.4: `#0 barrier
+    from /torch/distributed/distributed_c10d.py:4635`; None where the heading begins no such stack."""
+    if _FAILED_COLLECTIVE not in heading:
+        return None
+    frames = []
+    for text in below:
+        if (frame := _FRAME_OF_COLLECTIVE.match(text)) is None:
+            break
+        frames.append(CodeFrame(frame["file"], int(frame["line"]), frame["function"]))
+    return RankStack(rank, host, tuple(frames)) if frames else None
+
+
 @dataclass(slots=True)
 class _Thread:
     is_main: bool

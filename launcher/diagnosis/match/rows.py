@@ -25,15 +25,18 @@ _MATCHING: dict[bytes, tuple[Signature, ...]] = {}
 
 _UNKNOWN_PREFIX = re.compile(
     r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\|"
-    r"|(?:[A-Za-z][\w./-]{0,60}|\d{1,6}):(?<=\d:))\s|(?:ExitCode \d{1,4} )?ErrorMessage \""
+    r"|(?:[A-Za-z][\w./-]{0,60}|\d{1,6}):(?<=\d:)"
+    r"|(?!(?:caught|debug|error|fatal|hint|ignored|info|note|slipway|wandb|warn(?:ing)?):)[a-z][a-z_-]{1,30}:)\s"
+    r"|(?:ExitCode \d{1,4} )?ErrorMessage \""
     r"|(?:[\w.]{1,80}: )?Error (?:for Training job|training) \S{1,80}: Failed\.? Reason: "
     r"|\"?FailureReason\"?: \"?|\s*\"message\": \"|\*\*(?=\w)"
     r"|(?:[\w.]{1,80}: )?SageMaker job failed because "
 )
-"""What programs that are not known put before lines: in brackets, before a bar, a name with a number, or a
-number alone, as of a piece of what srun labels (`logs.formats` reads the whole). The images' toolkit
-tells so of the last lines of the script, the Python SDK, Airflow and the service's API of why a job failed,
-torchrun's files of errors in JSON, people with asterisks."""
+"""What programs that are not known put before lines: in brackets, before a bar, a name with a number or in
+small letters (`launcher: `, but no level of a logger's), or a number alone, as of a piece of what srun labels
+(`logs.formats` reads the whole). The images' toolkit tells so of the last lines of the script, the Python
+SDK, Airflow and the service's API of why a job failed, torchrun's files of errors in JSON, people with
+asterisks."""
 _MOST_UNKNOWN = 3
 _PLACES = {id(row): place for place, row in enumerate(SIGNATURES)}
 _AT_START = frozenset(id(row) for row in SIGNATURES if row.pattern.pattern.startswith("^"))

@@ -9,13 +9,20 @@ from itertools import groupby
 
 from launcher.diagnosis.logs.attempts import is_first_line, says_started_again
 from launcher.diagnosis.logs.lines import Line, Writer, parse
-from launcher.diagnosis.logs.tracebacks import HEADER, RankStack, Traceback, read_stacks, says_what_was_raised
+from launcher.diagnosis.logs.tracebacks import (
+    HEADER,
+    RankStack,
+    Traceback,
+    read_failed_collective,
+    read_stacks,
+    says_what_was_raised,
+)
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.readings import LastLine
 from launcher.diagnosis.signs.sightings import Sighting, sighting_without_row
-from launcher.failure_modes import checkpoints, data, interruption, nccl, training_script
-from launcher.failure_modes.model import Stage
+from launcher.failure_modes import checkpoints, data, debugger, disk, interruption, nccl, training_script
+from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
 
 
@@ -31,14 +38,105 @@ def sign_of_exception(traceback: Traceback, candidate: Candidate, line: Line) ->
         return "interrupted", with_traceback(stop, traceback)
     if ends_in_rendezvous(traceback):
         return "rendezvous", _not_met(traceback.exception, candidate, line, traceback)
+    if known := _sign_by_place(traceback, candidate, line):
+        return known.mode, known
     role = LineRole.CASCADE if traceback.follows_from_another else LineRole.INITIATOR
     return role, _of_script(traceback.exception, role, candidate, line, traceback)
+
+
+# What an exception means by where it was raised: what it says is any program's, the stack tells whose file or
+# device it is about. A file that ends too early, or is no JSON, is torn where nobody but a library writes it.
+#
+# Texts: smdebug's core/state_store.py; torch/_inductor, triton and torch/utils/cpp_extension.py of PyTorch
+# 2.0 to 2.9; torch/serialization.py and torch/distributed/checkpoint; torch/utils/data/_utils/worker.py.
+
+
+_TORN_FILE = re.compile(
+    r"(?:^|\.)(?:JSONDecodeError|EOFError|UnpicklingError|BadZip[Ff]ile)$|^(?:zlib|struct)\.error$"
+)
+_OF_COMPILERS_CACHE = re.compile(
+    r"/triton/(?:runtime/(?:cache|driver|autotuner)|compiler/compiler|backends/\w{1,40}/driver)\.py "
+    r"|/torch/_inductor/(?:codecache|remote_cache|triton_heuristics|runtime/\w{1,40})\.py "
+    r"|/torch/utils/cpp_extension\.py "
+)
+_BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Pattern[str], str]] = (
+    (
+        debugger.WITH_CHECKPOINTS,
+        re.compile(r"/smdebug/core/state_store\.py \S"),
+        re.compile(r"(?:^|\.)(?:FileNotFound|JSONDecode|EOF|OS|Permission|IsADirectory)Error$"),
+        re.compile(""),
+        "Debugger read a checkpoint that another process was writing, moving or deleting",
+    ),
+    (
+        disk.SHARED_CACHE,
+        _OF_COMPILERS_CACHE,
+        _TORN_FILE,
+        re.compile(""),
+        "an entry of a compiler's cache was read half written",
+    ),
+    (
+        checkpoints.NOT_WHAT_WAS_SAVED,
+        re.compile(
+            r"/torch/serialization\.py |/torch/distributed/checkpoint/|/trainer_callback\.py load_from_json"
+            r"|\.py \w{0,40}(?:load|resume|restore|read)\w{0,40}"
+            r"(?:checkpoint|ckpt|snapshot|trainer_state|train_state)"
+            r"|\.py \w{0,40}(?:checkpoint|ckpt|snapshot)\w{0,40}(?:load|resume|restore)"
+        ),
+        _TORN_FILE,
+        re.compile(""),
+        "a file of the checkpoint is empty, or ends too early",
+    ),
+    (
+        data.DESCRIPTORS_USED_UP,
+        re.compile(r"/multiprocessing/popen_fork\.py |/subprocess\.py _execute_child"),
+        re.compile(r"(?:^|\.)BlockingIOError$"),
+        re.compile(""),
+        "no more processes can be started: their limit is reached",
+    ),
+    (
+        data.LOADER_WORKER_KILLED,
+        re.compile(r"/torch/utils/data/_utils/worker\.py "),
+        re.compile(r"(?:^|\.)(?:Runtime|Accelerator)Error$"),
+        re.compile(r"CUDA (?:driver )?error: initialization error|CUDA driver initialization failed"),
+        "a worker that was forked after CUDA had been initialised used CUDA",
+    ),
+)
+"""The mode, a frame's file and function, the exception's type and what it says, and what that means."""
+
+
+@finds(
+    Stage.LOG,
+    debugger.WITH_CHECKPOINTS,
+    disk.SHARED_CACHE,
+    checkpoints.NOT_WHAT_WAS_SAVED,
+    data.DESCRIPTORS_USED_UP,
+    data.LOADER_WORKER_KILLED,
+)
+def _sign_by_place(traceback: Traceback, candidate: Candidate, line: Line) -> Sighting | None:
+    """The sign of an exception that says little itself and of which the stack tells what it is about."""
+    if begins_no_process(traceback):
+        return None
+    for mode, place, kind, words, what in _BY_PLACE:
+        raised = kind.search(traceback.kind) and words.search(traceback.exception)
+        if raised and _stands_in(traceback, place):
+            what = f"{what}: {traceback.exception}"
+            sign = sighting_without_row(mode, LineRole.INITIATOR, what, candidate, line, vague=False)
+            return with_traceback(sign, traceback)
+    return None
+
+
+def _stands_in(traceback: Traceback, place: re.Pattern[str]) -> bool:
+    """Whether a stack leads through such a place: a file and the function in it."""
+    return any(place.search(f"{frame.file} {frame.function}") for frame in traceback.frames)
 
 
 _WAITS = re.compile(
     r"^(?:_?(?:monitored_)?barrier|all_reduce|all_gather\w*|reduce_scatter\w*|broadcast\w*|gather\w*|scatter\w*"
     r"|all_to_all\w*|recv|wait_for_everyone|synchronize|wait|init_process_group|_store_based_barrier)$"
 )
+IN_A_WAIT = "while it waited for other ranks"
+"""What is said of a rank that Ctrl-C interrupted so."""
+
 _OF_GROUPS = ("/torch/distributed/", "/horovod/", "/accelerate/", "/deepspeed/comm/")
 
 
@@ -53,7 +151,7 @@ def _waited_in(traceback: Traceback) -> str:
         return ""
     place = f" at {traceback.place}" if traceback.place else ""
     where = f"{inside[0].function}{place}"
-    return f" while it waited for other ranks in {where}: if it stood there for long, a rank did not come"
+    return f" {IN_A_WAIT} in {where}: if it stood there for long, a rank did not come"
 
 
 def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting:
@@ -83,6 +181,9 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
             remedy=None,
             vague=True,
         )
+    elif sighting.mode is checkpoints.NOT_WHAT_WAS_SAVED and _stands_in(traceback, _OF_COMPILERS_CACHE):
+        what = f"an entry of a compiler's cache was read half written: {traceback.exception}"
+        sighting = replace(sighting, mode=disk.SHARED_CACHE, what=what, remedy=None)
     if sighting.mode is interruption.STOPPED and traceback.kind.endswith("KeyboardInterrupt"):
         sighting = replace(sighting, what=f"{sighting.what}{_waited_in(traceback)}")
     return replace(
@@ -233,7 +334,7 @@ def _stack_at_end(lines: _Lines) -> _Lines:
     start = end
     while start and _is_of_stack(lines[start - 1][1].text):
         start -= 1
-    if start and _BEGINS.search(lines[start - 1][1].text):
+    if any(_BEGINS.search(line.text) for _, line in lines[max(start - 1, 0) : end]):
         return ()
     return () if says_what_was_raised(lines[-1][1].text) else lines[start:end]
 
@@ -257,10 +358,24 @@ def _sign_of(stack: _Lines) -> Sighting:
 # tarfile, gzip, zlib, lzma and os.
 
 
-DOWNLOAD_LITERALS = ("downloading http", "extracting ")
-"""Lower-case parts of the lines by which a rank says that it downloads or unpacks."""
+DOWNLOAD_LITERALS = (
+    *("downloading http", "downloading s3:", "downloading package "),
+    "extracting ",
+    "unpacking ",
+    "unzipping ",
+    "unzip ",
+    "untar",
+    "terminated with the following error",
+)
+"""Lower-case parts of the lines by which a rank says that it downloads or unpacks, and torch.multiprocessing
+which of several processes raised."""
 
-_BEGUN = re.compile(r"^(?:Downloading http\S{1,1000} to |Extracting )(?P<path>\S{1,1000})")
+_BEGUN = re.compile(
+    r"(?:^|[\]:|] )(?P<what>downloading|extracting|unpacking|unzip(?:ping)?|untar(?:ring)?)\b"
+    r"(?: \S{1,1000}){0,4}? (?:(?:to|into|in|->) )?(?P<path>\S{0,1000}/\S{0,1000}?)[.…]{0,3}(?=\s|$)",
+    re.I,
+)
+_ONE_OF_SEVERAL = re.compile(r"^-- Process [1-9]\d{0,5} terminated with the following error")
 _MOST_BEGUN = 10_000
 
 _DOWNLOAD_FILES = re.compile(
@@ -268,15 +383,20 @@ _DOWNLOAD_FILES = re.compile(
 )
 """In the names of functions and files of a stack that leads to data that is fetched."""
 
+_DOWNLOADS = re.compile(
+    r"\.(?:extractall|extract|unpack_archive|_extract_member|download)\(|\bsnapshot_download\("
+)
+"""In the lines of code of such a stack."""
+
 _TORN = re.compile(
     r"^(?:[\w.]{1,100}\.)?(?:BadZip[Ff]ile|BadGzipFile|ReadError|EOFError|LZMAError|FileExistsError)\b"
     r"|^zlib\.error: |^OSError: \[Errno 39\] Directory not empty|^OSError: CRC check failed"
-    r"|^RuntimeError: (?:Dataset|File|The downloaded file)\b.{0,200} corrupted"
+    r"|^RuntimeError: (?:Dataset|File|The downloaded file)\b.{0,200} corrupted|^FileNotFoundError\b"
 )
 """What is raised by an archive, a folder or a set of files that somebody else is writing."""
 
-_MAY_BE_MISSING = "Dataset not found or corrupted"
-"""What torchvision says of no data as well, so that it tells nothing unless two ranks were seen at it."""
+_MAY_BE_MISSING = ("Dataset not found or corrupted", "FileNotFoundError")
+"""What is said of no data as well, so that it tells nothing unless two ranks were seen at it."""
 
 
 class Downloads:
@@ -285,14 +405,16 @@ class Downloads:
     def __init__(self) -> None:
         self._begun: dict[tuple[str, str, str], int | None] = {}
         self._shared: set[str] = set()
+        self._spawned = False
 
     def note_line(self, line: Line, host: str) -> None:
         """Take a line into account; `host` is that of its stream."""
-        begun = _BEGUN.match(line.text)
+        self._spawned |= _ONE_OF_SEVERAL.match(line.text) is not None
+        begun = _BEGUN.search(line.text)
         if begun is None:
             return
         host = line.host or host
-        key = host, begun[0].partition(" ")[0], begun["path"]
+        key = host, begun["what"].lower(), begun["path"]
         if key not in self._begun and len(self._begun) < _MOST_BEGUN:
             self._begun[key] = line.rank
         elif key in self._begun and (line.rank is None or self._begun[key] != line.rank):
@@ -310,17 +432,20 @@ class Downloads:
         if not _TORN.match(said) or not _is_of_download(traceback):
             return None
         seen = (line.host or candidate.host) in self._shared
-        several = world_size > 1 or bool(line.rank) or bool(line.local_rank)
-        if not seen and (not several or _MAY_BE_MISSING in said):
+        several = world_size > 1 or bool(line.rank) or bool(line.local_rank) or self._spawned
+        if not seen and (not several or any(words in said for words in _MAY_BE_MISSING)):
             return None
         what = f"{said.rstrip('.')}: another rank was writing the same files"
         mode, role = data.EVERY_RANK_DOWNLOADS, LineRole.INITIATOR
-        return with_traceback(sighting_without_row(mode, role, what, candidate, line, vague=True), traceback)
+        vague = not seen and not self._spawned
+        return with_traceback(sighting_without_row(mode, role, what, candidate, line, vague=vague), traceback)
 
 
 def _is_of_download(traceback: Traceback) -> bool:
     return any(
-        _DOWNLOAD_FILES.search(frame.function) or _DOWNLOAD_FILES.search(frame.file)
+        _DOWNLOAD_FILES.search(frame.function)
+        or _DOWNLOAD_FILES.search(frame.file)
+        or _DOWNLOADS.search(frame.source)
         for frame in traceback.frames
     )
 
@@ -331,7 +456,7 @@ def _is_of_download(traceback: Traceback) -> bool:
 # other lines, each of a rank that its prefix or its stream tells.
 
 
-STACK_LITERALS = ("thread 0x", '"mainthread"')
+STACK_LITERALS = ("thread 0x", '"mainthread"', "stack trace of the failed collective")
 """Lower-case parts of the lines above a thread's frames."""
 
 _MOST_RANKS = 4096
@@ -348,6 +473,9 @@ class StackLines:
         if line.rank is None or len(self._newest) >= _MOST_RANKS:
             return
         below = [parse(text) for text in candidate.following()]
+        if stack := read_failed_collective(line.text, [each.text for each in below], line.rank, host or None):
+            self._newest[candidate.stream, line.rank] = (candidate.index, stack)
+            return
         frames = [each.text for each in below if each.writer == line.writer]
         for stack in read_stacks("\n".join([line.text, *frames]), line.rank, host or None):
             # Of several threads the last with a line of the user's is the main one, or waits as it does.

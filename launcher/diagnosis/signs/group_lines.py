@@ -30,6 +30,35 @@ from launcher.text.values import list_some, ranks_text
 # `distributed training: False` of transformers' examples, and what scripts print.
 
 
+_NO_PROCESS = r"(?!(?:step|epoch|iter|batch|round|phase|stage|line|level)\b)"
+_LABEL = re.compile(
+    rf"\s*(?:\[{_NO_PROCESS}(?P<bracketed>[A-Za-z][\w .-]{{0,40}}?[\d.-]{{0,20}}\d)\]:?"
+    rf"|\({_NO_PROCESS}(?P<in_parentheses>(?=[^\s)]{{0,60}}[\d-])[A-Za-z][\w.-]{{0,60}})\)"
+    rf"|{_NO_PROCESS}(?P<named>\d{{1,5}}|(?=\S{{0,60}}[\d-])[A-Za-z][\w.-]{{0,60}}(?<!\.py)):(?: \|)?"
+    r"|(?P<barred>[A-Za-z][\w.-]{0,60}) ?\||(?P<algo>algo-\d{1,4}))\s"
+)
+"""What whoever gathers the lines of many processes puts before each and no known prefix is: `[node 0] `,
+`n1: `, `host-b | `, the tasks of `srun --label`."""
+
+_NUMBERED = re.compile(r"\d+|(?<=[-_.])[a-z]$")
+
+
+def label_of(line: Line) -> str:
+    """The name before a line that tells which process or host wrote it: its host, or such a label; empty
+    where there is none. A process of Ray's may be a trial of its own."""
+    if line.host is not None:
+        return "" if isinstance(line.writer, str) and "/" in line.writer else line.host
+    if line.local_rank is not None:
+        return f"local rank {line.local_rank}"
+    label = _LABEL.match(line.text)
+    return next(filter(None, label.groups()), "") if label else ""
+
+
+def kind_of_label(label: str) -> str:
+    """A label with its number left out, which those of one gatherer share."""
+    return _NUMBERED.sub("0", label)
+
+
 WORLD_LITERALS = (
     ", host 1 of ",
     "world size",
@@ -80,6 +109,7 @@ class _Speaker:
     index: int
     time: float | None
     text: str
+    label: str
 
 
 class WorldSizes:
@@ -92,7 +122,7 @@ class WorldSizes:
         self._met = False
         self.size = 0
         """The largest world size that a line said, 0 where none did."""
-        self._alone: dict[tuple[int | None, str], _Speaker] = {}
+        self._alone: dict[tuple[int | None, str, str], _Speaker] = {}
 
     def note_line(self, line: Line, host: str, index: int, time: float | None) -> None:
         """Take a line into account; `host` is that of its stream."""
@@ -110,24 +140,27 @@ class WorldSizes:
         elif size is not None and size > 1:
             self._met = True
         elif size == 1 and len(self._alone) < _MOST_SPEAKERS:
+            label = label_of(line)
             host = line.host or host
             # A global rank is one process, whatever stream its lines came in.
-            key = (line.rank, "" if line.rank is not None else host)
-            self._alone.setdefault(key, _Speaker(line.rank, host, index, time, text))
+            key = (line.rank, "", "") if line.rank is not None else (None, host, label)
+            self._alone.setdefault(key, _Speaker(line.rank, host, index, time, text, label))
 
     def sign_of_no_meeting(self) -> Sighting | None:
         """That several of the ranks are each alone, if that is what they say and none says otherwise."""
         ranks = sorted(speaker.rank for speaker in self._alone.values() if speaker.rank is not None)
         hosts = sorted({speaker.host for speaker in self._alone.values()})
+        labels = self._labels_beside_others()
         # Two hosts that are alone may be two jobs, unless the boot says that they are one.
-        several = len(ranks) > 1 or (self._started > 1 and len(hosts) > 1)
+        several = len(ranks) > 1 or len(labels) > 1 or (self._started > 1 and len(hosts) > 1)
         if self._met or not several:
             return None
-        who = (
-            _speakers_in_words("rank", map(str, ranks))
-            if len(ranks) > 1
-            else _speakers_in_words("host", hosts)
-        )
+        if len(ranks) > 1:
+            who = _speakers_in_words("rank", map(str, ranks))
+        elif len(labels) > 1:
+            who = _speakers_in_words("process", labels).replace("processs", "the processes")
+        else:
+            who = _speakers_in_words("host", hosts)
         first = min(
             self._alone.values(), key=lambda speaker: (speaker.index, speaker.host, speaker.rank or 0)
         )
@@ -144,6 +177,15 @@ class WorldSizes:
             time=first.time,
             text=shown(first.text),
         )
+
+    def _labels_beside_others(self) -> list[str]:
+        """The labels of those who are alone, the most of one kind: whoever gathered their lines had started
+        them together."""
+        kinds: dict[str, set[str]] = {}
+        for speaker in self._alone.values():
+            if speaker.label:
+                kinds.setdefault(kind_of_label(speaker.label), set()).add(speaker.label)
+        return max((sorted(labels) for labels in kinds.values()), key=len, default=[])
 
 
 def _size(text: str) -> int | None:
@@ -182,8 +224,20 @@ def _speakers_in_words(what: str, names: Iterable[str], most: int = 8) -> str:
 # rank waits for those of all others (gloo/rendezvous/context.cc, and torch's DistStoreError).
 
 
-CLAIM_LITERALS = ("member: ", " commid 0x", "//cpu//")
+CLAIM_LITERALS = (
+    *("member: ", " commid 0x", "//cpu//", "world_size", "world size", "/ world ", "rank 0 world "),
+    *("rank 0 of ", "rank=0 of ", "rank 0/", "rank=0/", "rank 0 / "),
+)
 """Lower-case parts of the lines that tell who claims a rank, or waits for one."""
+
+_OWN_WORDS = re.compile(
+    r"(?<![\w.])(?:global[_ ])?rank[ =:]{0,3}(?P<rank>\d{1,6})(?!\d)\)?(?: ?/ ?|,? of |[^\n\d]{0,40}?"
+    r"(?:\blocal[_ ]?(?:rank)?[ =:]{1,3}\d{1,6}[^\n\d]{0,20}?)?\bworld(?:[_ ]size)?[ =:]{1,3})"
+    r"(?P<size>\d{1,6})\b",
+    re.I,
+)
+"""How scripts tell the rank that they take and of how many: `rank=0 of 8`, `rank 0/8`, `(rank 0): env://,
+world_size=8`, `rank 0 local_rank 0 world 16`."""
 
 ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
 """How Lightning prints a rank, and of how many ranks."""
@@ -227,6 +281,8 @@ class ClaimedRanks:
         self._claims: dict[_World, dict[int, _RankClaims]] = {}
         self._complete: set[str] = set()
         self._count = 0
+        self._told: dict[tuple[str, str, int], dict[int, set[str]]] = {}
+        """By stream, kind of label and size of the world: who says in his own words that he takes a rank."""
 
     def note_line(self, candidate: Candidate, line: Line) -> Sighting | None:
         """Take a line into account; the sign of a rank that waits for itself."""
@@ -239,10 +295,29 @@ class ClaimedRanks:
                 self._complete.add(claim["id"])
         elif claim := ANNOUNCED.search(line.text):
             self._note(_World("", int(claim["size"])), int(claim["rank"]), candidate, line)
+        elif (claim := _OWN_WORDS.search(line.text)) and (label := label_of(line) or candidate.host):
+            rank, size = int(claim["rank"]), int(claim["size"])
+            stream = "" if label == candidate.host else candidate.stream
+            if rank < size and line.rank in (None, rank) and len(self._told) < _MOST_CLAIMS:
+                ranks = self._told.setdefault((stream, kind_of_label(label), size), {})
+                ranks.setdefault(rank, set()).add(label)
+        return None
+
+    @property
+    def told_twice(self) -> str | None:
+        """The ranks that several hosts say are theirs, in words; None where each has one of its own, or all
+        ranks of the world are told."""
+        for (_, _, size), ranks in self._told.items():
+            twice = sorted(rank for rank, labels in ranks.items() if len(labels) > 1)
+            if twice and len(ranks) < size:
+                who = list_some(sorted(set.union(*(ranks[rank] for rank in twice))), 4)
+                verb = "is" if len(twice) == 1 else "are each"
+                return f"{ranks_text(twice)} of {size} {verb} taken by more than one host or process: {who}"
         return None
 
     def forget_stream(self, stream: str) -> None:
         """What a stream claimed is of an earlier start, after which ranks may be others'."""
+        self._told = {key: ranks for key, ranks in self._told.items() if key[0] not in ("", stream)}
         for ranks in self._claims.values():
             for rank, claims in list(ranks.items()):
                 claims.by = Counter({key: times for key, times in claims.by.items() if key[0] != stream})
@@ -466,7 +541,7 @@ def _host_of_entry(fields: Mapping[str, str]) -> str:
 # for each collective that does not match a record of `name: value` lines, with the ranks that did not join
 # it, or a culprit and what differs.
 #
-# A file that holds nothing else is evidence by itself (`evidence/rank_reports.py`). People run the analyser
+# A file that holds nothing else is evidence by itself (`evidence/dumps.py`). People run the analyser
 # where the job ran, and torchcomms prints its words while ranks still wait. Dumps themselves are not looked
 # for in logs: no public one was found to have any, as pickle or as JSON.
 

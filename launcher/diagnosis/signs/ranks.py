@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from launcher.cluster.names import HOST_NAME
 from launcher.diagnosis.logs.lines import TAIL, Line, parse
 from launcher.diagnosis.model import CollectiveCall, RankState, table_of
-from launcher.text.values import ranks_text
+from launcher.text.values import list_some, ranks_text
 
 _LARGEST_WORLD = 65_536
 """A larger world is a number that was misread."""
@@ -437,10 +437,27 @@ def _number(text: str | None) -> int | None:
 
 
 # How many steps the loop of each rank has, as scripts and bars print it: `step 380/391`, `390/390 [01:12<`,
-# `len(train_loader)=391`, `epoch 0 done, 390 batches`.
+# `len(train_loader)=391`, `train loader: 391 batches`, `epoch 0 done, 390 batches`, and which ranks have come
+# to the end of theirs while others go on.
 
 
 _MOST_LOOPS = 4096
+_EXHAUSTED = r"(?:exhausted|stopiteration|ran out|no more (?:data|batches))"
+_ENDED = rf"(?:\b|(?<=_))(?:done|finished|completed?|ended|ends?|{_EXHAUSTED})\b"
+_COUNTED = r"(?:batches|steps|iterations)"
+_ENDS = (
+    re.compile(rf"(?P<what>{_ENDED})[^\d\n=]{{0,20}}(?P<steps>\d{{1,9}}) {_COUNTED}\b", re.I),
+    re.compile(
+        rf"(?P<what>{_ENDED})[^\n]{{0,60}}?\b(?:num_)?{_COUNTED}[\"']?[=:] ?(?P<steps>\d{{1,9}})\b", re.I
+    ),
+    re.compile(
+        rf"(?P<what>\b{_EXHAUSTED}\b)[^\d\n]{{0,40}}?\b(?:batch|step|iteration)[ =:#]{{1,3}}"
+        r"(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
+)
+"""That a rank came to the end of its loop, and after how many steps."""
+
 _LENGTHS = (
     re.compile(
         r"(?P<what>\b(?:it|iter|iteration|step|batch)s?\b\W{0,3})\d{1,9} ?/ ?(?P<steps>\d{1,9})(?![\d/.])",
@@ -454,12 +471,37 @@ _LENGTHS = (
         re.I,
     ),
     re.compile(
-        r"\b(?P<what>done|finished|completed|complete|ended|exhausted)\b[^\d]{0,20}(?P<steps>\d{1,9}) "
+        r"(?P<what>\b\w{0,20}(?:loader|dataset|shards?|epoch)\b[^\d\n]{0,20})(?P<steps>\d{1,9}) "
         r"(?:batches|steps|iterations)\b",
         re.I,
     ),
+    # A loop, an epoch or its data that came to its end, and then the number by its name or behind it.
+    re.compile(
+        r"(?P<what>(?<![a-z])(?:stream|epoch|data|loader|dataloader|dataset|iterator|loop|shards?)"
+        r"[ _-]?\d{0,6} ?(?:is |has |was )?(?:end|ended|ends|done|over|finished|completed?"
+        r"|exhausted)(?![a-z]))"
+        r".{0,60}?\b(?:\w{0,10}_)?(?:batches|steps|iterations)['\"]? ?[=:]? ?(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
+    re.compile(
+        r"(?P<what>(?:\bran out of (?:data|batches|samples)|\bexhausted|\bno more (?:data|batches)"
+        r"|\bStopIteration|\bend of (?:the )?(?:epoch|data|loader|stream))(?: \d{1,6})?\b.{0,20}?"
+        r"\b(?:at|after|with) (?:(?:step|batch|iteration) )?)(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
+    re.compile(
+        r"(?P<what>\b(?:number of|num|my|local) (?:train(?:ing)? )?(?:batches|steps)(?: per epoch)?)\W{1,3}"
+        r"(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
+)
+_STEP = re.compile(
+    r"(?<![\w/])(?:global[_ ])?(?:step|iter(?:ation)?|batch)[\"']?[ =:#]{1,3}(?P<step>\d{1,9})\b", re.I
 )
 _NUMBERS = re.compile(r"\d+")
+_BAR = re.compile(r"\s{0,4}\d{1,3}%\|[^|\n]{0,400}(?=\|)")
+_OWN_RANK = re.compile(r"^\W{0,3}rank[\"']?[ =:]{1,3}(?P<rank>\d{1,6})\b", re.I)
+"""A rank that a line begins with and that is no prefix, as in an object of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,23 +517,41 @@ class LoopLengths:
 
     def __init__(self) -> None:
         self._loops: dict[str, dict[int, int]] = {}
+        self._ended: dict[int, int] = {}
+        self._steps: dict[int, int] = {}
 
-    def note_line(self, rank: int, text: str) -> None:
+    def note_line(self, rank: int | None, text: str) -> None:
         """Take a line of a rank into account; the last one of a loop counts."""
+        if rank is None and (own := _OWN_RANK.match(text)) is not None:
+            rank = int(own["rank"])
+        if rank is None or len(self._steps) > _MOST_LOOPS:
+            return
+        ended = next(filter(None, (pattern.search(text) for pattern in _ENDS)), None)
+        if ended is not None:
+            self._ended[rank] = int(ended["steps"])
+            self._note_loop(rank, text[: ended.start("what")], ended)
+            return
+        if (step := _STEP.search(text)) is not None:
+            self._steps[rank] = int(step["step"])
+            self._ended.pop(rank, None)
         for pattern in _LENGTHS:
             match = pattern.search(text)
             if match is not None:
-                # Loops of one kind are told alike, but for numbers: others' are evaluations, or copies.
-                loop = _NUMBERS.sub("0", text[: match.end("what")])
-                if loop in self._loops or len(self._loops) < _MOST_LOOPS:
-                    self._loops.setdefault(loop, {})[rank] = int(match["steps"])
+                self._note_loop(rank, text[: match.end("what")], match)
                 return
 
+    def _note_loop(self, rank: int, before: str, told: re.Match[str]) -> None:
+        # Loops of one kind are told alike, but for numbers: others' are evaluations, or copies.
+        loop = _NUMBERS.sub("0", _BAR.sub("", before))
+        if loop in self._loops or len(self._loops) < _MOST_LOOPS:
+            self._loops.setdefault(loop, {})[rank] = int(told["steps"])
+
     def uneven(self) -> UnevenLoops | None:
-        """The loop of most ranks in which they have different numbers of steps; None where there is none."""
+        """The loop of most ranks in which they have different numbers of steps, or of which some are at its
+        end while others are as far; None where there is none."""
         found = [ranks for ranks in self._loops.values() if len(set(ranks.values())) > 1]
         if not found:
-            return None
+            return self._ended_before_others()
         ranks = max(found, key=len)
         by_steps: dict[int, list[int]] = {}
         for rank, steps in sorted(ranks.items()):
@@ -501,3 +561,20 @@ class LoopLengths:
             for steps, who in sorted(by_steps.items(), reverse=True)
         ]
         return UnevenLoops(", ".join(told[:6]), tuple(by_steps[min(by_steps)]))
+
+    def _ended_before_others(self) -> UnevenLoops | None:
+        """Ranks that have ended their loop after as many steps as others have made that are still in it."""
+        inside = {rank: step for rank, step in self._steps.items() if rank not in self._ended}
+        if not inside or not self._ended:
+            return None
+        furthest = max(inside, key=lambda rank: (inside[rank], -rank))
+        ended = {rank: steps for rank, steps in self._ended.items() if 0 < steps <= inside[furthest]}
+        if len(ended) != len(self._ended):
+            return None
+        who = sorted(ended)
+        verb = "has" if len(who) == 1 else "have"
+        after = list_some(sorted({str(each) for each in ended.values()}), 4)
+        counts = (
+            f"{ranks_text(who)} {verb} ended after {after}, rank {furthest} is at step {inside[furthest]}"
+        )
+        return UnevenLoops(counts, tuple(who))

@@ -35,9 +35,8 @@ from launcher.diagnosis.signs.sightings import (
 )
 from launcher.diagnosis.signs.topics import LITERALS_OF, OpenTracebacks, Topic, learn_line, topics_of
 from launcher.failure_modes import distribution, training_script
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
-from launcher.failure_modes.registry import finds
+from launcher.failure_modes.registry import CATALOGUE, finds
 
 _RESTARTED = re.compile(
     r"^slipway: (?P<what>restart (?P<number>\d{1,4}) of \d{1,4}: after \d{1,9} s and \d{1,12} steps "
@@ -119,6 +118,7 @@ class LogReader:
             stacks=self._stacks.latest_stacks(self._closing.streams, ended_well),
             waiting=ranks.waiting,
             uneven=self._loops.uneven(),
+            taken_twice=ranks.taken_twice,
             ranks=ranks.states,
             world_size=ranks.world_size,
             success=self._success,
@@ -196,6 +196,8 @@ class LogReader:
                 self._incidents.note("analysis", sign)
         if Topic.IGNORED_EXCEPTION in topics:
             self._tracebacks.ignore_next(candidate, line)
+        if Topic.OUTPUT_OF_BUILD in topics:
+            self._tracebacks.ignore_output_of_build(candidate, line)
         if Topic.EXCEPTION_IN_THREAD in topics:
             self._tracebacks.in_thread_next(candidate, line)
 
@@ -249,7 +251,7 @@ class LogReader:
         if line.rank is not None:
             lines = self._ranks.lines_of_stream(candidate.stream)
             lines.note_output(line.rank, host, time, None if step is None else int(step))
-            self._loops.note_line(line.rank, line.text)
+        self._loops.note_line(line.rank, line.text)
 
     def _note_restart_of_boot(self, restarted: re.Match[str], candidate: Candidate, line: Line) -> None:
         """What this stream showed of a failure is history: the ranks were started again after it."""
@@ -387,6 +389,11 @@ class JobRanks:
         seen = max((each.world_size for each in lines), default=0)
         each_host = self._worlds.processes_per_host
         self._places.settle((each.host_ranks for each in lines), each_host, self._worlds.size, seen)
+
+    @property
+    def taken_twice(self) -> str | None:
+        """The ranks that several hosts say are theirs, in words."""
+        return self._claims.told_twice
 
     def line_with_global_rank(self, line: Line, host: str) -> Line:
         """The line with its global rank, where it follows from its local one."""

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from launcher.diagnosis.logs import attempts
-from launcher.diagnosis.logs.attempts import Course, Moment, counters_and_loss_in, counters_in
+from launcher.diagnosis.logs.attempts import (
+    Course,
+    Moment,
+    are_gradients_lost,
+    counters_and_loss_in,
+    counters_in,
+)
 from launcher.diagnosis.logs.lines import TAIL, Line, shown
 from launcher.diagnosis.logs.tracebacks import RankStack
 from launcher.diagnosis.match.prefilter import Candidate
@@ -30,6 +36,9 @@ the stream tells it."""
 _FEWEST_NAN = 2
 """Losses at the end of a stream that are no numbers: one such step is skipped by a gradient scaler."""
 
+_FEWEST_LOST_GRADIENTS = 4
+"""Lines at the end of a stream that print a loss, and gradients that are no numbers."""
+
 
 class IncidentReader:
     """Notes signs, and moves those that were survived to the history of their stream.
@@ -44,6 +53,7 @@ class IncidentReader:
         self.started_by_toolkit: set[str] = set()
         """The streams in which the images' toolkit says that it starts the script."""
         self._nan: dict[str, int] = {}
+        self._lost_gradients: dict[str, int] = {}
         self._at_end: dict[str, Moment] = {}
         """Where a counter stood before it went on with one of the last lines of a stream."""
         self._on_watch_changed = want
@@ -86,7 +96,8 @@ class IncidentReader:
         self._on_watch_changed(stream)
 
     def note_progress(self, candidate: Candidate, line: Line) -> bool:
-        """Whether a watched stream goes on with this line, so that something was survived."""
+        """Whether something was survived: a watched stream goes on with this line, or says that it has dealt
+        with what it printed just before."""
         stream = candidate.stream
         until = self._watched.get(stream)
         if until is None:
@@ -94,6 +105,8 @@ class IncidentReader:
         if candidate.index > until:
             self._unwatch(stream)
             return False
+        if is_dealt_with(line.text) and self.notes.note_dealt_with(stream, candidate.index):
+            return True
         values = counters_in(line.text)
         since = self._since(Moment(candidate.index, *time_of(candidate)), candidate, line, values)
         if since is None:
@@ -108,8 +121,13 @@ class IncidentReader:
         since = self._since(moment, candidate, line, values)
         if since is not None:
             self._at_end[candidate.stream] = since
-        if loss is not None:
-            self._nan[candidate.stream] = 0 if isfinite(loss) else self._nan.get(candidate.stream, 0) + 1
+        if loss is not None and not (
+            loss == 0 and self._nan.get(candidate.stream)
+        ):  # 0 is logged of no losses.
+            stream = candidate.stream
+            self._nan[stream] = self._nan.get(stream, 0) + 1 if not isfinite(loss) else 0
+            lost = not isfinite(loss) or are_gradients_lost(line.text)
+            self._lost_gradients[stream] = self._lost_gradients.get(stream, 0) + 1 if lost else 0
         return values
 
     def end(self) -> None:
@@ -119,8 +137,10 @@ class IncidentReader:
 
     @property
     def diverged(self) -> frozenset[str]:
-        """The streams of which no line at the end has a finite loss any more."""
-        return frozenset(stream for stream, lines in self._nan.items() if lines >= _FEWEST_NAN)
+        """The streams of which no line at the end has a finite loss, or gradients that are, any more."""
+        of_losses = {stream for stream, lines in self._nan.items() if lines >= _FEWEST_NAN}
+        lost = self._lost_gradients.items()
+        return frozenset(of_losses | {stream for stream, lines in lost if lines >= _FEWEST_LOST_GRADIENTS})
 
     def signs(self) -> list[Sighting]:
         """All that was noted. A program that skips steps whose loss is no number deals with nothing where no
@@ -151,6 +171,9 @@ COMES_DOWN = 500
 """Lines of a stream after the end of a process, more than the others print until they end as well, and what
 Python had in its buffer for standard output, which comes after the traceback."""
 
+_DEALT_WITH_BELOW = 3
+"""Lines below an error in which a program says that it has dealt with it."""
+
 _MOST = 20_000
 """Each row counts once for each rank of each host; ranks beyond this many in all are not noted."""
 
@@ -159,11 +182,12 @@ _MOST_HISTORY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Survived:
-    """A sign after which the job went on; `restarted` where its ranks were started again, else they made
-    further steps."""
+    """A sign after which the job went on; `restarted` where its ranks were started again, `dealt_with` where
+    a line below said so, else they made further steps."""
 
     sign: Sighting
     restarted: bool
+    dealt_with: bool = False
 
 
 class Notes:
@@ -219,6 +243,20 @@ class Notes:
             self._keep(key[0], Survived(noted.pop(key), restarted=False))
             self._count -= 1
         return any(sign.role.may_be_root for sign in noted.values())
+
+    def note_dealt_with(self, stream: str, index: int) -> bool:
+        """Whether this stream showed something in the lines just before that it says here to have dealt with:
+        that is survived."""
+        noted = self._noted.get(stream, {})
+        dealt = [
+            key
+            for key, sign in noted.items()
+            if sign.role.may_be_root and not sign.fatal and 0 < index - sign.index <= _DEALT_WITH_BELOW
+        ]
+        for key in dealt:
+            self._keep(key[0], Survived(noted.pop(key), restarted=False, dealt_with=True))
+            self._count -= 1
+        return bool(dealt)
 
     def _was_survived(self, sign: Sighting, since: Moment) -> bool:
         if not sign.role.may_be_root or sign.index >= since.index:
@@ -356,6 +394,8 @@ class Reading:
     """Where ranks stand in their collectives."""
     uneven: UnevenLoops | None = None
     """That ranks have different numbers of steps, where their lines tell it."""
+    taken_twice: str | None = None
+    """That ranks are taken by several hosts, in words, where their lines tell it."""
     ranks: tuple[RankState, ...] = ()
     world_size: int = 0
     """How many ranks there are, 0 where no line says."""

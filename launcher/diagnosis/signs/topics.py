@@ -48,6 +48,7 @@ class Topic(Enum):
     STORE_BARRIER = auto()
     ANALYSIS = auto()
     IGNORED_EXCEPTION = auto()
+    OUTPUT_OF_BUILD = auto()
     EXCEPTION_IN_THREAD = auto()
     CONTEXT = auto()
 
@@ -68,6 +69,8 @@ LITERALS_OF: Final[Mapping[Topic, tuple[str, ...]]] = {
     # How Python begins to tell of exceptions that harm nothing: in a destructor, or while a line is logged.
     # It prints three dashes, of which hyperscan would make an automaton of 25 MB.
     Topic.IGNORED_EXCEPTION: ("exception ignored", "-- logging error --"),
+    # How pip cites what a package's build printed, which its own words below sum up.
+    Topic.OUTPUT_OF_BUILD: ("lines of output]", "[end of output]", "complete output ("),
     Topic.EXCEPTION_IN_THREAD: ("exception in thread",),
     Topic.CONTEXT: tuple(context.literal for context in CONTEXTS),
 }
@@ -100,6 +103,9 @@ def topics_of_shape(shape: bytes) -> tuple[Topic, ...]:
 
 _ANNOUNCED_WITHIN = 3
 """Lines between `Exception ignored in`, or `Exception in thread`, and the traceback that it speaks of."""
+
+_MOST_OUTPUT = 400
+"""Lines that pip cites of a build, at most."""
 
 
 @dataclass(slots=True)
@@ -139,11 +145,16 @@ class OpenTracebacks:
 
     def ignore_next(self, candidate: Candidate, line: Line) -> None:
         """Python says that it ignores the exception of which its writer prints the traceback next."""
-        self._ignored[candidate.stream, line.writer] = candidate.index
+        self._ignored[candidate.stream, line.writer] = candidate.index + _ANNOUNCED_WITHIN
+
+    def ignore_output_of_build(self, candidate: Candidate, line: Line) -> None:
+        """pip begins to cite what a build printed, or has ended: its tracebacks are no script's."""
+        cited = 0 if "[end of output]" in line.text else _MOST_OUTPUT
+        self._ignored[candidate.stream, line.writer] = candidate.index + cited
 
     def in_thread_next(self, candidate: Candidate, line: Line) -> None:
         """Python says that a thread ends by the exception of which its writer prints the traceback next."""
-        self._in_thread[candidate.stream, line.writer] = candidate.index
+        self._in_thread[candidate.stream, line.writer] = candidate.index + _ANNOUNCED_WITHIN
 
     def end(self, stream: str, writer: Writer) -> None:
         """The traceback of a writer is complete."""
@@ -183,8 +194,8 @@ class OpenTracebacks:
 
 
 def _is_near(said: Mapping[tuple[str, Writer], int], header: Candidate, line: Line) -> bool:
-    at = said.get((header.stream, line.writer))
-    return at is not None and header.index - at <= _ANNOUNCED_WITHIN
+    until = said.get((header.stream, line.writer))
+    return until is not None and header.index <= until
 
 
 def learn_line(

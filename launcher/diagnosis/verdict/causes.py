@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from launcher.diagnosis.model import (
 )
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, remedy_with_numbers
 from launcher.diagnosis.signatures import SHORTLY, LineRole
+from launcher.diagnosis.signs.exceptions import IN_A_WAIT
 from launcher.diagnosis.signs.ranks import add_silent_ranks
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, replace_by_log
@@ -33,6 +35,7 @@ from launcher.diagnosis.verdict.findings import (
     group_findings,
     judge_sureness,
     name_rank,
+    tells_no_error,
     warn_survived,
 )
 from launcher.diagnosis.verdict.incidents import Clocks, find_first, last_incident, mark_consequences
@@ -43,14 +46,19 @@ from launcher.diagnosis.verdict.stream_ends import (
     describe_unknown,
     judge_ends,
     rare_lines,
+    sign_of_stalled_start,
+    signs_of_figures,
 )
 from launcher.failure_modes import (
     checkpoints,
     data,
+    disk,
     distribution,
     hardware,
     interruption,
+    losses,
     nccl,
+    network,
     training_script,
 )
 from launcher.failure_modes.model import Finding, Retry, Stage
@@ -94,7 +102,8 @@ def attribute_failure(
 ) -> Diagnosis:
     """The diagnosis from what was read of the logs, of the service's reason, and of how the job ended.
 
-    Of a job that completed nothing is a root cause but that the ranks never met, which no exit code shows.
+    Of a job that completed nothing is a root cause but that the ranks never met, or that the losses are no
+    numbers to the end, which no exit code shows.
     Only the last incident counts (`incidents`), without what followed from another rank's failure
     (`mark_consequences`). In it the weightier role counts, whatever came first: initiator, symptom, cascade.
     Within a role what is definite beats what is vague, then the earlier sign counts, as far as that is known
@@ -118,12 +127,24 @@ def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job
     every = (*replace_by_log(reason, reading.sightings), *reading.sightings)
     # That nobody met ends no job: it is the cause only where nothing else is, no less where all ended well.
     nobody_met = [sign for sign in reading.sightings if _says_that_nobody_met(sign)]
-    roots = [] if healthy else [sign for sign in every if sign.role.may_be_root and sign not in nobody_met]
+    roots = [sign for sign in every if sign.role.may_be_root and sign not in nobody_met]
+    if healthy:
+        roots = [
+            sign for sign in roots if sign.mode is losses.LOSS_NOT_FINITE and sign.stream in reading.diverged
+        ]
     incident = last_incident(reading, roots, failed=ending.end is End.FAILED or bool(reason))
     signs = mark_consequences(incident.signs, reading.courses)
     notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY] + [*incident.noise]
+    notes += signs_of_figures(reading.closing)
+    if not healthy and (stalled := sign_of_stalled_start(reading.closing)) is not None:
+        signs = [
+            stalled,
+            *(sign for sign in signs if sign.mode is not nccl.COLLECTIVE_TIMED_OUT or not sign.vague),
+        ]
     if ending.end is End.STOPPED:
         notes += nobody_met
+    elif nobody_met and _only_got_in_one_anothers_way(signs):
+        signs = [*(replace(sign, role=LineRole.INITIATOR, vague=False) for sign in nobody_met), *signs]
     else:
         signs = signs or nobody_met
     ranks = add_silent_ranks(reading.ranks, reading.world_size, whole=reading.has_all_lines_of_ranks)
@@ -141,7 +162,8 @@ def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
     consequences = tuple(group_findings(sign for sign in others if not _is_root_again(sign, root)))
     if case.ending.stop is not None and (stop := case.stop) is not None:
         consequences = (*(each for each in consequences if each.code != stop.finding.code), stop.finding)
-    notes = group_findings((sign for sign in case.notes if sign.mode is not root.mode), warn=True)
+    told = (root.mode, named.mode)
+    notes = group_findings((sign for sign in case.notes if sign.mode not in told), warn=True)
     return Diagnosis(
         Verdict.FAILED,
         cause,
@@ -150,6 +172,7 @@ def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
         named.retry or named.mode.retry,
         ranks=case.ranks,
         runner_up=find_runner_up(named, rivals, others),
+        retry_known=not tells_no_error(named),
     )
 
 
@@ -160,6 +183,8 @@ def _name_root(
     named, context = _apply_context(root, case.signs, case.reading)
     named = name_rank(named, others, case.reading)
     named = blame_uneven_loops(named, case.reading)
+    named = _blame_taken_ranks(named, case.reading)
+    named = _blame_sockets(named, [*case.signs, *case.notes], case.reading)
     named = _drop_rank(named, rivals) if named.about is None else named
     named = drop_innocent_rank(named, case.signs, case.ranks)
     remedy = remedy_with_numbers(named, others, case.job)
@@ -171,7 +196,7 @@ def _diagnose_stop(case: _Case, stop: RootCause) -> Diagnosis:
 
     Where the watchdog's last word was that ranks wait for others, that leads, though it may have passed.
     """
-    if (standing := _standing_warning(case)) is not None:
+    if (standing := _standing_verdict(case)) is not None:
         return _diagnose_standing(case, standing, stop)
     closing, ranks = case.reading.closing, case.ranks
     earlier, later = split_by_stop(case.signs, case.ending)
@@ -185,22 +210,33 @@ def _diagnose_stop(case: _Case, stop: RootCause) -> Diagnosis:
     return Diagnosis(Verdict.STOPPED, stop, followed, findings, interruption.STOPPED.retry, ranks=ranks)
 
 
-def _standing_warning(case: _Case) -> Sighting | None:
-    """The watchdog's last warning that ranks wait for others, after which its stream has no step."""
-    said = [sign for sign in case.notes if sign.mode in _STALLS and sign.text.startswith(_WATCHDOG_WARNS)]
+def _standing_verdict(case: _Case) -> Sighting | None:
+    """The watchdog's last word that ranks wait for others, after which its stream has no step. It comes after
+    the stop where that made it look, which it does before the ranks are asked to end."""
+    said = [
+        sign
+        for sign in (*case.notes, *case.signs)
+        if sign.mode in _STALLS and _OF_WATCHDOG.match(sign.text) is not None
+    ]
     last = max(said, key=lambda sign: sign.index, default=None)
     if last is None:
         return None
     lines = case.reading.closing.streams.get(last.stream, [])
     went_on = any(each.progresses and each.index > last.index for each in lines)
-    return None if went_on else replace(last, role=LineRole.SYMPTOM)
+    return None if went_on else last
 
 
 def _diagnose_standing(case: _Case, standing: Sighting, stop: RootCause) -> Diagnosis:
     """A job that was stopped while its watchdog said that it stands still."""
-    cause = describe_root_cause(standing, case.signs, None)
-    why = "the watchdog said it last before the stop; waiting on might have shown that it passes"
-    cause = replace(cause, sureness=Sureness(Confidence.LIKELY, why))
+    others = [sign for sign in case.signs if sign is not standing]
+    if standing.role is LineRole.ADVISORY:
+        cause = describe_root_cause(replace(standing, role=LineRole.SYMPTOM), others, None)
+        why = "the watchdog said it last before the stop; waiting on might have shown that it passes"
+        cause = replace(cause, sureness=Sureness(Confidence.LIKELY, why))
+    else:
+        cause = describe_root_cause(standing, others, None)
+        why = "the watchdog saw at the stop what every rank waited for, and that it could not pass"
+        cause = replace(cause, sureness=Sureness(Confidence.SURE, why))
     notes = group_findings((sign for sign in case.notes if sign.mode is not standing.mode), warn=True)
     findings = (cause.finding, stop.finding, *notes, *case.warn_earlier())
     retry = standing.retry or standing.mode.retry
@@ -239,7 +275,11 @@ _STALLS = (
     data.UNEVEN_BATCHES,
     checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
 )
-_WATCHDOG_WARNS = "slipway: warning: "
+_OF_WATCHDOG = re.compile(
+    r"slipway: (?:warning: )?[A-Z]{3,5}\d{3} ranks? \d[\d, -]{0,200} on [\w.-]{1,63}[ ,]"
+)
+"""How the watchdog's lines begin (slipway/watchdog/judge_stall.py); what the boot says of a rank's own end
+has a colon there."""
 
 _WAITED_IN_VAIN = (nccl.COLLECTIVE_TIMED_OUT, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
 
@@ -266,8 +306,65 @@ def blame_uneven_loops(root: Sighting, reading: Reading) -> Sighting:
     )
 
 
+_MET_IN_VAIN = (
+    nccl.RENDEZVOUS_TIMED_OUT,
+    nccl.INITIALISATION_STALLED,
+    nccl.COLLECTIVE_TIMED_OUT,
+    nccl.PORT_IN_USE,
+)
+
+
+@finds(Stage.LOG, distribution.LOCAL_RANK_AS_RANK)
+def _blame_taken_ranks(root: Sighting, reading: Reading) -> Sighting:
+    """The root cause where ranks did not come together, and several hosts say that they have the same."""
+    if reading.taken_twice is None or root.mode not in _MET_IN_VAIN:
+        return root
+    what = f"{reading.taken_twice}; {root.what}"
+    mode = distribution.LOCAL_RANK_AS_RANK
+    return replace(root, mode=mode, what=what, rank=None, host=None, about="", remedy=None, retry=None)
+
+
+@finds(Stage.LOG, network.EFA_NOT_USED)
+def _blame_sockets(root: Sighting, signs: Sequence[Sighting], reading: Reading) -> Sighting:
+    """The root cause where a collective took too long, and NCCL had lost EFA before: the plugin had failed,
+    or sockets were chosen on a type that has EFA."""
+    if root.mode is not nccl.COLLECTIVE_TIMED_OUT or root.role is not LineRole.SYMPTOM:
+        return root
+    has_efa = any(context.mode is network.EFA_NOT_USED for context, *_ in reading.contexts)
+    lost = [
+        sign
+        for sign in signs
+        if sign.mode is network.EFA_NOT_USED
+        and (has_efa or sign.role is LineRole.SYMPTOM)
+        and sign is not root
+    ]
+    if not lost or reading.uneven is not None:
+        return root
+    first = min(lost, key=lambda sign: (not sign.role.may_be_root, sign.index))
+    what = f"{first.what}; {root.what}"
+    return replace(first, role=LineRole.SYMPTOM, what=what, rank=None, host=None, about="")
+
+
 def _says_that_nobody_met(sign: Sighting) -> bool:
     return sign.mode is distribution.RANKS_NEVER_MET and sign.role.may_be_root
+
+
+_OF_ONE_FILE = (
+    checkpoints.NOT_WHAT_WAS_SAVED,
+    data.EVERY_RANK_DOWNLOADS,
+    disk.DISK_FULL,
+    disk.SHARED_CACHE,
+    nccl.PORT_IN_USE,
+)
+
+
+def _only_got_in_one_anothers_way(signs: Iterable[Sighting]) -> bool:
+    """Whether something failed, and nothing but what independent programs do to one another's files and
+    ports."""
+    failed = [sign for sign in signs if sign.role is LineRole.INITIATOR]
+    return bool(failed) and all(
+        sign.mode in _OF_ONE_FILE and (sign.vague or sign.mode is not disk.DISK_FULL) for sign in failed
+    )
 
 
 def _is_root_again(sign: Sighting, root: Sighting) -> bool:
@@ -314,7 +411,8 @@ def _apply_context(
     root: Sighting, signs: Iterable[Sighting], reading: Reading
 ) -> tuple[Sighting, str | None]:
     """The root cause that a line shortly before such a symptom reveals, and that line."""
-    if root.role is LineRole.INITIATOR:
+    differs = root.mode is nccl.COLLECTIVE_TIMED_OUT and not root.text.startswith("slipway: ")
+    if root.role is LineRole.INITIATOR and not differs:
         return root, None
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
@@ -398,6 +496,8 @@ def _is_explained(
     if told and (sign.role is LineRole.INITIATOR or _ended_by_itself(sign)):
         # One host that fails has the others stopped; and a job can go on after its spot hosts were taken.
         return False
+    if sign.mode in (network.NO_INGRESS_FROM_ITSELF, network.NO_EGRESS_TO_ITSELF):
+        return False  # Of a peer that is gone it says so only where steps had been made: `mark_consequences`.
     if sign.index == BEFORE_ALL_LINES:
         return bool(stops) and sign.role is LineRole.CASCADE and sign.vague and not _ended_by_itself(sign)
     return any(_follows_stop(sign, stop) or _announces_stop(sign, stop, by_itself) for stop in stops)
@@ -439,9 +539,17 @@ def stop_as_cause(signs: Iterable[Sighting], ending: Ending) -> RootCause | None
     stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
     if not stops:
         return None
-    # A limit that was reached says more than what the service, or the ranks, then do.
+    # A limit that was reached says more than what the service, or the ranks, then do, and a rank that was
+    # interrupted in a wait more than who started it.
     first = min(
-        stops, key=lambda sign: ("limit" not in sign.captured, sign.index, sign.host or "", sign.rank or 0)
+        stops,
+        key=lambda sign: (
+            "limit" not in sign.captured,
+            IN_A_WAIT not in sign.what,
+            sign.index,
+            sign.host or "",
+            sign.rank or 0,
+        ),
     )
     what = f"ended from outside: {_named_signal(first)}, and nothing had failed before"
     finding = interruption.STOPPED.finding(
@@ -456,6 +564,12 @@ def _remedy_by_lines(stop: Sighting) -> str:
         return (
             "Raise limits.max_runtime, and go on from the last checkpoint. Where the job seemed to stand "
             "still, look at when its ranks printed last."
+        )
+    if IN_A_WAIT in stop.what:
+        return (
+            "If no step had been made for long, a rank did not come to this wait: look for a branch by rank "
+            "around it, or a loop with fewer steps; the job's watchdog (`watchdog`, on by default) names the "
+            "rank. If it went on until then, nothing has to be repaired: go on from the last checkpoint."
         )
     return (
         "Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.match.rows import ROLES
 from launcher.diagnosis.model import Confidence, RankState, RootCause, Sureness
-from launcher.diagnosis.signatures import LineRole
+from launcher.diagnosis.signatures import SHORTLY, LineRole
 from launcher.diagnosis.signs.ranks import Waiting
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
@@ -105,11 +105,12 @@ def _remedy(sign: Sighting) -> str | None:
 
 
 def _writer_in_words(sign: Sighting) -> str:
-    """Such as `rank 3 on algo-2: `."""
+    """Such as `rank 3 on algo-2: `; nothing where the sign's own words begin so."""
     host = redacted(sign.host) if sign.host else None
     if sign.rank is None:
         return f"{host}: " if host else ""
-    return f"rank {sign.rank} on {host}: " if host else f"rank {sign.rank}: "
+    who = f"rank {sign.rank} on {host}" if host else f"rank {sign.rank}"
+    return "" if sign.what.startswith(f"{who} ") else f"{who}: "
 
 
 def judge_sureness(root: Sighting, rivals: Sequence[Sighting]) -> Sureness:
@@ -155,6 +156,17 @@ def find_runner_up(root: Sighting, rivals: Sequence[Sighting], others: Sequence[
         default=None,
     )
     return None if first is None else next(iter(group_findings([first], warn=True)))
+
+
+def tells_no_error(root: Sighting) -> bool:
+    """Whether all that is known of a failure is with which exit code it ended, so that nobody can say whether
+    it would fail again."""
+    told = "exit" in root.captured or "exitcode" in root.captured or _EXITED.fullmatch(root.what) is not None
+    return told and _says_only_that_it_ended(root)
+
+
+_EXITED = re.compile(r"exited with code \d+")
+"""What the boot says of a rank that printed nothing."""
 
 
 def _says_only_that_it_ended(sign: Sighting) -> bool:
@@ -207,6 +219,8 @@ def name_rank(root: Sighting, others: Sequence[Sighting], reading: Reading) -> S
             named = [sign for sign in named if sign.code == root.code]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
+    if root.mode is nccl.VERSIONS_DIFFER:
+        return _name_odd_version(root, others)
     if "tensor" in root.captured:
         missing = _missing_rank([root, *others])
         return replace(root, rank=missing, host=None, about="" if missing is None else None)
@@ -218,6 +232,18 @@ def name_rank(root: Sighting, others: Sequence[Sighting], reading: Reading) -> S
         hosts = {sign.host for sign in others if sign.code == root.code and "host" in sign.captured}
         root = replace(root, host=hosts.pop()) if len(hosts) == 1 else root
     return root
+
+
+def _name_odd_version(root: Sighting, others: Sequence[Sighting]) -> Sighting:
+    """The rank that every pair of different versions has; a pair alone tells not which of both is odd."""
+    pairs = {
+        frozenset((int(sign.captured["one"]), int(sign.captured["two"])))
+        for sign in (root, *others)
+        if sign.mode is root.mode and {"one", "two"} <= sign.captured.keys()
+    }
+    odd = frozenset.intersection(*pairs) if len(pairs) > 1 else frozenset()
+    alone = next(iter(odd)) if len(odd) == 1 else None
+    return replace(root, rank=alone, host=None, about=None if alone is not None else "")
 
 
 def find_odd_ranks(
@@ -287,7 +313,7 @@ def _name_odd_rank(root: Sighting, others: Sequence[Sighting], reading: Reading)
 def drop_innocent_rank(root: Sighting, signs: Sequence[Sighting], table: Sequence[RankState]) -> Sighting:
     """The root cause of nobody, where its rank did no more than others: only noticed that one is gone,
     or failed as most of the ranks did, each by itself."""
-    if _writer_of(root) is None:
+    if _writer_of(root) is None or root.mode is nccl.VERSIONS_DIFFER:
         return root
     if root.mode in _OF_ALL:
         return replace(root, rank=None, about=root.host or "")
@@ -375,6 +401,11 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
         return sign.mode in _LAGS and "ms" in sign.captured
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
+    if root.captured.get("device") == str(sign.rank):
+        # NCCL names the host and its GPU, torch's exception a few lines below the rank.
+        return (
+            sign.code == root.code and sign.stream == root.stream and 0 < sign.index - root.index <= SHORTLY
+        )
     if "exitcode" in sign.captured:
         if root.local_rank is not None and sign.captured.get("local_rank") != str(root.local_rank):
             return False

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from launcher.diagnosis.logs.attempts import Course, Moment
-from launcher.diagnosis.signatures import LineRole
+from launcher.diagnosis.signatures import SHORTLY, LineRole
 from launcher.diagnosis.signs.readings import COMES_DOWN, Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import hardware, interruption, losses, nccl, network, training_script
@@ -23,7 +23,7 @@ ONE_CLOCK_APART = 60.0
 """Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
 long nobody steps on without it."""
 
-_WARNING = re.compile(r"^\[?W\d{3,4} ")
+_WARNING = re.compile(r"^(?:\S{1,60} )?(?:\[rank\d{1,6}\]:)?\[?W\d{3,4} ")
 """How glog marks a warning of C++: of a process that tells of another one's end, and goes on."""
 
 
@@ -48,7 +48,11 @@ def last_incident(reading: Reading, signs: Sequence[Sighting], *, failed: bool) 
     survived = [sign for sign, was_survived in judged if was_survived]
     left = [sign for sign, was_survived in judged if not was_survived]
     history = [*reading.history, *(Survived(sign, restarted=False) for sign in survived)]
-    lasting = [each for each in history if _diverged_to_the_end(each, reading)]
+    lasting = [
+        each
+        for each in history
+        if _diverged_to_the_end(each, reading) or _was_dealt_with_in_vain(each, left, reading)
+    ]
     if lasting:
         history = [each for each in history if each not in lasting]
         left = [*left, *(each.sign for each in lasting)]
@@ -70,6 +74,20 @@ def _diverged_to_the_end(each: Survived, reading: Reading) -> bool:
     """Whether steps went on and nothing got better by it: the loss is no number to the end."""
     sign = each.sign
     return sign.mode is losses.LOSS_NOT_FINITE and not each.restarted and sign.stream in reading.diverged
+
+
+def _was_dealt_with_in_vain(each: Survived, left: Sequence[Sighting], reading: Reading) -> bool:
+    """Whether more failed just after a program had said that it deals with it, and before any step."""
+    course = reading.courses.get(each.sign.stream)
+    since = course.since.index if course is not None and course.since is not None else BEFORE_ALL_LINES
+    return (
+        each.dealt_with
+        and since < each.sign.index
+        and any(
+            other.stream == each.sign.stream and 0 < other.index - each.sign.index <= SHORTLY
+            for other in left
+        )
+    )
 
 
 def _was_survived(sign: Sighting, reading: Reading) -> bool:
@@ -172,6 +190,8 @@ def mark_consequences(
     signs = _with_tables_in_order(signs)
     signs = [_without_security_group(sign, signs, courses or {}) for sign in signs]
     signs = [_with_divergence(sign, signs) for sign in signs]
+    signs = [_of_lost_peer(sign, signs) for sign in signs]
+    signs = [replace(sign, role=LineRole.CASCADE) if _is_explained(sign, signs) else sign for sign in signs]
     if _some_could_not_reach_aws(signs):
         signs = [
             replace(sign, role=LineRole.CASCADE)
@@ -180,6 +200,10 @@ def mark_consequences(
             for sign in signs
         ]
     signs = [replace(sign, role=LineRole.CASCADE) if _was_ended(sign, signs) else sign for sign in signs]
+    signs = [
+        replace(sign, role=LineRole.TEARDOWN) if _was_killed_by_starter(sign, signs) else sign
+        for sign in signs
+    ]
     failures = [sign for sign in signs if _is_a_failure(sign)]
     waited = [
         sign for sign in signs if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM
@@ -196,21 +220,37 @@ def mark_consequences(
     ]
 
 
+def _was_killed_by_starter(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether a shell tells of no more than that something was killed, where a starter had said that another
+    process ended by itself: it ends the rest."""
+    if sign.mode is not hardware.HOST_OUT_OF_MEMORY or not sign.vague or sign.text.strip() != "Killed":
+        return False
+    return any(
+        other.stream == sign.stream
+        and other.index < sign.index
+        and other.captured.get("exit", other.captured.get("exitcode", "9")) not in ("9", "-9", "137")
+        for other in signs
+    )
+
+
 _ASSERTION = re.compile(r"\bAssertionError\b")
-_OF_LOSSES = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|loss)")
+_OF_LOSSES = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|diverge|loss)")
+_DIVERGED = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|diverge)")
+"""What other exceptions say: many speak of a loss that has nothing to do with its value."""
 
 
 def _with_divergence(sign: Sighting, signs: Sequence[Sighting]) -> Sighting:
-    """An assertion with which a script ends because of a loss that is no number, as that."""
-    if sign.mode is not training_script.SCRIPT_RAISED or not _ASSERTION.search(sign.what):
+    """An exception with which a script ends because of a loss that is no number, as that."""
+    if sign.mode is not training_script.SCRIPT_RAISED:
         return sign
+    speaks = _OF_LOSSES if _ASSERTION.search(sign.what) else _DIVERGED
     lost = [
         other
         for other in signs
         if other.mode is losses.LOSS_NOT_FINITE and other.stream == sign.stream and other.index < sign.index
     ]
     told = sign.what.strip() == "AssertionError" or any(
-        _OF_LOSSES.search(text) for text in (sign.what, *sign.details)
+        speaks.search(text) for text in (sign.what, *sign.details)
     )
     if not lost or not told:
         return sign
@@ -239,6 +279,7 @@ def _without_security_group(
         and other.mode.code[:3] not in ("EFA", "NCC")
         and other.mode is not interruption.STOPPED
         and _is_anothers(other, sign)
+        and not (other.vague and other.stream == sign.stream and other.index > sign.index)
         for other in signs
     )
     if not stepped and not failed:
@@ -253,6 +294,47 @@ def _without_security_group(
         remedy=None,
         retry=None,
     )
+
+
+_CLOSED = re.compile(r"NCCL WARN .{0,80}(?:closed by remote peer|reset by peer|Broken pipe)", re.I)
+
+
+def _of_lost_peer(sign: Sighting, signs: Sequence[Sighting]) -> Sighting:
+    """NCCL's word for any call of the system that failed, as the loss of a peer, where the lines just before
+    say that a connection was closed."""
+    if sign.mode is not nccl.SYSTEM_ERROR or sign.role is not LineRole.SYMPTOM or not sign.vague:
+        return sign
+    lost = [
+        other
+        for other in signs
+        if other.mode is nccl.CLOSED_BY_PEER
+        and other.stream == sign.stream
+        and 0 < sign.index - other.index <= SHORTLY
+        and _CLOSED.search(other.text) is not None
+    ]
+    if not lost:
+        return sign
+    return replace(sign, mode=nccl.CLOSED_BY_PEER, role=LineRole.CASCADE, what=lost[-1].what, remedy=None)
+
+
+_OF_ITS_OWN = (nccl.SYSTEM_ERROR, nccl.INITIALISATION_STALLED, nccl.PEER_ACCESS_REFUSED)
+"""What a rank meets in NCCL by itself: the others then wait for it."""
+
+
+def _is_explained(sign: Sighting, signs: Sequence[Sighting]) -> bool:
+    """Whether a rank waited for one that NCCL had failed by then, or was killed after ranks had waited."""
+    before = [each for each in signs if each.stream == sign.stream and 0 <= each.index < sign.index]
+    if sign.mode is nccl.COLLECTIVE_TIMED_OUT and sign.role is LineRole.SYMPTOM:
+        return any(
+            each.mode in _OF_ITS_OWN
+            and each.role is LineRole.SYMPTOM
+            and (each.rank is None or each.rank != sign.rank)
+            for each in before
+        )
+    if sign.mode is not hardware.HOST_OUT_OF_MEMORY or not sign.vague or sign.rank is not None:
+        return False
+    is_bare = not {"local_rank", "task", "exitcode"} & sign.captured.keys()
+    return is_bare and any(each.mode is nccl.COLLECTIVE_TIMED_OUT for each in before)
 
 
 def _is_before(moment: Moment, stream: str, sign: Sighting) -> bool:

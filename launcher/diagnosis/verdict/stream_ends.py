@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from launcher.diagnosis.logs.lines import TAIL
 from launcher.diagnosis.match.rows import rows_matching
 from launcher.diagnosis.model import RankState, Stop, StopCause
+from launcher.diagnosis.signatures import LineRole
 from launcher.diagnosis.signs.group_lines import waiting_at_end
 from launcher.diagnosis.signs.ranks import NOT_LATELY
 from launcher.diagnosis.signs.readings import DATED, Closing, LastLine
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with
+from launcher.failure_modes import hardware, nccl, training_compiler
+from launcher.failure_modes.model import FailureMode, Stage
+from launcher.failure_modes.registry import finds
 from launcher.text.values import duration_in_words, moment_in_words, ranks_text
 
 # How the streams of a log end: whether that shows a job that is well, and what in it nobody has explained.
@@ -56,9 +60,10 @@ _WAITS = re.compile(r"\bInit START\b|\bRendezvous'ing\b|\b[Ww]aiting (?:for|on|i
 """What begins something that has an end of its own: a log that ends with it just stops."""
 
 _SPEAKS_OF_ERROR = re.compile(
-    r"error\b|exception\b|\b(?:fatal|panic|failed|failure|abort(?:ed|ing)?|killed|segfault|core dumped"
-    r"|cannot|could(?: not|n't)|unable to|denied|corrupt(?:ed)?|invalid|refused|unreachable|timed out"
-    r"|timing out|time-?out:|mismatched|sig(?:kill|segv|abrt|bus|hup)|segmentation fault|cancelled)\b"
+    r"error\b|exception\b|\b(?:fatal|panic|failed|failure|abort(?:ed|ing)?|segfault|core dumped"
+    r"|kill(?:ed|ing)|cannot|could(?: not|n't)|unable to|denied|corrupt(?:ed)?|invalid|refused"
+    r"|unreachable|timed out|timing out|time-?out:|mismatched|sig(?:kill|segv|abrt|bus|hup)|cancelled"
+    r"|segmentation fault)\b"
     # The levels of errors of glog and NCCL, and what is no number.
     r"|^\s{0,40}\[?E(?:\d{3,4})? (?:[\d:.]{8,20} (?:\d{1,9} )?)?\S{1,80}:\d|\bNCCL WARN\b"
     r"|\bloss['\"]?[:= ]{1,3}nan\b",
@@ -233,6 +238,102 @@ def _last_of_all(closing: Closing) -> LastLine | None:
         return max(timed, key=lambda entry: entry[0])[1]
     # Without times nobody knows which of several streams ended last.
     return ends[0] if len(ends) == 1 else None
+
+
+# What the last lines show together and none says alone: GPUs that are full, a compiler that begins again and
+# again, and a NCCL that began to come up and did not.
+#
+# Texts: nvidia-smi's table and its CSV, gpustat, torchtitan; torch_xla's debug/metrics.py; NCCL's init.cc of
+# 2.3 to 2.28.
+
+
+_NEARLY_FULL = 0.98
+_MOST_COMPILATIONS = 100
+
+_OF_TOTAL = re.compile(
+    r"(?<![\d.])(?P<used>\d{1,6}(?:\.\d{1,4})?) ?(?:[MG]i?B)?(?: ?/ {0,4}|, )"
+    r"(?P<total>\d{1,6}(?:\.\d{1,4})?) ?[MG]i?B\b"
+)
+_SHARE = re.compile(
+    r"\b(?:mem(?:ory)?|vram|reserved)\b[^%]{0,40}?(?<![\d.])(?P<share>\d{2,3}(?:\.\d{1,4})?) ?%", re.I
+)
+_OF_GPU = re.compile(r"\d{2,4}W / {1,4}\d{2,4}W|\b(?:GPU|CUDA|NVIDIA|VRAM|mem(?:ory)?)\b|\d MiB, \d", re.I)
+_OF_HOST = re.compile(r"\b(?:CPU|RAM|host|disk|swap|node)\b", re.I)
+
+_COMPILATIONS = re.compile(r"\bTotalSamples: (?P<times>\d{1,10})\b")
+
+_NCCL_STARTS = re.compile(r"\bNCCL INFO .{0,300}\bInit START\b")
+_NCCL_CAME_UP = "Init COMPLETE"
+_GIVES_UP = re.compile(
+    r"\bstall|\bhang|\bhung\b|\bno (?:output|progress)\b|\bSIG(?:TERM|KILL)\b|\btimed? ?out\b|\btimeout:"
+    r"|\bexit(?:ed with)? (?:code )?124\b|\bkill(?:ed|ing)\b",
+    re.I,
+)
+
+
+@finds(Stage.LOG, hardware.CLOSE_TO_MEMORY_LIMIT, training_compiler.NO_GAIN_IN_TIME)
+def signs_of_figures(closing: Closing) -> Iterator[Sighting]:
+    """What figures among the last lines advise: a GPU that is nearly full, and compilations without end; of
+    each stream the last."""
+    for stream, lines in closing.streams.items():
+        full = [each for each in lines if _share_of_gpu(each.text) >= _NEARLY_FULL]
+        if full:
+            what = f"the GPU's memory is close to full: {_share_of_gpu(full[-1].text):.1%} of it is in use"
+            yield _sign_at(full[-1], stream, hardware.CLOSE_TO_MEMORY_LIMIT, LineRole.ADVISORY, what)
+        compiled = [
+            (each, int(told["times"]))
+            for before, each in pairwise(lines)
+            if before.text.endswith("Metric: CompileTime") and (told := _COMPILATIONS.search(each.text))
+        ]
+        if compiled and compiled[-1][1] >= _MOST_COMPILATIONS:
+            what = f"torch_xla compiled {compiled[-1][1]} times: its shapes change all the time"
+            yield _sign_at(
+                compiled[-1][0], stream, training_compiler.NO_GAIN_IN_TIME, LineRole.ADVISORY, what
+            )
+
+
+def _share_of_gpu(text: str) -> float:
+    """How much of a GPU's memory is in use by a line, 0 where it tells of none."""
+    if not _OF_GPU.search(text) or _OF_HOST.search(text):
+        return 0.0
+    parts = [(float(told["used"]), float(told["total"])) for told in _OF_TOTAL.finditer(text)]
+    shares = [used / total for used, total in parts if total]
+    shares += [float(told["share"]) / 100 for told in _SHARE.finditer(text)]
+    return max((share for share in shares if share <= 1), default=0.0)
+
+
+@finds(Stage.LOG, nccl.INITIALISATION_STALLED)
+def sign_of_stalled_start(closing: Closing) -> Sighting | None:
+    """That ranks began to make a communicator and none has one until somebody gave up; None where one has, or
+    nobody gave up."""
+    for stream, lines in closing.streams.items():
+        begun = next((at for at, each in enumerate(lines) if _NCCL_STARTS.search(each.text)), None)
+        if begun is None:
+            continue
+        after = lines[begun + 1 :]
+        if any(_NCCL_CAME_UP in each.text or each.progresses for each in after):
+            continue
+        if any(_GIVES_UP.search(each.text) for each in after):
+            what = "NCCL began to come up (Init START), and no rank came to the end of it (Init COMPLETE)"
+            sign = _sign_at(lines[begun], stream, nccl.INITIALISATION_STALLED, LineRole.SYMPTOM, what)
+            return replace(sign, rank=None, about="")
+    return None
+
+
+def _sign_at(each: LastLine, stream: str, mode: FailureMode, role: LineRole, what: str) -> Sighting:
+    return Sighting(
+        mode=mode,
+        role=role,
+        vague=False,
+        what=what,
+        rank=each.line.rank,
+        host=each.host or None,
+        index=each.index,
+        clock=each.clock,
+        time=each.time,
+        text=each.text,
+        stream=stream,
+    )
 
 
 # Whether a job stood still: its output went on in a rhythm, and then nothing came for long, or no step.

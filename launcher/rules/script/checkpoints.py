@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
 from launcher.program.dataflow import (
-    all_arguments,
     argument_of,
     has_star_arguments,
     origins,
     parts_of,
     text_parts,
 )
-from launcher.program.guards import Guard, Guards
-from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
-from launcher.program.participants import Participants
+from launcher.program.index import ancestors, last_name
 from launcher.program.program import Program, joining_calls
-from launcher.program.reachability import Reachability
-from launcher.program.values import DDP, Constant, Defined, Instance, Made, RankKind, RankValue
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.values import (
+    PATH,
+    Constant,
+    Defined,
+    Instance,
+    RankKind,
+    RankValue,
+)
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     as_attribute,
-    default_of_option,
     finding_at,
     guard_by_rank_zero,
+    option_of,
     related_at,
 )
 
@@ -40,6 +45,8 @@ _SAVERS = {
     "safetensors.torch.save_file": ("filename", 1),
     "safetensors.torch.save_model": ("filename", 1),
     "joblib.dump": ("filename", 1),
+    "torch.onnx.export": ("f", 2),
+    **dict.fromkeys(("torch.jit.script.save", "torch.jit.trace.save"), ("f", 0)),
 }
 """What writes a checkpoint to one file, and which argument is its path.
 
@@ -71,7 +78,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     participants = program.analysis(Participants)
     severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
-        path = _opened(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
+        path = path_of_file(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
         if path is None or not participants.uniformity.is_uniform(path):
             continue
         who = participants.ranks_running(call)
@@ -106,11 +113,13 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
             )
 
 
-def _opened(program: Program, path: ast.expr | None) -> ast.expr | None:
+def path_of_file(program: Program, path: ast.expr | None) -> ast.expr | None:
     """The path of what is written to: that of `open(path, "wb")`, where it is such a file."""
     value = None if path is None else program.value(path)
     if isinstance(value, Instance) and value.name == "open":
         return argument_of(value.call, "file", 0)
+    if isinstance(value, Instance) and value.name == f"{PATH}.open":
+        return value.call.func.value if isinstance(value.call.func, ast.Attribute) else path
     return path
 
 
@@ -132,85 +141,12 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
 
 def _is_spawned(program: Program, guard: Guard) -> bool:
     """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
-    parts = (
-        [] if guard.test is None else [each for each in ast.walk(guard.test) if isinstance(each, ast.expr)]
-    )
-    values = [program.value(each) for each in parts]
+    parts = [] if guard.test is None else list(ast.walk(guard.test))
+    values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
 
-@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
-def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
-    """`key.partition("module.")[2]`, which turns a key without the prefix into the empty string.
-
-    All but one of those keys are lost. Right where a test for the prefix goes before it.
-
-    Bad: `{k.partition("module.")[2]: v for k, v in state.items()}`. Good: `k.removeprefix("module.")`.
-    Source: the recipe of AWS's guide distributed-troubleshooting-data-parallel.
-    """
-    for file in program.files:
-        for call in file.calls_of.get("partition", ()):
-            taken = parent_of(call)
-            if not (isinstance(taken, ast.Subscript) and taken.value is call and len(call.args) == 1):
-                continue
-            item, prefix = program.value(taken.slice), program.value(call.args[0])
-            if item not in (Constant(2), Constant(-1)) or not isinstance(prefix, Constant):
-                continue
-            key = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if not isinstance(prefix.value, str) or not prefix.value.endswith(".") or key is None:
-                continue
-            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key), prefix.value):
-                continue
-            yield finding_at(
-                checkpoints.UNEXPECTED_KEY_PREFIX,
-                taken,
-                f"`{ast.unparse(taken)}` is the empty string for every key without {prefix.value!r}: all of "
-                "them become one key, and all but one of their tensors are lost",
-                remedy=f"Use `{ast.unparse(key)}.removeprefix({prefix.value!r})`, which keeps other keys.",
-            )
-
-
-def _becomes_a_key(node: ast.expr) -> bool:
-    """Whether an expression is the key of a dictionary that a loop over another one fills."""
-    parent = parent_of(node)
-    if isinstance(parent, ast.DictComp):
-        return parent.key is node
-    if isinstance(parent, ast.Tuple):  # `dict((k.partition("module.")[2], v) for k, v in ...)`
-        return isinstance(parent_of(parent), ast.GeneratorExp | ast.ListComp) and parent.elts[0] is node
-    if isinstance(parent, ast.Subscript) and parent.slice is node:
-        return isinstance(parent.ctx, ast.Store) and any(
-            isinstance(each, ast.For) for each in ancestors(node)
-        )
-    return False
-
-
-def _asked_before(node: ast.expr, key: str, prefix: str) -> bool:
-    """Whether a test around an expression looks at the key, or for the prefix in another one: keys of a
-    wrapped model all have it, so that people ask for the first."""
-    inner: ast.AST = node
-    for outer in ancestors(node):
-        tests: list[ast.expr] = []
-        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
-            tests = [outer.test]
-        elif isinstance(outer, ast.DictComp | ast.GeneratorExp | ast.ListComp):
-            tests = [test for each in outer.generators for test in each.ifs]
-        asked = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.expr)]
-        if any(ast.unparse(part) == key or _looks_for(part, prefix) for part in asked):
-            return True
-        inner = outer
-    return False
-
-
-def _looks_for(test: ast.expr, prefix: str) -> bool:
-    """Whether something is asked for beginning with the prefix."""
-    return (
-        isinstance(test, ast.Call)
-        and last_name(test.func) == "startswith"
-        and any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
-    )
-
-
-CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition)
+CHECKPOINT_RULES = (one_rank_writes_a_file,)
 
 
 # Paths that each host has for itself: below /tmp.
@@ -234,237 +170,124 @@ def _texts_in(program: Program, path: ast.expr) -> Iterator[str]:
                 yield each.value
 
 
-# Keys of saved states: those of a wrapper do not load into the bare model, nor the other way round.
+# Where paths lead in the run of a job, by what they begin with.
 
 
-_PREFIXES = {
-    DDP: "module.",
-    "torch.nn.parallel.DataParallel": "module.",
-    "torch.compile": "_orig_mod.",
+_HOST_FOLDERS = {
+    "pathlib.Path.home": "~/",
+    "pathlib.Path.cwd": "./",
+    "os.getcwd": "./",
+    "tempfile.gettempdir": "/tmp/",
+    "tempfile.mkdtemp": "/tmp/",
+    "tempfile.TemporaryDirectory": "/tmp/",
+    "tempfile.NamedTemporaryFile": "/tmp/",
 }
-_SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float"})
+"""What gives a folder of the host, or a file in one."""
+
+_KEPT_BY_VARIABLE = "SM_"
+"""What the names of variables begin with that lead to folders of SageMaker's."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """A model's state in a file: where it is saved or loaded, under which key, and with which prefix."""
-
-    call: ast.Call
-    path: ast.expr
-    key: str | None
-    prefix: str
-
-
-@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
-def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
-    """A state saved from a wrapper and loaded into the bare model, or the other way round, by one path.
-
-    The keys do not match: load_state_dict raises, or with strict=False loads nothing. Both ends must be in
-    the program, with the same path and key as written, and the model's way to its wrapper must be known; what
-    happens to the keys between says nothing.
-
-    Bad: `torch.save(ddp.state_dict(), path)` and `model.load_state_dict(torch.load(path))`. Good:
-    `torch.save(ddp.module.state_dict(), path)`. Source: discuss.pytorch.org topic 494.
-    """
-    saved = list(_saved(program))
-    for loaded in _loaded(program):
-        place = _place(program, loaded.path)
-        same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
-        if not same or any(each.prefix == loaded.prefix for each in same):
-            continue
-        save, path = same[0], ast.unparse(loaded.path)
-        yield finding_at(
-            checkpoints.UNEXPECTED_KEY_PREFIX,
-            loaded.call,
-            f"the keys saved to `{path}` {_begin(save.prefix)}, and the model that loads them has keys "
-            f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
-            related=[related_at(save.call, "saved here")],
-        )
+def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[str | None]:
+    """What a path may begin with, by all that it may come from; None where that is not written."""
+    made = subject.program.value(path)
+    if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
+        return [_HOST_FOLDERS[made.name] if argument_of(made.call, "dir") is None else None]
+    if isinstance(path, ast.Name) and path.id == "__file__":
+        return [None if _leaves_the_code(path) else f"{CODE_FOLDER}/"]
+    if not depth:
+        return [None]
+    return [
+        each
+        for origin in origins(subject.program, path)
+        if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
+        for each in _begin_of(subject, origin, depth - 1)
+    ]
 
 
-def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
-    """What tells a path from others: its text where that is known, else how and of which names it is made."""
-    value = program.value(path)
-    if isinstance(value, Constant):
-        return (value,)
-    names = [each for each in ast.walk(path) if isinstance(each, ast.Name)]
-    return (ast.unparse(path), *(id(scope_of(each).holder_of(each.id)) for each in names))
+def _leaves_the_code(file: ast.Name) -> bool:
+    """Whether more than one parent is taken of the script's own file."""
+    up = 0
+    for outer in ancestors(file):
+        if isinstance(outer, ast.stmt):
+            break
+        named = outer.func if isinstance(outer, ast.Call) else outer
+        up += isinstance(named, ast.Attribute) and named.attr in ("dirname", "parent")
+        up += 2 * (isinstance(named, ast.Attribute) and named.attr == "parents")
+    return up > 1
 
 
-def _begin(prefix: str) -> str:
-    return f"begin with `{prefix}`" if prefix else "have no prefix"
+def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
+    parts, _ = text_parts(subject.program, origin)
+    inner = parts[0] if parts else None
+    name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
+    match origin:
+        case ast.Constant(value=str() as text) if text:
+            return [text]
+        case ast.BoolOp(op=ast.Or()):
+            return [each for one in origin.values for each in path_beginnings(subject, one, depth)]
+        case ast.BinOp(op=ast.Mod()):
+            inner = origin.left
+        case ast.Attribute(attr="parent"):
+            inner = origin.value
+        case ast.Attribute(value=owner) if origin.attr == "name" and _begins_on_host(subject, owner):
+            inner = owner
+        case ast.Attribute():
+            return _begin_of_option(subject, origin, depth)
+        case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
+            return _begin_of_variable(subject, variable, others, depth)
+        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
+            inner = owner
+        case ast.Call(args=[path, *_]) if name == "os.path.dirname":
+            inner = path
+    return [None] if inner is None else path_beginnings(subject, inner, depth)
 
 
-def _saved(program: Program) -> Iterator[_State]:
-    for call, _ in program.calls("torch.save"):
-        path, what = argument_of(call, "f", 1), argument_of(call, "obj", 0)
-        if path is None or what is None:
-            continue
-        (whole, *others) = origins(program, what) or (None,)
-        if whole is None or others:
-            continue
-        parts: list[tuple[str | None, ast.expr]] = [(None, whole)]
-        if isinstance(whole, ast.Dict):
-            named = zip(whole.keys, whole.values, strict=True)
-            parts = [(str(k.value), v) for k, v in named if isinstance(k, ast.Constant)]
-        for key, value in parts:
-            prefix = _prefix_of_state(program, value)
-            if prefix is not None:
-                yield _State(call, path, key, prefix)
+def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
+    made = subject.program.value(owner)
+    return isinstance(made, Instance) and made.name in _HOST_FOLDERS
 
 
-def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
-    """The prefix of the keys of `model.state_dict()`; None for other things and for models not known."""
-    if (
-        not isinstance(node, ast.Call)
-        or node.args
-        or node.keywords
-        or not isinstance(node.func, ast.Attribute)
-    ):
-        return None
-    return _prefix(program, node.func.value) if node.func.attr == "state_dict" else None
+def _begin_of_variable(
+    subject: ScriptSubject, variable: ast.expr, others: list[ast.expr], depth: int
+) -> list[str | None]:
+    """What an environment variable begins with: as the job sets it, or else by the default of its reader."""
+    name = subject.program.value(variable)
+    if not isinstance(name, Constant) or not isinstance(name.value, str) or not others:
+        return [None]
+    given = subject.job.environment.get(name.value)
+    if given is not None:
+        return [str(given)]
+    if name.value.startswith(_KEPT_BY_VARIABLE) or subject.program.mentioning(name.value):
+        return [None]
+    return path_beginnings(subject, others[0], depth)
 
 
-def _loaded(program: Program) -> Iterator[_State]:
-    for file in program.files:
-        for call in file.calls_of.get("load_state_dict", ()):
-            state = argument_of(call, "state_dict", 0)
-            if state is None or not isinstance(call.func, ast.Attribute):
-                continue
-            read = _read(program, state)
-            prefix = _prefix(program, call.func.value)
-            if read is not None and prefix is not None:
-                yield _State(call, read[0], read[1], prefix)
-
-
-def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:
-    """The path and key of `torch.load(path)["model"]`, also through names that nobody else gets to see."""
-    key = None
-    if isinstance(node, ast.Subscript):
-        value = program.value(node.slice)
-        if not isinstance(value, Constant):
-            return None
-        key, node = str(value.value), node.value
-    if isinstance(node, ast.Name | ast.Attribute) and _may_be_changed(node, key):
-        return None
-    found = [each for each in origins(program, node) if not _is_empty(each)]
-    if len(found) != 1 or found[0] is None:
-        return None
-    if key is None and isinstance(found[0], ast.Subscript) and found[0] is not node:
-        return _read(program, found[0])
-    if not isinstance(found[0], ast.Call) or program.qualified(found[0].func) != "torch.load":
-        return None
-    holder = parent_of(found[0])
-    targets = holder.targets if isinstance(holder, ast.Assign) else []
-    if any(isinstance(each, ast.Name | ast.Attribute) and _may_be_changed(each, key) for each in targets):
-        return None
-    path = argument_of(found[0], "f", 0)
-    return None if path is None else (path, key)
-
-
-def _is_empty(origin: ast.expr | None) -> bool:
-    """Whether an origin stands for no checkpoint at all: None or `{}`."""
-    if isinstance(origin, ast.Dict):
-        return not origin.keys
-    return isinstance(origin, ast.Constant) and origin.value is None
-
-
-def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
-    """Whether what was loaded, or what it holds below a key, is handed to anything but load_state_dict."""
-    scope = scope_of(state)
-    changeable = (written := ast.unparse(state), f"{written}[{key!r}]")
-    for call in file_of(state).calls:
-        local = isinstance(state, ast.Attribute) or scope_of(call) is scope
-        if not local or last_name(call.func) == "load_state_dict":
-            continue
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        reading = last_name(call.func) in ("get", "keys")
-        given = all_arguments(call) if reading or owner is None else [*all_arguments(call), owner]
-        named = (each for each in given if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
-        if any(ast.unparse(each) in changeable for each in named):
-            return True
-    return False
-
-
-def _prefix(program: Program, model: ast.expr) -> str | None:
-    """What the keys of a model begin with, by what wraps it here; None where that is not known.
-
-    A model that is wrapped under a condition counts as wrapped, which it is in a distributed run.
-    """
-    return _Prefixes(program).prefix_of(model)
-
-
-class _Prefixes:
-    """The prefixes of models that one model is made of, each found once.
-
-    A model that is made of itself (`self.model = self.model.half()`) is known by its other origins.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._known: dict[ast.expr, str | None] = {}
-        self._open: set[ast.expr] = set()
-
-    def prefix_of(self, model: ast.expr) -> str | None:
-        """The prefix of a model, None where it is not known."""
-        found = origins(self._program, model)
-        if len(found) > 1 and any(map(_is_unwrapped, found)):
-            return None  # `model.module if hasattr(model, "module") else model`: whatever it is, it is bare.
-        prefixes: set[str] = set()
-        for origin in found:
-            if origin in self._open:
-                continue
-            prefix = None if origin is None else self._of_origin(origin)
-            if prefix is None:
-                return None
-            prefixes.add(prefix)
-        wrapped = {each for each in prefixes if each}
-        if len(wrapped) > 1:
-            return None
-        return wrapped.pop() if wrapped else "" if prefixes else None
-
-    def _of_origin(self, origin: ast.expr) -> str | None:
-        if origin not in self._known:
-            self._open.add(origin)
-            self._known[origin] = self._made(origin)
-            self._open.remove(origin)
-        return self._known[origin]
-
-    def _made(self, origin: ast.expr) -> str | None:
-        if isinstance(origin, ast.Attribute) and _is_unwrapped(origin):
-            whole = self.prefix_of(origin.value)
-            outer = f"{origin.attr}."
-            return whole.removeprefix(outer) if whole is not None and whole.startswith(outer) else None
-        if not isinstance(origin, ast.Call):
-            return None
-        name = self._program.qualified(origin.func) or ""
-        if name in _PREFIXES:
-            inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
-            below = None if inner is None else self.prefix_of(inner)
-            return None if below is None else _PREFIXES[name] + below
-        if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
-            return self.prefix_of(origin.func.value)
-        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
-            return ""
-        return "" if isinstance(self._program.value(origin), Made) else None
-
-
-def _is_unwrapped(model: ast.expr | None) -> bool:
-    """Whether an expression takes a model out of its wrapper."""
-    return isinstance(model, ast.Attribute) and f"{model.attr}." in _PREFIXES.values()
-
-
-STATE_KEY_RULES = (states_are_loaded_as_they_are_saved,)
+def _begin_of_option(subject: ScriptSubject, node: ast.Attribute, depth: int) -> list[str | None]:
+    """What an option of the script begins with, as the job gives it or by its default."""
+    option = option_of(subject.program, node)
+    if option is None or subject.job.code.arguments:
+        return [None]
+    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
+    if option.name not in given:
+        return path_beginnings(subject, option.default, depth)
+    value = given[option.name]
+    return [value if isinstance(value, str) and value else None]
 
 
 # What a script saves and loads, judged with the job: what is left when the hosts are gone.
 
 
-_LOST = ("/tmp/", "/root/", "/home/", "~/", "/var/", f"{CODE_FOLDER}/")
-"""Folders of a host that are deleted with it."""
+_NOT_LOST = (
+    *(f"{CONTAINER_ROOT}/{name}/" for name in ("model", "output", "input")),
+    *(f"/{name}" for name in ("fsx", "efs", "mnt", "lustre", "nfs", "gpfs", "shared", "s3", "dbfs")),
+)
+"""Folders that are kept, or into which a file system may be mounted; all else is deleted with its host."""
 
 _MOVERS = ("shutil.", "subprocess.", "os.system", "os.rename", "os.replace", "os.chdir", "contextlib.chdir")
-_MOVING = frozenset({"put_object", "push_to_hub", "log_artifact", "log_artifacts", "log_model", "main"})
+_MOVING = frozenset(
+    {"read_bytes", "put_object", "push_to_hub", "log_artifact", "log_artifacts", "log_model", "main"}
+)
 """What may bring a file elsewhere, or make a relative path mean another folder, as hydra's `main` does."""
 
 _LOADERS = (
@@ -477,13 +300,6 @@ _LOADERS = (
     "checkpoint",
     "snapshot",
 )
-_HOST_FOLDERS = {
-    "pathlib.Path.home": "~/",
-    "pathlib.Path.cwd": "./",
-    "os.getcwd": "./",
-    "tempfile.gettempdir": "/tmp/",
-    "tempfile.mkdtemp": "/tmp/",
-}
 _SAVED_TO = {
     "torch.save": ("f", 1),
     "torch.distributed.checkpoint.save": ("checkpoint_id", None),
@@ -497,6 +313,13 @@ _SAVED_TO = {
     "accelerate.Accelerator.save_state": ("output_dir", 0),
 }
 """What writes the state of a training, and which argument says where."""
+
+_TRAINERS = (
+    *(f"transformers.{name}.train" for name in ("Trainer", "Seq2SeqTrainer")),
+    *(f"trl.{name}.train" for name in ("SFTTrainer", "DPOTrainer", "RewardTrainer")),
+    "lightning.pytorch.Trainer.fit",
+)
+"""What trains for a script, from the beginning unless it is told where to resume."""
 
 _CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
 _OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml")
@@ -517,32 +340,25 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     if _may_move_files(program):
         return
     kept = () if planned is None else (planned.local_path,)
-    saves = [save for save in _state_saves(program) if not _is_a_cache(program, save.call)]
-    lost = [save for save in saves if _is_lost(subject, save.path, kept)]
-    for save in lost:
+    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
+    lost = [each for each in saves if _is_lost(subject, each[1], kept)]
+    for call, path in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
             checkpoints.PATH_NOT_KEPT,
-            save.call,
-            f"`{ast.unparse(save.path)}` is on the host's own disk, which is deleted with the job; beside "
+            call,
+            f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             severity=Severity.WARNING if len(lost) < len(saves) else None,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _StateSave:
-    """A call that writes a state, and the file or folder that it goes to."""
-
-    call: ast.Call
-    path: ast.expr
-
-
-def _state_saves(program: Program) -> Iterator[_StateSave]:
+def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls that write a state, with the file or folder that it goes to."""
     for call, name in program.calls(*_SAVED_TO):
-        path = argument_of(call, *_SAVED_TO[name])
+        path = path_of_file(program, argument_of(call, *_SAVED_TO[name]))
         if path is not None:
-            yield _StateSave(call, path)
+            yield call, path
 
 
 def _is_a_cache(program: Program, call: ast.Call) -> bool:
@@ -575,7 +391,7 @@ def _is_renamed_in_its_folder(call: ast.Call, name: str) -> bool:
 
 def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> bool:
     """Whether a path leads to a folder that is deleted with the host, wherever it comes from."""
-    begins = _beginnings(subject, path)
+    begins = path_beginnings(subject, path)
     return bool(begins) and all(each is not None and _is_deleted(each, kept) for each in begins)
 
 
@@ -585,48 +401,7 @@ def _is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
         return False
     if not begins.startswith(("/", "~")):
         return "://" not in begins
-    return whole.startswith((*_LOST, f"{CONTAINER_ROOT}/checkpoints/"))
-
-
-def _beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[str | None]:
-    """What a path may begin with, by all that it may come from; None where that is not written."""
-    if not depth:
-        return [None]
-    return [
-        each for origin in origins(subject.program, path) for each in _begin_of(subject, origin, depth - 1)
-    ]
-
-
-def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
-    parts, _ = text_parts(subject.program, origin)
-    inner = parts[0] if parts else None
-    name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
-    match origin:
-        case ast.Constant(value=str() as text) if text:
-            return [text]
-        case ast.BinOp(op=ast.Mod()):
-            inner = origin.left
-        case ast.Attribute(attr="parent"):
-            inner = origin.value
-        case ast.Attribute():
-            return [_option_text(subject, origin)]
-        case ast.Call() if name in _HOST_FOLDERS:
-            return [_HOST_FOLDERS[name]]
-        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
-            inner = owner
-        case ast.Call(args=[path, *_]) if name == "os.path.dirname":
-            inner = path
-    return [None] if inner is None else _beginnings(subject, inner, depth)
-
-
-def _option_text(subject: ScriptSubject, node: ast.Attribute) -> str | None:
-    """The text of an option of the script, as the job gives it or by its default."""
-    option = default_of_option(subject.program, node)
-    if option is None or subject.job.code.arguments:
-        return None
-    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-    value = given.get(option.name, option.value)
-    return value if isinstance(value, str) and value else None
+    return not whole.startswith(_NOT_LOST)
 
 
 @finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
@@ -636,8 +411,8 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     After an interruption it starts from the beginning, though its checkpoints are there. Silent where
     anything in the program may load or resume, by its name or by an argument's.
 
-    Bad: a loop that only saves. Good: `torch.load` of the newest checkpoint before it. Source: developer
-    guide, model-managed-spot-training.
+    Bad: a loop that only saves, or `trainer.train()`. Good: `torch.load` of the newest checkpoint before it.
+    Source: developer guide, model-managed-spot-training.
     """
     job, program = subject.job, subject.program
     spot = job.resources.capacity.kind == "spot"
@@ -650,17 +425,17 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         if spot
         else f"`max_retries: {job.limits.max_retries}` starts again"
     )
-    for file in program.files:
-        for call in file.calls_of.get("backward", ()):
-            yield finding_at(
-                checkpoints.NOTHING_TO_RESUME_FROM,
-                call,
-                f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
-                "and what was done until then is paid for twice",
-                remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
-                "with the states of model, optimizer and scheduler.",
-            )
-            return
+    trained = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    first = next(trained, None) or next((call for call, _ in program.calls(*_TRAINERS)), None)
+    if first is not None:
+        yield finding_at(
+            checkpoints.NOTHING_TO_RESUME_FROM,
+            first,
+            f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
+            "and what was done until then is paid for twice",
+            remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
+            "with the states of model, optimizer and scheduler.",
+        )
 
 
 def _may_load(subject: ScriptSubject) -> bool:
@@ -671,10 +446,14 @@ def _may_load(subject: ScriptSubject) -> bool:
             return True
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
-            asked = (
-                each for each in call.keywords if (each.arg or "").lower().startswith(("resume", "ckpt"))
-            )
-            if not all(_is_nothing(program, each.value) for each in asked):
+            asked = [
+                each.value
+                for each in call.keywords
+                if (each.arg or "").lower().startswith(("resume", "ckpt"))
+            ]
+            if name == "train" and program.qualified(call.func) in _TRAINERS:
+                asked += call.args[:1]
+            if not all(_is_nothing(program, each) for each in asked):
                 return True
             if _loads_by_name(program, call, name) and _may_run(run, call):
                 return True
@@ -691,6 +470,9 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
         return not found or not all(
             isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
         )
+    whole = program.qualified(call.func) or ""
+    if name.startswith("gradient_") or whole in _SAVED_TO or whole.startswith("torch.utils.checkpoint"):
+        return False
     defined = isinstance(program.value(call.func), Defined)
     return not defined and any(word in name for word in _LOADERS) and not name.startswith("save")
 

@@ -16,33 +16,31 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
 from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
-from launcher.program.divergence import (
-    BY_RANK,
-    Difference,
-    Divergence,
-    FunctionSummaries,
-    Loop,
-    calls_in,
-    collectives_run_by,
-    makes_ranks_agree,
-    may_run_collectives,
-    wrapped_training_loops,
-)
-from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
+    default_of,
     file_of,
     last_name,
     parameters_of,
     parent_of,
     scope_of,
 )
-from launcher.program.participants import ends_block
 from launcher.program.program import Program
+from launcher.program.ranks.collective_calls import SHARDED_FORWARD, CollectiveRun
+from launcher.program.ranks.divergence import (
+    BY_RANK,
+    Difference,
+    Divergence,
+    FunctionSummaries,
+    collectives_run_by,
+    may_run_collectives,
+)
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import ends_block
+from launcher.program.ranks.training_loops import Loop, calls_in, makes_ranks_agree, wrapped_training_loops
 from launcher.program.values import (
     DDP,
     UNKNOWN,
@@ -256,6 +254,9 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                 if isinstance(each, ast.FunctionDef) and each.name == "__exit__":
                     waited = collectives_run_by(program, _blocks_of_context(program, definition))
                     yield from _in_last_block(program, each, each.body, waited, "__exit__")
+                    for failed in (one for one in each.body if _asks_for_exception(one, each)):
+                        for run in collectives_run_by(program, failed.body):
+                            yield _Handled(run, "__exit__", failed.lineno, bool(waited))
 
 
 def _in_last_block(
@@ -277,6 +278,15 @@ def _in_last_block(
         tests += [each.test for each in leaving if each.lineno < run.node.lineno]
         if not any(last_name(each) in ended for test in tests for each in ast.walk(test)):
             yield _Handled(run, name, block[0].lineno, True)
+
+
+def _asks_for_exception(statement: ast.stmt, leave: ast.FunctionDef) -> TypeGuard[ast.If]:
+    """Whether this is `if kind is not None:` of an `__exit__` that is given the kind of the exception."""
+    test = statement.test if isinstance(statement, ast.If) else None
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
+        test = test.left
+    given = [each.arg for each in leave.args.args[1:3]]
+    return isinstance(test, ast.Name) and test.id in given
 
 
 def _is_read(name: ast.Name) -> bool:
@@ -623,14 +633,30 @@ def _classes_within(
 
 
 def _given_to(program: Program, forward: ast.FunctionDef, wrapper: ast.Call) -> dict[str, list[ast.expr]]:
-    """What the calls of a wrapped model give the parameters of its forward pass."""
+    """What the calls of a wrapped model give the parameters of its forward pass.
+
+    And the test of the rank that decides between calls which give a parameter different literals.
+    """
     found: dict[str, list[ast.expr]] = {}
-    for file in program.files:
-        for call in file.calls:
-            named = isinstance(call.func, ast.Name | ast.Attribute)
-            if named and wrapper in calls_that_may_make(program, call.func, DDP):
-                for name, each in (bind_arguments(forward, call, bound=True) or {}).items():
-                    found.setdefault(name, []).append(each)
+    by_rank: list[tuple[Guard | None, dict[str, ast.expr]]] = []
+    for call in (each for file in program.files for each in file.calls):
+        named = isinstance(call.func, ast.Name | ast.Attribute | ast.Subscript)
+        if named and wrapper in calls_that_may_make(program, call.func, DDP):
+            given = bind_arguments(forward, call, bound=True) or {}
+            for name, each in given.items():
+                found.setdefault(name, []).append(each)
+            if not makes_no_gradients(call):
+                by_rank.append((program.analysis(Guards).guard_around(call), given))
+    both = [(one, other) for one in by_rank for other in by_rank]
+    for (guard, given), (opposite, taken) in both:
+        if guard is None or guard.test is None or opposite is None or not guard.complements(opposite):
+            continue
+        for parameter in parameters_of(forward)[1:]:
+            name, default = parameter.arg, default_of(forward, parameter.arg)
+            one, two = given.get(name, default), taken.get(name, default)
+            are_flags = isinstance(one, ast.Constant) and isinstance(two, ast.Constant)
+            if one is not None and two is not None and are_flags and ast.dump(one) != ast.dump(two):
+                found.setdefault(name, []).append(guard.test)
     return found
 
 

@@ -20,23 +20,24 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
-    plain_type_of,
     text_beginning,
-    torchrun_commands,
+    text_parts,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
-from launcher.program.participants import Participants
 from launcher.program.process_environment import (
     ChangedVariable,
     changed_variables,
     has_another_launcher,
     is_for_one_host,
     mentions_environment,
+    plain_type_of,
     process_starts,
+    torchrun_commands,
     variables_in,
 )
 from launcher.program.program import Program
-from launcher.program.reachability import runs_wherever, surely_runs
+from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -84,6 +85,7 @@ _SHARED = re.compile(
 
 
 _EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
+_HUB_CALLS = ("torch.hub.set_dir",)
 
 
 @finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
@@ -200,6 +202,12 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
         place = None if given is None else text_beginning(program, given)
         if _is_shared(place) and place is not None:
             yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}")
+    caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls(*_HUB_CALLS)]
+    caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
+    for call, given in caches:
+        place = None if given is None else text_beginning(program, given)
+        if _is_shared(place) and place is not None:
+            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=Severity.INFO)
 
 
 def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
@@ -351,6 +359,12 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
             given = argument_of(call, "init_method", 1)
             assert given is not None
             yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1])
+    for call, _ in program.calls(_STORE):
+        given = argument_of(call, "host_name", 0)
+        host, size = constant_argument(program, given), argument_of(call, "world_size", 2)
+        alone = size is None or program.value(size) in (Constant(1), Constant(None))
+        if given is not None and host is not None and not alone and host.value != "0.0.0.0":  # Its own.
+            yield _address(program, given, f"the store of the ranks is at {host.value}", str(host.value))
 
 
 @finds(Stage.SCRIPT, nccl.PORT_IN_USE)
@@ -380,6 +394,26 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
             harm, severity = "torchrun listens on its own, and the ranks wait for one that nobody opens", None
         message = f"MASTER_PORT is fixed to {port.value}: {harm}"
         yield finding_at(nccl.PORT_IN_USE, change.node, message, severity=severity)
+    for call, _ in program.calls(GROUP):
+        method = argument_of(call, "init_method", 1)
+        for made in () if method is None or is_for_one_host(program) else origins(program, method):
+            fixed = None if made is None else _port_behind(program, made)
+            if fixed is not None and _is_for_several(program, call):
+                message = f"port {fixed} is fixed: torchrun listens on its own, and nobody opens this one"
+                yield finding_at(nccl.PORT_IN_USE, method or call, message)
+
+
+def _port_behind(program: Program, address: ast.expr) -> str | None:
+    """The number behind an address that only the run knows: `f"tcp://{host}:{PORT}"`."""
+    begun = text_beginning(program, address)
+    parts, _ = text_parts(program, address)
+    if begun is None or begun[1] or not begun[0].startswith("tcp://") or not parts:
+        return None
+    last = parts[-1]
+    while inner := text_parts(program, last)[0]:
+        last = inner[-1]
+    found = re.search(r"(?:^|:)(\d+)$", str(getattr(program.value(last), "value", "")))
+    return None if found is None else found[1]
 
 
 _STORE = "torch.distributed.TCPStore"

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
 from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
-from launcher.program.index import BindingKind, FileIndex, file_of, parent_of, scope_of, statement_of
+from launcher.program.index import (
+    BindingKind,
+    FileIndex,
+    file_of,
+    parent_of,
+    scope_of,
+    statement_of,
+)
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
 from launcher.program.values import Constant, External

@@ -14,18 +14,12 @@ from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
     argument_of,
     averages_models,
+    calls_surely_run,
     calls_that_may_make,
     may_run_wrapped_model,
     origins,
     parts_of,
     unmoved,
-)
-from launcher.program.divergence import (
-    Loop,
-    calls_in,
-    is_forward,
-    makes_ranks_agree,
-    trains_within,
 )
 from launcher.program.index import (
     ancestors,
@@ -36,9 +30,17 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability
+from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import (
+    Loop,
+    calls_in,
+    ends_with_an_error,
+    is_forward,
+    makes_ranks_agree,
+    trains_within,
+)
 from launcher.program.values import (
     DDP,
     FSDP,
@@ -150,15 +152,18 @@ def _clips(program: Program, call: ast.Call) -> bool:
     """Whether a call is torch's clip, or the program's own, which multiplies gradients in place."""
     if program.qualified(call.func) in _CLIPS:
         return True
-    if "clip" not in (last_name(call.func) or ""):
-        return False
     called = program.value(call.func)
+    if "clip" not in (last_name(call.func) or "") and not isinstance(called, Defined):
+        return False
     if not isinstance(called, Defined) or not isinstance(called.node, ast.FunctionDef):
         return False
     parts = [*ast.walk(called.node)]
     if any(isinstance(each, ast.Attribute) and "unscale" in each.attr for each in parts):
         return False
-    return any(
+    inner = [each for each in calls_surely_run(program, call) if each is not call]
+    if any(program.qualified(each.func) in _CLIPS for each in inner):
+        return not any(last_name(each.func) in ("step", "backward") for each in inner)
+    return "clip" in called.node.name and any(
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
         and each.func.attr in ("mul_", "clamp_")
@@ -255,16 +260,16 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
     """
     for file in program.files:
         for call in file.calls_of.get("no_sync", ()):
-            item = parent_of(call)
-            block = None if item is None else parent_of(item)
-            if not isinstance(item, ast.withitem) or not isinstance(block, ast.With):
+            always = isinstance(parent_of(call), ast.withitem)
+            block = next(iter(_blocks_entered(call)), None)
+            if block is None:
                 continue
             inside = [
                 each for each in file.calls if block in ancestors(each) and scope_of(each) is scope_of(call)
             ]
             inside = [each for each in inside if each.lineno >= block.body[0].lineno]
-            step = next((each for each in inside if _steps(program, each)), None)
-            if step is None and _is_the_models(program, call):
+            step = next((each for each in inside if always and _steps(program, each)), None)
+            if step is None and always and _is_the_models(program, call):
                 step = _unknown_step(program, inside)
             if step is not None and not averages_models(program):
                 yield finding_at(
@@ -286,14 +291,28 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
                 )
 
 
+def _blocks_entered(call: ast.Call) -> Iterator[ast.With]:
+    """The blocks that a context is for: `with call():`, `with call() if test else other:`, or by a name."""
+    outer = parent_of(call)
+    while isinstance(outer, ast.IfExp):
+        outer = parent_of(outer)
+    items = [outer]
+    if isinstance(outer, ast.Assign) and isinstance(outer.targets[0], ast.Name):
+        name = outer.targets[0].id
+        uses = [each for each in file_of(call).names.get(name, ()) if scope_of(each) is scope_of(call)]
+        items = [parent_of(each) for each in uses]
+    blocks = [parent_of(each) for each in items if isinstance(each, ast.withitem)]
+    yield from (each for each in blocks if isinstance(each, ast.With))
+
+
 def _steps(program: Program, call: ast.Call) -> bool:
     """Whether a call is an optimizer's step, or a scaler's with an optimizer."""
-    if last_name(call.func) != "step":
-        return False
-    name = program.qualified(call.func) or ""
-    return (name.startswith("torch.optim.") and "lr_scheduler" not in name) or name.endswith(
-        "GradScaler.step"
-    )
+    for each in calls_surely_run(program, call):
+        name = (program.qualified(each.func) or "") if last_name(each.func) == "step" else ""
+        is_of_torch = name.startswith("torch.optim.") and "lr_scheduler" not in name
+        if is_of_torch or name.endswith("GradScaler.step"):
+            return True
+    return False
 
 
 def _is_the_models(program: Program, no_sync: ast.Call) -> bool:
@@ -435,7 +454,11 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
     of the blocks to which it yields."""
     item = parent_of(call)
     block = parent_of(item) if isinstance(item, ast.withitem) else None
-    backward = [each for each in _calls_beside(call) if last_name(each.func) == "backward"]
+    backward = [
+        each
+        for each in _calls_beside(call)
+        if any(last_name(inner.func) == "backward" for inner in calls_surely_run(program, each))
+    ]
     if block is None or not steps or any(block in ancestors(each) for each in steps):
         return False
     function = scope_of(call).node
@@ -560,10 +583,28 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
         if each is not None
     }
     for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
-        made = origins(program, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
-        if made and all(each and (unmoved(each) in held or _is_inside_ddp(program, each)) for each in made):
-            return None if may_run_wrapped_model(program) else call
+        called = [call.func]
+        value = program.value(call.func)
+        if isinstance(call.func, ast.Attribute) and (not isinstance(value, External) or DDP in value.name):
+            called.append(call.func.value)  # A method of the module makes the loss: `model.module.loss(x)`.
+        for each in called:
+            made = origins(program, each) if isinstance(each, ast.Name | ast.Attribute) else ()
+            if made and all(one and _is_bare(program, one, held) for one in made):
+                return None if may_run_wrapped_model(program) else call
     return None
+
+
+def _is_bare(program: Program, made: ast.expr, held: set[ast.expr]) -> bool:
+    """Whether this is a module that DDP holds, without DDP: itself, `model.module`, or compiled."""
+    inner = unmoved(made)
+    named = (
+        origins(program, inner) if inner is not made and isinstance(inner, ast.Name | ast.Attribute) else ()
+    )
+    return (
+        inner in held
+        or _is_inside_ddp(program, inner)
+        or (bool(named) and all(one and unmoved(one) in held for one in named))
+    )
 
 
 def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
@@ -675,25 +716,16 @@ def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
         return False
     body = handler.body
     if names & set(_MEMORY):
-        return not _ends(body)
+        return not ends_with_an_error(body)
     if not names & {"RuntimeError", "Exception"}:
         return False
     for number, statement in enumerate(body):
         test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
         if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
             left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
-            return not _ends(statement.body) and (left or not _ends(body[number + 1 :]))
-    return False
-
-
-def _ends(body: list[ast.stmt]) -> bool:
-    """Whether anything in a block raises or ends the process."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Raise):
-                return True
-            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
-                return True
+            return not ends_with_an_error(statement.body) and (
+                left or not ends_with_an_error(body[number + 1 :])
+            )
     return False
 
 

@@ -5,26 +5,37 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments, origins
-from launcher.program.guards import Guard
+from launcher.program.dataflow import (
+    argument_of,
+    calculate_number,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    parts_of,
+)
 from launcher.program.index import (
     FunctionNode,
     Scope,
     ancestors,
+    ancestors_in_function,
+    class_of,
     file_of,
     last_name,
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Participants
 from launcher.program.process_environment import rank_starts
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability, never_runs, surely_runs
+from launcher.program.ranks.guards import Guard
+from launcher.program.ranks.participants import Participants, ends_block
+from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
+from launcher.program.ranks.training_loops import ends_with_an_error, trains_within
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -76,7 +87,7 @@ _LONG = {
 
 @finds(Stage.SCRIPT, ddp.FIND_UNUSED_LEFT_ON)
 def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
-    """`find_unused_parameters=True` written at the wrapper.
+    """`find_unused_parameters=True` written at the wrapper, as an option's default, or in a strategy's name.
 
     It walks the graph after every forward. Informational: only a run shows whether it is needed.
 
@@ -88,9 +99,14 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
         "accelerate.utils.DistributedDataParallelKwargs",
     )
     strategies = ("lightning.pytorch.strategies.DDPStrategy", "lightning.fabric.strategies.DDPStrategy")
-    for call, _ in program.calls(*wrappers, *strategies):
-        given = argument_of(call, "find_unused_parameters")
-        if given is not None and program.value(given) == Constant(True):
+    named = ("lightning.pytorch.Trainer", "lightning.fabric.Fabric")
+    for call, name in program.calls(*wrappers, *strategies, *named, "transformers.TrainingArguments"):
+        given = argument_of(call, "find_unused_parameters", 7 if name == DDP else None)
+        given = given or argument_of(call, "strategy" if name in named else "ddp_find_unused_parameters")
+        value = None if given is None else program.value(given)
+        option = None if given is None else default_of_option(program, given)
+        told = option.value if option else getattr(value, "value", None)
+        if given is not None and (told is True or str(told).endswith("_find_unused_parameters_true")):
             yield finding_at(
                 ddp.FIND_UNUSED_LEFT_ON,
                 given,
@@ -159,11 +175,16 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
     given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})
     total = 0.0
     for unit, amount in given.items():
-        number = program.value(amount)
-        if not isinstance(number, Constant) or not isinstance(number.value, int | float):
+        number = calculate_number(program, amount, partial(_default_number, program))
+        if number is None:
             return None
-        total += _SECONDS.get(unit, 0.0) * number.value
+        total += _SECONDS.get(unit, 0.0) * number
     return total
+
+
+def _default_number(program: Program, node: ast.expr) -> ast.expr | None:
+    option = default_of_option(program, node)
+    return None if option is None else option.default
 
 
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
@@ -199,11 +220,55 @@ def _is_destroyed(program: Program) -> bool:
             for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
                 call = parent_of(use)
                 group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
+                if _is_behind_an_error(use) or _is_never_come_to(program, use):
+                    continue
                 made = UNKNOWN if group is None else program.value(group)
                 within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
                 if not within and not program.analysis(Reachability).is_named_nowhere(use):
                     return True
     return any(f"{mark}destroy_process_group{mark}" in file.text for file in program.files for mark in "\"'")
+
+
+def _is_behind_an_error(use: ast.expr) -> bool:
+    """Whether something stands in an `except` block that raises again or ends the process."""
+    handler = next((each for each in ancestors_in_function(use) if isinstance(each, ast.ExceptHandler)), None)
+    return handler is not None and ends_block(handler.body) and not isinstance(handler.body[-1], ast.Return)
+
+
+def _is_never_come_to(program: Program, use: ast.expr) -> bool:
+    """Whether something stands in a function that is returned beside others, and that no caller uses: of
+    `rank, stop = start()` nobody calls `stop`. Or in a method whose name stands nowhere else."""
+    scope = scope_of(use).function
+    function = None if scope is None else scope.node
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or function.name.startswith("__"):
+        return False
+    uses = [
+        each
+        for file in program.files
+        for each in (*file.names.get(function.name, ()), *file.attributes.get(function.name, ()))
+    ]
+    if class_of(function) is not None:
+        return not uses and not program.mentioning("getattr")
+    outer = None if scope is None or scope.parent is None else scope.parent.node
+    own = [each for each in uses if scope_of(each).holder_of(function.name) is scope_of(function)]
+    if not own or not isinstance(outer, ast.FunctionDef):
+        return False
+    places = []
+    for each in own:
+        row = parent_of(each)
+        if not isinstance(row, ast.Tuple) or not isinstance(parent_of(row), ast.Return):
+            return False
+        places.append(row.elts.index(each))
+    for site in program.evaluation.callers.call_sites(outer) or ():
+        statement = parent_of(site.call)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        taken = target.elts[places[0]] if isinstance(target, ast.Tuple) else None
+        if not isinstance(taken, ast.Name) or any(
+            isinstance(each.ctx, ast.Load) and each not in own
+            for each in file_of(site.call).names.get(taken.id, ())
+        ):
+            return False
+    return True
 
 
 def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
@@ -386,6 +451,65 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
 
 
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+def failure_to_meet_ends_the_process(program: Program) -> Iterator[Finding]:
+    """A group whose failure is caught by what does not end the process: the rank trains alone from there.
+
+    The other ranks wait for it until their timeout, or all fail alike and each trains a whole model.
+
+    Bad: `try: init_process_group("nccl")` with `except Exception: world_size = 1`. Good: to ask for the
+    launcher's variables first (`if "RANK" in os.environ:`), and to let the failure end the process.
+    Source: the sources of DIST008.
+    """
+    found: set[ast.ExceptHandler] = set()
+    for call, _ in program.calls(INIT_PROCESS_GROUP):
+        found.update(_handlers_that_go_on(program, call, depth=3))
+    for handler in sorted(found, key=lambda each: each.lineno):
+        yield finding_at(
+            distribution.RANKS_NEVER_MET,
+            handler.type or handler,
+            "a rank that could not join its group goes on from here without one: it trains a model for "
+            "itself, and the ranks that did join wait for it",
+            severity=Severity.WARNING,
+            remedy="Let the exception end the process. Where the script shall also run alone, ask for the "
+            'launcher\'s variables first: `if "RANK" in os.environ:`.',
+        )
+
+
+_BROAD = frozenset({"RuntimeError", "Exception", "BaseException"})
+
+
+def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterator[ast.ExceptHandler]:
+    """What catches the failure of a call, here or where its function is called, and neither fails nor tries
+    again, in a statement that does not train as well."""
+    inner: ast.AST = call
+    for outer in ancestors(call):
+        if isinstance(outer, ast.Try) and inner in outer.body and not trains_within(program, outer):
+            for handler in outer.handlers:
+                caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                is_broad = any(each is None or program.qualified(each) in _BROAD for each in caught)
+                if is_broad and not _ends_or_retries(handler):
+                    yield handler
+        if isinstance(outer, ast.FunctionDef):
+            for site in (depth and program.evaluation.callers.call_sites(outer)) or ():
+                yield from _handlers_that_go_on(program, site.call, depth - 1)
+            return
+        inner = outer
+
+
+def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler raises, makes a group after all, or says by its result that there is none."""
+    if ends_with_an_error(handler.body):
+        return True
+    nodes = [node for statement in handler.body for node in ast.walk(statement)]
+    says_no = any(
+        isinstance(node, ast.Return) and (node.value is None or ast.unparse(node.value) in ("None", "False"))
+        for node in nodes
+    )
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return says_no or any("init" in (last_name(each.func) or "") for each in calls)
+
+
 def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
     """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
     from launcher.planning.image_choice import efa_plugin_version, job_image_software
@@ -409,6 +533,9 @@ def _used(program: Program) -> set[str]:
     return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
 
 
+JOINING_RULES = (failure_to_meet_ends_the_process,)
+
+
 MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
 """The rules of this family, which need a job."""
 
@@ -428,19 +555,23 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
     what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
     """
     backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
+    losses = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    if any(True for _ in program.calls("deepspeed.initialize")):  # `loss.backward()` in its place.
+        backward += [each for each in losses if _is_of_an_engine(program, each)]
     if not backward or program.unread:
         return
     if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
         return
     steps = [call for file in program.files for call in file.calls_of.get("step", ())]
     steps = [call for call in steps if _may_be_the_engines(program, call)]
+    steps = [call for call in steps if not program.analysis(Reachability).is_named_nowhere(call)]
     waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
     if not steps:
         yield finding_at(
             ddp.ENGINE_NEVER_STEPPED,
             backward[0],
-            "the DeepSpeed engine runs backward here, and its step() is never called: no parameter changes "
-            "as the engine would change it",
+            "backward runs here, and step() of the DeepSpeed engine is never called: no parameter changes as "
+            "the engine would change it",
         )
     elif len(waiting) == len(steps) and _accumulates(program):
         yield finding_at(
@@ -464,6 +595,15 @@ def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
         or (isinstance(each, External | Instance) and each.name.startswith(_ENGINE))
         or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
         for each in alternatives(program.value(owner))
+    )
+
+
+def _is_of_an_engine(program: Program, backward: ast.Call) -> bool:
+    """Whether a loss comes from the forward pass of an engine."""
+    called = (each.func for each in parts_of(program, backward.func) if isinstance(each, ast.Call))
+    made = (each for function in called for each in alternatives(program.value(function)))
+    return any(
+        each.name == "deepspeed.initialize" and not each.item for each in made if isinstance(each, Instance)
     )
 
 

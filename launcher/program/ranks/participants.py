@@ -11,8 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
-from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins, parts_of
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -20,14 +19,17 @@ from launcher.program.index import (
     ancestors,
     file_of,
     is_main_guard,
+    is_property,
     last_name,
     parent_of,
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
-from launcher.program.reachability import Reachability
+from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.values import (
     RANK_VARIABLES,
+    UNKNOWN,
     Constant,
     Defined,
     External,
@@ -38,6 +40,7 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
+    is_path,
     library_names,
 )
 
@@ -50,6 +53,8 @@ _PLAIN_DECORATORS = (
     "staticmethod",
     "classmethod",
     "hydra.main",
+    "functools.cache",
+    "functools.lru_cache",
 )
 """Decorators after which every rank still runs the function."""
 
@@ -185,6 +190,12 @@ class Participants:
                     return True
         return False
 
+    def keeps_every_rank(self, decorator: ast.expr) -> bool:
+        """Whether a decorated function is still run by every rank that calls it."""
+        value = self.program.value(decorator)
+        plain = isinstance(value, External | Instance) and value.name in _PLAIN_DECORATORS
+        return plain or self.program.analysis(Guards).lets_all_call(decorator)
+
     def _ranks_entering(self, function: FunctionNode) -> Truth:
         if function not in self._functions:
             self._functions[function] = None  # Where it is called by itself alone.
@@ -192,14 +203,11 @@ class Participants:
         return self._functions[function]
 
     def _ranks_calling(self, function: FunctionNode) -> Truth:
-        if isinstance(function, ast.Lambda):
-            return None
         guard = self.program.analysis(Guards).decorator_guard(function)
         if guard is not None:
             return guard
-        for decorator in function.decorator_list:
-            value = self.program.value(decorator)
-            if not isinstance(value, External | Instance) or value.name not in _PLAIN_DECORATORS:
+        for decorator in getattr(function, "decorator_list", ()):
+            if not self.keeps_every_rank(decorator):
                 return None
         sites = self.program.evaluation.callers.call_sites(function)
         if not sites:
@@ -269,11 +277,23 @@ def entered_under(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, 
     """Where a context is entered, and under which conditions: by its call, or by calls of what returns it."""
     function = scope_of(call).node
     returned = file_of(call).returns_of.get(function, ())
-    if isinstance(function, ast.FunctionDef) and any(call in ast.walk(each) for each in returned):
+    yields = file_of(call).yields_of.get(function, ())
+    if isinstance(function, ast.FunctionDef) and any(
+        parent_of(call) in _items_around(each) for each in yields
+    ):
+        yield call, conditions_of(program, call)
+        for site in program.evaluation.callers.call_sites(function) or ():
+            yield site.call, conditions_of(program, site.call)
+    elif isinstance(function, ast.FunctionDef) and any(call in ast.walk(each) for each in returned):
         for site in program.evaluation.callers.call_sites(function) or ():
             yield site.call, conditions_of(program, call, site.arguments)
     else:
         yield call, conditions_of(program, call)
+
+
+def _items_around(node: ast.AST) -> list[ast.withitem]:
+    """The contexts in which a node stands."""
+    return [item for outer in ancestors(node) if isinstance(outer, ast.With) for item in outer.items]
 
 
 def shared_conditions(program: Program, one: ast.AST, other: ast.AST) -> frozenset[tuple[str, bool]]:
@@ -343,6 +363,9 @@ _PURE_CALLS = frozenset(
         "os.getcwd",
         "pathlib.Path",
         "pathlib.Path.cwd",
+        "glob.glob",
+        "pathlib.Path.glob",
+        "sorted",
         "vars",
         "str",
         "int",
@@ -356,6 +379,7 @@ _PURE_CALLS = frozenset(
 )
 """What gives the same for the same arguments."""
 
+_COUNTING = ("range", "tqdm.trange", "tqdm.auto.trange")
 _FILE_LOADERS = frozenset(
     {
         "torch.load",
@@ -367,7 +391,9 @@ _FILE_LOADERS = frozenset(
 )
 """What gives the same for the same file, wherever it is put (`map_location=f"cuda:{rank}"`)."""
 
-_PURE_METHODS = frozenset({"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "join"})
+_PURE_METHODS = frozenset(
+    {"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "with_name", "join", "zfill"}
+)
 _VARIABLE_READERS = frozenset({"os.environ.get", "os.getenv"})
 _PROCESS_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")
 """In the names of variables that may differ between processes."""
@@ -427,6 +453,8 @@ class Uniformity:
             return all(self._bound(each, node.attr) for each in bindings)
         if isinstance(owner, Made) or (isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef)):
             return bool(bindings) and all(self._bound(each, node.attr) for each in bindings)
+        if is_path(owner):
+            return self.is_uniform(node.value)
         return isinstance(value, External) and isinstance(owner, External)
 
     def _call(self, node: ast.Call) -> bool:
@@ -443,7 +471,17 @@ class Uniformity:
             return all(self.is_uniform(each) for each in given)
         if method and isinstance(node.func, ast.Attribute):
             return self.is_uniform(node.func.value) and all(self.is_uniform(each) for each in given)
-        return False
+        called = self.program.value(node.func)
+        return isinstance(called, Defined) and self._returned(called.node)
+
+    def _returned(self, function: ast.AST) -> bool:
+        """Whether a function always comes to one `return`, of what is alike."""
+        returns = file_of(function).returns_of.get(function, ())
+        if len(returns) != 1 or returns[0].value is None or parent_of(returns[0]) is not function:
+            return False
+        return not any(isinstance(each, ast.If) for each in ast.walk(function)) and self.is_uniform(
+            returns[0].value
+        )
 
     def _variable(self, name: ast.expr | None) -> bool:
         """Whether an environment variable is one that all processes of a run have alike."""
@@ -464,7 +502,11 @@ class Uniformity:
         if binding.kind is BindingKind.PARAMETER:
             return self._parameter(binding.node)
         if binding.kind is BindingKind.LOOPED:
-            return self._counted(binding.node, name) or self._listed(binding.node, name)
+            target = isinstance(binding.node, ast.Attribute)
+            loop = parent_of(binding.node) if target else binding.node
+            return self._counted(loop, name) or self._listed(loop, name)
+        if binding.kind is BindingKind.DEFINED:
+            return is_property(binding.node) and self._returned(binding.node)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
             return binding.item is None and self.is_uniform(binding.value)
         # A field of a record that is made of options, `Config(**vars(parser.parse_args()))`.
@@ -481,22 +523,42 @@ class Uniformity:
                 return False
         return True
 
-    def _counted(self, loop: ast.AST, name: str) -> bool:
+    def _counted(self, loop: ast.AST | None, name: str) -> bool:
         """Whether a loop's variable counts: `for epoch in range(n)`, `for step, batch in enumerate(...)`."""
         if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.iter, ast.Call):
             return False
-        counter = loop.target
-        called = self.program.qualified(loop.iter.func)
+        counter, over = loop.target, loop.iter
+        called = self.program.qualified(over.func)
+        if called == "reversed" and over.args and isinstance(over.args[0], ast.Call):
+            over = over.args[0]
+            called = self.program.qualified(over.func)
         if called == "enumerate" and isinstance(counter, ast.Tuple) and counter.elts:
             counter = counter.elts[0]
             return isinstance(counter, ast.Name) and counter.id == name
-        if called != "range" or not isinstance(counter, ast.Name) or has_star_arguments(loop.iter):
+        if (
+            called not in _COUNTING
+            or not isinstance(counter, ast.Name | ast.Attribute)
+            or has_star_arguments(over)
+        ):
             return False
         # Where it ends says how many rounds there are, not which number this one has.
-        starts = loop.iter.args[:1] if len(loop.iter.args) > 1 else []
-        return all(self.is_uniform(each) for each in (*starts, *loop.iter.args[2:]))
+        starts = over.args[:1] if len(over.args) > 1 else []
+        return all(self._begins_alike(each) for each in starts) and all(map(self.is_uniform, over.args[2:]))
 
-    def _listed(self, loop: ast.AST, name: str) -> bool:
+    def _begins_alike(self, start: ast.expr) -> bool:
+        """Whether counting starts where it does on all ranks: at an epoch that no rank is part of."""
+        if self.is_uniform(start):
+            return True
+        made = origins(self.program, start)
+        parts = [part for each in made if each is not None for part in parts_of(self.program, each)]
+        return None not in made and not any(
+            isinstance(self.program.value(each), RankValue)
+            or (isinstance(each, ast.Call) and self.program.value(each.func) is UNKNOWN)
+            for each in parts
+            if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        )
+
+    def _listed(self, loop: ast.AST | None, name: str) -> bool:
         """Whether a loop goes through a list that is written out here and grows by what all ranks have:
         `for path in paths` after `paths = [last]` and `paths.append(best)`."""
         if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.target, ast.Name):
@@ -541,18 +603,8 @@ _MOST = 200
 """So many expressions, functions and classes are looked into."""
 
 _SPLITTING = (
-    "rank",
-    "world",
-    "shard",
-    "replica",
-    "num_processes",
-    "process_index",
-    "process_count",
-    "split_dataset",
-    "num_hosts",
-    "local_examples",
-    "sampler",
-    "stream",
+    *("rank", "world", "shard", "replica", "num_processes", "process_index", "process_count"),
+    *("split_dataset", "num_hosts", "local_examples", "sampler", "stream"),
 )
 """Parts of identifiers where data may differ between the ranks already: they only silence a rule."""
 
@@ -686,6 +738,13 @@ class Closure:
             each in _DRAWING or any(part in each.lower() for part in _SPLITTING)
             for each in self.identifiers()
         )
+
+    @property
+    def is_cut_nowhere(self) -> bool:
+        """Whether all of it is known, and no word in it is one of those of parts of ranks; draws may be."""
+        words = {each.lower() for each in self.identifiers()}
+        parts = [each for each in _SPLITTING if each != "sampler"]
+        return self.is_known and not any(part in word for word in words for part in parts)
 
     @property
     def is_the_same_everywhere(self) -> bool:

@@ -10,11 +10,11 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
-from launcher.program.divergence import calls_in, makes_ranks_agree
-from launcher.program.guards import Guard, Guards
 from launcher.program.index import ancestors, class_of, file_of, last_name, parent_of, scope_of
-from launcher.program.participants import Closure
 from launcher.program.program import Program
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.training_loops import calls_in, makes_ranks_agree
 from launcher.program.values import (
     LAST_RANK,
     Constant,
@@ -24,8 +24,8 @@ from launcher.program.values import (
     RankValue,
     WorldSize,
 )
+from launcher.rules.script.data.loaders import Loaders
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.loaders import Loaders
 
 _EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "even", "minimum", "smallest")
 """Words in identifiers where a dataset may see to equal numbers itself: they only silence the rule."""
@@ -51,7 +51,7 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
         return
     reported = set[ast.AST]()
     for loop in loaders.training_loops:
-        if _may_end_early(loop.node):
+        if not loop.ends_with_data or _may_end_early(loop.node):
             continue
         for loader in loop.loaders:
             dataset = loaders.given(loader, "dataset")
@@ -70,7 +70,7 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
                         f"{what}: unless their number divides by the ranks, some ranks train on a batch that "
                         "the others do not have, and wait for them",
                         severity=Severity.WARNING,
-                        related=[related_at(loop.node.iter, "the loop that trains to the end of it")],
+                        related=[related_at(loop.iter, "the loop that trains to the end of it")],
                     )
 
 
@@ -96,7 +96,7 @@ def _is_off(program: Program, node: ast.expr) -> bool:
 
 
 def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr, str]]:
-    evened, cut_off = _sees_to_it(closure), _divides_without_rest(closure)
+    evened, cut_off, many = _sees_to_it(closure), _divides_without_rest(closure), _reads_many(closure)
     for part in () if evened else closure.parts:
         for node in ast.walk(part):
             if not isinstance(node, ast.expr):
@@ -107,9 +107,11 @@ def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr,
                 yield node, "every N-th element from the rank on"
             elif not cut_off and is_uneven_block(program, node):
                 yield node, "one block of the elements for each rank, not all equally long"
+            elif many and isinstance(node, ast.Subscript) and is_cut_by_rank(program, node.value):
+                yield node, "files for each rank, which need not hold equally many samples"
 
 
-def _may_end_early(loop: ast.For) -> bool:
+def _may_end_early(loop: ast.AST) -> bool:
     """Whether a loop may end before its data does, by a count that all ranks share."""
     return any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in ast.walk(loop))
 
@@ -192,13 +194,20 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
     if not loaders.calls or not loaders.is_data_parallel or _may_be_evened(program):
         return
     for loop in loaders.training_loops:
+        if not isinstance(loop.node, ast.For) or not loop.ends_with_data:
+            continue
+        epochs = [each for each in loaders.epoch_loops(loop.node) if isinstance(each, ast.For)]
         batch = loop.node.target
         over = loop.node.iter
         while isinstance(over, ast.Call) and over.args:
             if program.qualified(over.func) == "enumerate" and isinstance(batch, ast.Tuple):
                 batch = batch.elts[-1]
             over = over.args[0]
-        for test, leaving in _own_exits(loaders, loop.node, names_in(batch), _DEEPEST_STEP):
+        exits = [
+            *_own_exits(loaders, loop.node, names_in(batch), _DEEPEST_STEP),
+            *(one for epoch in epochs for one in _own_exits(loaders, epoch, names_in(batch), 0)),
+        ]
+        for test, leaving in exits:
             what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
             yield finding_at(
                 data.UNEVEN_BATCHES,
@@ -311,7 +320,8 @@ def _shows_through(program: Program, name: ast.Name, whole: ast.expr) -> bool:
     inner: ast.AST = name
     while inner is not whole:
         outer = parent_of(inner)
-        assert outer is not None
+        if outer is None:  # Of a list that is made of a call's further arguments.
+            return True
         if isinstance(outer, ast.Attribute) and outer.attr in _SIZES:
             return False
         if isinstance(outer, ast.Call) and inner is not outer.func:

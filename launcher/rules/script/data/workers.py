@@ -1,43 +1,29 @@
-"""The DataLoaders of a program: what they are made of, whose they are, what their workers may do and need.
-
-A loader that was handed to a library (`accelerator.prepare`, a Trainer) is that library's: it may give it a
-sampler and tell it the epoch.
-"""
+"""The workers of loaders: whether they are there, leave the devices alone, and have CPUs."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
-from functools import cached_property
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
     calculate_number,
-    calls_that_made,
     constant_argument,
     has_star_arguments,
     origins,
 )
 from launcher.program.index import (
+    SCOPE,
     FunctionNode,
     ancestors,
-    ancestors_in_function,
-    class_of,
-    file_of,
-    last_name,
-    scope_of,
 )
 from launcher.program.program import Program
 from launcher.program.values import (
-    LIBRARY_TABLES,
     Constant,
     Defined,
     External,
@@ -49,9 +35,8 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
-    is_import_of,
-    library_names,
 )
+from launcher.rules.script.data.loaders import Loaders, method_of
 from launcher.rules.script.findings import (
     ScriptSubject,
     default_of_option,
@@ -112,7 +97,7 @@ def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
         workers = _workers_of(loaders, loader)
         if workers is None or workers < 1:
             continue
-        if has_star_arguments(loader) or argument_of(loader, "multiprocessing_context") is not None:
+        if argument_of(loader, "multiprocessing_context") is not None:
             continue
         uses = [use for each in _run_by_workers(loaders, loader) for use in _uses_of_cuda(program, each)]
         if _holds_cuda_tensors(loaders, loader):
@@ -146,6 +131,9 @@ def _starts_otherwise(program: Program) -> bool:
     return any(file.calls_of.get(name) for file in program.files for name in names)
 
 
+_DEEPEST_PART = 5
+"""Datasets within datasets, and values of values, that are followed."""
+
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
 _PARTS_OF_DATASETS = (
     "torch.utils.data.Subset",
@@ -173,6 +161,8 @@ def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[FunctionNode
     for each in () if dataset is None else _datasets_within(program, program.value(dataset), 0):
         if isinstance(each, Made):
             waiting += _methods(each.definition, *_ITEM_METHODS)
+        elif isinstance(each, Instance):
+            waiting += _functions_within(program, each)
     seen = set[ast.AST]()
     while waiting:
         function = waiting.pop(0)
@@ -181,7 +171,7 @@ def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[FunctionNode
         seen.add(function)
         yield function
         for part in ast.walk(function):
-            if not isinstance(part, ast.Call | ast.Subscript) or _is_conditional(part, function):
+            if not isinstance(part, ast.Call | ast.Subscript) or _is_conditional(program, part, function):
                 continue
             reads = isinstance(part, ast.Subscript)
             used = part.value if isinstance(part, ast.Subscript) else part.func
@@ -192,6 +182,21 @@ def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[FunctionNode
                     )
                 elif isinstance(each, Defined) and not reads and not isinstance(each.node, ast.ClassDef):
                     waiting.append(each.node)
+                elif isinstance(each, Instance):
+                    waiting += _functions_within(program, each)
+
+
+def _functions_within(program: Program, made: Instance, deepest: int = 4) -> Iterator[FunctionNode]:
+    """What an object of a library was given to call: `Compose([ToTensor(), Jitter()])`, `Lambda(augment)`."""
+    given = all_arguments(made.call) if deepest and SCOPE in made.call.__dict__ else []
+    for node in (one for each in given for one in (each.elts if isinstance(each, ast.List) else [each])):
+        for each in alternatives(program.value(node)):
+            if isinstance(each, Made):
+                yield from _methods(each.definition, "__call__", "forward")
+            elif isinstance(each, Defined) and not isinstance(each.node, ast.ClassDef):
+                yield each.node
+            elif isinstance(each, Instance):
+                yield from _functions_within(program, each, deepest - 1)
 
 
 _MOST_FUNCTIONS = 40
@@ -199,7 +204,7 @@ _MOST_FUNCTIONS = 40
 
 
 def _methods(definition: ast.ClassDef, *names: str) -> list[FunctionNode]:
-    return [each for name in names if (each := _method(definition, name)) is not None]
+    return [each for name in names if (each := method_of(definition, name)) is not None]
 
 
 def _datasets_within(program: Program, value: Value, depth: int) -> Iterator[Value]:
@@ -208,7 +213,7 @@ def _datasets_within(program: Program, value: Value, depth: int) -> Iterator[Val
         if isinstance(each, Instance) and each.name in _PARTS_OF_DATASETS and each.call.args:
             inner = each.call.args[0]
             for one in inner.elts if isinstance(inner, ast.List | ast.Tuple) else [inner]:
-                if depth < _DEEPEST:
+                if depth < _DEEPEST_PART:
                     yield from _datasets_within(program, program.value(one), depth + 1)
         else:
             yield each
@@ -228,7 +233,7 @@ def _holds_cuda_tensors(loaders: Loaders, loader: ast.Call) -> bool:
 
 def _is_on_cuda(program: Program, node: ast.expr, depth: int = 0) -> bool:
     """Whether a tensor or model surely is on a CUDA device: by the last of what was asked of it."""
-    found = origins(program, node) if depth < _DEEPEST else ()
+    found = origins(program, node) if depth < _DEEPEST_PART else ()
     return bool(found) and all(each is not None and _is_put_on_cuda(program, each, depth) for each in found)
 
 
@@ -250,7 +255,7 @@ def _is_put_on_cuda(program: Program, made: ast.expr, depth: int) -> bool:
 def _uses_of_cuda(program: Program, function: FunctionNode) -> Iterator[ast.expr]:
     """What in a function surely needs a CUDA device, outside of any test."""
     for node in ast.walk(function):
-        if not isinstance(node, ast.Call | ast.Subscript) or _is_conditional(node, function):
+        if not isinstance(node, ast.Call | ast.Subscript) or _is_conditional(program, node, function):
             continue
         if isinstance(node, ast.Subscript):
             if isinstance(node.value, ast.Attribute) and _is_on_cuda(program, node.value):
@@ -274,13 +279,26 @@ def _puts_on_cuda(program: Program, call: ast.Call) -> bool:
     return device is not None and external and _is_cuda(program, device)
 
 
-def _is_conditional(call: ast.AST, function: FunctionNode) -> bool:
+def _is_conditional(program: Program, call: ast.AST, function: FunctionNode) -> bool:
+    inner = call
     for outer in ancestors(call):
         if outer is function:
             return False
-        if isinstance(outer, ast.If | ast.IfExp | ast.Try):
+        if isinstance(outer, ast.Try):
             return True
+        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+            body = outer.body if isinstance(outer, ast.If) else [outer.body]
+            if inner not in body or not _is_there(program, outer.test):
+                return True
+        inner = outer
     return True
+
+
+def _is_there(program: Program, test: ast.expr) -> bool:
+    """Whether a test asks for something that the program gives: `if self.transform is not None`."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
+        test = test.left if isinstance(test.comparators[0], ast.Constant) else test
+    return isinstance(program.value(test), Made | Defined | Instance)
 
 
 def _is_cuda(program: Program, device: ast.expr) -> bool:
@@ -334,7 +352,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
     loaders = program.analysis(Loaders)
     for loader in loaders.calls:
         given = loaders.given(loader, "num_workers")
-        if given is None or has_star_arguments(loader):
+        if given is None:
             continue
         number = _number_on_host(subject, given)
         option = option_of(program, given)
@@ -351,6 +369,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
             )
 
 
+_OF_SAGEMAKER = ("SM_NUM_CPUS", "SM_NUM_GPUS")
 _CPU_COUNTS = frozenset(
     f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
 ) | {"os.process_cpu_count"}
@@ -367,6 +386,10 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
     program, processes = subject.program, subject.plan.processes_per_host
     facts = instance_facts(subject.job.resources.instance_type)
 
+    def of_sagemaker(variable: Constant | None) -> float | None:
+        by_name = {"SM_NUM_CPUS": None if facts is None else facts.vcpus, "SM_NUM_GPUS": processes}
+        return None if variable is None else by_name.get(str(variable.value))
+
     def of_host(part: ast.expr) -> float | ast.expr | None:
         if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
             return None if is_given(subject.job, option.name) else option.default
@@ -374,7 +397,11 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
         if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
             variable = constant_argument(program, part.args[0])
             given = variable is None or variable.value in subject.job.environment
-            return None if given or isinstance(program.value(part), WorldSize) else _as_number(part.args[1])
+            own = variable is not None and variable.value in _OF_SAGEMAKER
+            known = given or own or isinstance(program.value(part), WorldSize)
+            return of_sagemaker(variable) if own else None if known else _as_number(part.args[1])
+        if isinstance(part, ast.Subscript) and program.value(part.value) == External("os.environ"):
+            return of_sagemaker(constant_argument(program, part.slice))
         if isinstance(part, ast.Call) and name in _CPU_COUNTS and not all_arguments(part):
             return None if facts is None else facts.vcpus
         if isinstance(part, ast.Call) and name == "len" and part.args:
@@ -390,354 +417,3 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
         return None
 
     return calculate_number(program, node, of_host)
-
-
-# What loaders are made of, and where the program trains with them.
-
-
-LOADER = "torch.utils.data.DataLoader"
-SAMPLER = "torch.utils.data.DistributedSampler"
-BATCH_SAMPLER = "torch.utils.data.BatchSampler"
-
-PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
-"""The first parameters of a DataLoader, which may be given by position."""
-
-_LOOKERS = frozenset(
-    {
-        "enumerate",
-        "iter",
-        "len",
-        "next",
-        "zip",
-        "list",
-        "print",
-        "isinstance",
-        "hasattr",
-        "getattr",
-        "id",
-        "type",
-        "str",
-        "range",
-        "reversed",
-        "itertools.islice",
-        "itertools.chain",
-        "itertools.cycle",
-        "tqdm.tqdm",
-        "tqdm.trange",
-        "tqdm.auto.tqdm",
-        "tqdm.autonotebook.tqdm",
-        "tqdm.notebook.tqdm",
-        "math.ceil",
-        "rich.progress.track",
-    }
-)
-"""What is given a loader and leaves it as it is."""
-
-_WRAPPED = frozenset(
-    {"enumerate", "iter", "rich.progress.track", "reversed", *(each for each in _LOOKERS if "tqdm" in each)}
-)
-"""What gives one element for each of its first argument's."""
-
-_DEEPEST = 5
-"""So many calls are followed from a loop to what it calls, and from a function to its callers."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LoaderLoop:
-    """A loop over batches that calculates gradients, itself or in what it calls.
-
-    `loaders` is all that it may loop over: loaders that the script makes, and that stay its own.
-    """
-
-    node: ast.For
-    loaders: frozenset[ast.Call]
-
-
-class Loaders:
-    """The loaders of one program."""
-
-    def __init__(self, program: Program) -> None:
-        """Nothing is looked for before somebody asks."""
-        self.program = program
-
-    @cached_property
-    def calls(self) -> tuple[ast.Call, ...]:
-        """Where DataLoaders are made."""
-        return tuple(call for call, _ in self.program.calls(LOADER))
-
-    @cached_property
-    def samplers(self) -> tuple[ast.Call, ...]:
-        """Where DistributedSamplers are made."""
-        return tuple(call for call, _ in self.program.calls(SAMPLER))
-
-    @cached_property
-    def is_data_parallel(self) -> bool:
-        """Whether all ranks train one model, each with data of its own; False where that is not sure."""
-        for file in self.program.files:
-            for binding in file.imports:
-                if is_import_of(binding.module or "", "parallelism_imports"):
-                    return False
-        return any(True for _ in self.program.calls(*library_names("model_wrappers")))
-
-    def given(self, call: ast.Call, name: str) -> ast.expr | None:
-        """What a DataLoader is given for one of PARAMETERS or by keyword."""
-        return argument_of(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
-
-    def samplers_of(self, loader: ast.Call) -> frozenset[ast.Call] | None:
-        """The distributed samplers that a loader may have: none where it surely has none, None if unknown."""
-        if has_star_arguments(loader):
-            return None
-        found = frozenset[ast.Call]()
-        for name in ("sampler", "batch_sampler"):
-            given = self.given(loader, name)
-            if given is None:
-                continue
-            samplers = self._distributed(given)
-            if samplers is None:
-                return None
-            found |= samplers
-        return found
-
-    def _distributed(self, sampler: ast.expr) -> frozenset[ast.Call] | None:
-        value = self.program.value(sampler)
-        if value == Constant(None):
-            return frozenset()
-        found = frozenset[ast.Call]()
-        for each in alternatives(value):
-            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers"))
-            if calls is None:
-                return None
-            for call in calls:
-                if self.program.qualified(call.func) == SAMPLER:
-                    found |= {call}
-                elif self.program.qualified(call.func) == BATCH_SAMPLER:
-                    inner = argument_of(call, "sampler", 0)
-                    samplers = None if inner is None or has_star_arguments(call) else self._distributed(inner)
-                    if samplers is None:
-                        return None
-                    found |= samplers
-        return found
-
-    def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
-        """The DataLoaders that an expression may be; None where it may be anything else."""
-        return calls_that_made(self.program.value(node), LOADER)
-
-    @cached_property
-    def training_loops(self) -> tuple[LoaderLoop, ...]:
-        """The loops that train, over loaders that are the program's own."""
-        if not self.calls:
-            return ()
-        return tuple(self._training_loops())
-
-    def _training_loops(self) -> Iterator[LoaderLoop]:
-        for file in self.program.files:
-            for statement in file.statements.get(ast.For, ()):
-                assert isinstance(statement, ast.For)
-                over = self.resolved(self.unwrapped(statement.iter))
-                if over and not over & self.handed_over and self.trains(statement.body):
-                    yield LoaderLoop(statement, over)
-
-    def unwrapped(self, node: ast.expr) -> ast.expr:
-        """What is looped over, without enumerate, tqdm and the like."""
-        for _ in range(_DEEPEST):
-            if not isinstance(node, ast.Call) or not node.args:
-                break
-            called = self.program.value(node.func)
-            if isinstance(called, External) and called.name in _WRAPPED:
-                node = node.args[0]
-            elif isinstance(called, Defined) and (inner := _passed_through(called, node)) is not None:
-                node = inner
-            else:
-                break
-        return node
-
-    @cached_property
-    def handed_over(self) -> frozenset[ast.Call]:
-        """The loaders that were given to a library, made for one, or given to something unknown."""
-        owner_of = self.program.analysis(LoaderOwners).owner_of
-        found = {call for call in self.calls if owner_of(call) is not LoaderOwner.SCRIPT}
-        for file in self.program.files:
-            for call in file.calls:
-                given = [
-                    each
-                    for each in all_arguments(call)
-                    if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Starred)
-                ]
-                if given and not self._leaves_alone(call):
-                    for each in given:
-                        found.update(self._loaders_in(each))
-        return frozenset(found)
-
-    def _leaves_alone(self, call: ast.Call) -> bool:
-        values = alternatives(self.program.value(call.func))
-        return all(
-            isinstance(each, Defined) or (isinstance(each, External) and each.name in _LOOKERS)
-            for each in values
-        )
-
-    def _loaders_in(self, node: ast.expr) -> Iterator[ast.Call]:
-        if isinstance(node, ast.Starred):
-            node = node.value
-        for each in alternatives(self.program.value(node)):
-            if isinstance(each, Instance) and each.name == LOADER:
-                yield each.call
-
-    def trains(self, body: list[ast.stmt]) -> bool:
-        """Whether gradients are calculated in these statements, or in functions that they call."""
-        return self._calls_backward(body, set(), 0)
-
-    def _calls_backward(self, body: list[ast.stmt], seen: set[ast.AST], depth: int) -> bool:
-        calls = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Call)]
-        if any(last_name(call.func) == "backward" for call in calls):
-            return True
-        if depth >= _DEEPEST:
-            return False
-        for call in calls:
-            for each in alternatives(self.program.value(call.func)):
-                function = each.node if isinstance(each, Defined) else None
-                if isinstance(each, Made):
-                    function = _method(each.definition, "__call__")
-                if isinstance(function, ast.FunctionDef) and function not in seen:
-                    seen.add(function)
-                    if self._calls_backward(function.body, seen, depth + 1):
-                        return True
-        return False
-
-    def epoch_loops(self, node: ast.AST) -> Iterator[ast.For | ast.While]:
-        """The loops in which a loop over batches is run again, in its function or where that is called."""
-        yield from self._loops_around(node, set(), 0)
-
-    def _loops_around(self, node: ast.AST, seen: set[ast.AST], depth: int) -> Iterator[ast.For | ast.While]:
-        inner = node
-        for outer in ancestors(node):
-            if isinstance(outer, ast.For) and inner in outer.body and self._counts(outer):
-                yield outer
-                return
-            if (
-                isinstance(outer, ast.While)
-                and inner in outer.body
-                and not isinstance(outer.test, ast.Constant)
-            ):
-                yield outer
-                return
-            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                break
-            inner = outer
-        function = scope_of(node).function
-        if function is None or function.node in seen or depth >= _DEEPEST:
-            return
-        seen.add(function.node)
-        assert isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for site in self.program.evaluation.callers.call_sites(function.node) or ():
-            yield from self._loops_around(site.call, seen, depth + 1)
-
-    def _counts(self, loop: ast.For) -> bool:
-        """Whether a loop is over numbers, and more than one."""
-        over = self.unwrapped(loop.iter)
-        if not isinstance(over, ast.Call):
-            return False
-        called = self.program.value(over.func)
-        if isinstance(called, Defined):
-            yields = file_of(called.node).yields_of.get(called.node, ())
-            loops = [loop for each in yields for loop in ancestors_in_function(each)]
-            return any(isinstance(each, ast.For) and self._counts(each) for each in loops)
-        if not isinstance(called, External) or not called.name.endswith(("range", "count")):
-            return False
-        bounds = [self.program.value(each) for each in over.args]
-        return not bounds or bounds[-1] != Constant(1) or len(bounds) > 1
-
-
-def _method(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    return next(
-        (each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == name), None
-    )
-
-
-def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
-    """The argument whose elements a generator of the program gives on: `log_every(loader, 10)`."""
-    function = called.node
-    if not isinstance(function, ast.FunctionDef):
-        return None
-    looped = {
-        node.target.id: node.iter.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Name)
-    }
-    given = {
-        node.value.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Yield) and isinstance(node.value, ast.Name)
-    }
-    arguments = bind_arguments(function, call, called.owner is not None) or {}
-    found = [arguments[looped[each]] for each in given if looped.get(each) in arguments]
-    return found[0] if len(found) == 1 and len(given) == 1 else None
-
-
-# Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and
-# sets its epoch, so that what would be a mistake of the script is none. A loader that did not go through it
-# is still the script's.
-
-
-class LoaderOwner(Enum):
-    """Who shards a loader, sets its epoch, and moves its batches."""
-
-    SCRIPT = "the script"
-    ACCELERATE = "Accelerate"
-    FABRIC = "Fabric"
-    LIGHTNING = "Lightning"
-    TRANSFORMERS = "the Hugging Face Trainer"
-    DEEPSPEED = "DeepSpeed"
-
-
-_OWNER_BY_CALL = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_call"].items()}
-"""The calls by which a library takes the objects that are its arguments."""
-
-_OWNER_BY_CLASS = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_class"].items()}
-"""The classes whose own methods make objects for a library."""
-
-
-class LoaderOwners:
-    """Which library owns the objects of one program."""
-
-    def __init__(self, program: Program) -> None:
-        """Nothing is looked for before somebody asks."""
-        self.program = program
-
-    def owner_of(self, call: ast.Call) -> LoaderOwner:
-        """Who owns the object that a call makes: by what it is handed to, or by the class that makes it."""
-        return self._taken.get(call) or self._of_class(call) or LoaderOwner.SCRIPT
-
-    @cached_property
-    def _taken(self) -> dict[ast.Call, LoaderOwner]:
-        found: dict[ast.Call, LoaderOwner] = {}
-        for call, name in self.program.calls(*_OWNER_BY_CALL):
-            for argument in _flatten_lists(all_arguments(call)):
-                for value in alternatives(self.program.value(argument)):
-                    if isinstance(value, Instance):
-                        found.setdefault(value.call, _OWNER_BY_CALL[name])
-        return found
-
-    def _of_class(self, call: ast.Call) -> LoaderOwner | None:
-        scope = scope_of(call).function
-        definition = None if scope is None else class_of(scope.node)
-        return None if definition is None else self._inherits(definition, 0)
-
-    def _inherits(self, definition: ast.ClassDef, depth: int) -> LoaderOwner | None:
-        for base in definition.bases:
-            value = self.program.value(base)
-            if isinstance(value, External) and value.name in _OWNER_BY_CLASS:
-                return _OWNER_BY_CLASS[value.name]
-            if isinstance(value, Defined) and isinstance(value.node, ast.ClassDef) and depth < 10:
-                above = self._inherits(value.node, depth + 1)
-                if above is not None:
-                    return above
-        return None
-
-
-def _flatten_lists(nodes: list[ast.expr]) -> Iterator[ast.expr]:
-    """The expressions, and those within written lists of them."""
-    for node in nodes:
-        if isinstance(node, ast.Tuple | ast.List):
-            yield from _flatten_lists(node.elts)
-        else:
-            yield node

@@ -12,9 +12,7 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of, text_parts
-from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
-    BindingKind,
     FunctionNode,
     ancestors,
     file_of,
@@ -23,11 +21,14 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Uniformity
 from launcher.program.process_environment import is_for_one_host, process_starts
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability
-from launcher.program.values import Defined, External, Made, RankValue, Several, alternatives
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import Participants, Uniformity
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.values import Constant, Defined, External, Made, RankValue, alternatives
+from launcher.rules.script.data.loaders import Loaders
+from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank, names_in
 from launcher.rules.script.findings import (
     ScriptSubject,
     as_attribute,
@@ -36,8 +37,6 @@ from launcher.rules.script.findings import (
     related_at,
     wrap_node,
 )
-from launcher.rules.script.loaders import Loaders
-from launcher.rules.script.shards import class_around, follow_list, is_cut_by_rank, names_in
 from launcher.text.values import nearest
 
 LISTINGS = (
@@ -193,6 +192,7 @@ def _is_dataset(program: Program, definition: ast.ClassDef) -> bool:
 # Whether every rank writes the same files when the data is not there yet.
 
 
+_ARCHIVES = ("tarfile.open", "tarfile.TarFile", "zipfile.ZipFile")
 FETCHING = (
     "torch.hub.download_url_to_file",
     "torchvision.datasets.utils.download_url",
@@ -203,9 +203,7 @@ FETCHING = (
     "nltk.download",
     "shutil.copytree",
     "shutil.unpack_archive",
-    "tarfile.open.extractall",
-    "tarfile.TarFile.extractall",
-    "zipfile.ZipFile.extractall",
+    *(f"{name}.{verb}" for name in _ARCHIVES for verb in ("extract", "extractall")),
     "boto3.client.download_file",
     "boto3.session.Session.client.download_file",
     "boto3.resource.Bucket.download_file",
@@ -226,6 +224,8 @@ _GROUP = (
 _EXISTENCE = frozenset(
     {"os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path.exists", "pathlib.Path.is_dir"}
 )
+_LOOKING_INTO = ("any", "len", "list", "bool", "sorted")
+_ABOUT_FILES = frozenset({"endswith", "startswith", "is_file", "iterdir", "listdir", "glob", "getsize"})
 _HARMLESS = frozenset(
     {
         "tarfile.open",
@@ -234,6 +234,8 @@ _HARMLESS = frozenset(
         "torch.no_grad",
         "warnings.catch_warnings",
         "contextlib.closing",
+        "concurrent.futures.ThreadPoolExecutor",
+        "multiprocessing.pool.ThreadPool",
         "requests.get",
         "urllib.request.urlopen",
         "httpx.stream",
@@ -291,7 +293,8 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     for file in program.files:
         for call in file.calls:
             download = argument_of(call, "download")
-            if isinstance(download, ast.Constant) and download.value is True:
+            absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in _EXISTENCE
+            if download is not None and (absent or program.value(download) == Constant(True)):
                 name = program.qualified(call.func)
                 if name is not None and name.startswith(_DATASETS):
                     yield call, name
@@ -310,6 +313,8 @@ _OPENING_URLS = ("requests.get", "urllib.request.urlopen", "httpx.get", "httpx.s
 def _fetches_by_command(program: Program, call: ast.Call) -> bool:
     """Whether a command that is run writes files: `aws s3 cp s3://...`, `tar xf`, `wget`."""
     command = call.args[0] if call.args else None
+    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
+        command = command.args[0] if command.args else getattr(command.func, "value", None)
     parts = command.elts if isinstance(command, ast.List | ast.Tuple) else [command]
     words = [
         word for each in parts for word in _spellings(program, each)[0].text.replace(_UNKNOWN, "?").split()
@@ -330,6 +335,9 @@ def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
     """Where files are opened in the functions that open URLs: what is read there is written here."""
     scopes = {scope_of(call) for call, _ in program.calls(*_OPENING_URLS)}
     for scope in scopes:
+        for call in scope.file.calls_of.get("write_bytes", ()):
+            if scope_of(call) is scope:
+                yield call
         for call in scope.file.calls_of.get("open", ()):
             mode = argument_of(call, "mode", 0 if isinstance(call.func, ast.Attribute) else 1)
             if scope_of(call) is scope and isinstance(mode, ast.Constant) and mode.value in ("wb", "xb"):
@@ -384,7 +392,8 @@ class _Paths:
         if function in seen or depth >= _DEEPEST_DOWNLOAD:
             return False
         seen.add(function)
-        if not isinstance(function, ast.Lambda) and function.decorator_list:
+        decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+        if not all(map(self.program.analysis(Participants).keeps_every_rank, decorators)):
             return False
         sites = self.program.evaluation.callers.call_sites(function)
         for site in sites or ():
@@ -400,7 +409,11 @@ class _Paths:
         for outer in ancestors(node):
             if isinstance(outer, FunctionNode):
                 break
-            if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test and not self._passes(outer):
+            if (
+                isinstance(outer, ast.If | ast.IfExp)
+                and inner is not outer.test
+                and not self._is_alike(outer.test)
+            ):
                 return False
             if isinstance(outer, ast.With) and not all(self._is_harmless(each) for each in outer.items):
                 return False
@@ -409,13 +422,41 @@ class _Paths:
             inner = outer
         return not self._waits_before(node)
 
-    def _passes(self, branch: ast.If | ast.IfExp) -> bool:
-        test = branch.test
-        if self.program.analysis(Guards).truth(test) is True or _tests_for_main(test) or self._chooses(test):
+    def _is_alike(self, test: ast.expr) -> bool:
+        """Whether all ranks of a host have one answer: it always holds, or asks for names or files."""
+        if is_main_guard(test):
+            return file_of(test) is self.program.entry
+        known = (self.program.analysis(Guards).truth(test), self.program.value(test))
+        if True in known or Constant(True) in known or self._chooses(test):
             return True
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            test = test.operand
-        return isinstance(test, ast.Call) and self.program.qualified(test.func) in _EXISTENCE
+            return self._is_alike(test.operand)
+        if isinstance(test, ast.BoolOp):
+            return all(map(self._is_alike, test.values))
+        if isinstance(test, ast.NamedExpr):
+            return self._is_alike(test.value)
+        if isinstance(test, ast.Compare):
+            sides = [test.left, *test.comparators]
+            return any(map(self._asks_for_files, sides)) and all(
+                self._asks_for_files(each) or self.uniformity.is_uniform(each) for each in sides
+            )
+        return self._asks_for_files(test)
+
+    def _asks_for_files(self, node: ast.expr) -> bool:
+        """Whether an expression asks which files there are, how they end, or how many: not what a rank is."""
+        if isinstance(node, ast.Call) and node.args and last_name(node.func) in _LOOKING_INTO:
+            return self._asks_for_files(node.args[0])
+        if self.program.qualified(node) in _EXISTENCE:
+            return True
+        if not isinstance(node, ast.Call):
+            return isinstance(node, ast.Attribute) and node.attr in ("suffix", "suffixes", "stem")
+        if any(
+            isinstance(each, ast.Name | ast.Attribute | ast.Call)
+            and isinstance(self.program.value(each), RankValue)
+            for each in ast.walk(node)
+        ):
+            return False
+        return last_name(node.func) in _ABOUT_FILES
 
     def _chooses(self, test: ast.expr) -> bool:
         """Whether a test chooses by a name that all ranks have alike: `args.data == "CIFAR10"`.
@@ -434,8 +475,20 @@ class _Paths:
         expression = item.context_expr
         called = self.program.value(expression.func) if isinstance(expression, ast.Call) else None
         return called is not None and all(
-            isinstance(each, External) and each.name in _HARMLESS for each in alternatives(called)
+            (isinstance(each, External) and each.name in _HARMLESS)
+            or (isinstance(each, Defined) and self._lets_all_through(each.node))
+            for each in alternatives(called)
         )
+
+    def _lets_all_through(self, manager: ast.AST) -> bool:
+        """Whether a context manager of the program only prints or takes the time: it asks nothing, and waits
+        for nobody."""
+        if not isinstance(manager, ast.FunctionDef) or manager not in file_of(manager).yields_of:
+            return False
+        nodes = [each for statement in manager.body for each in ast.walk(statement)]
+        called = [self.program.qualified(each.func) or "?" for each in nodes if isinstance(each, ast.Call)]
+        asks = any(isinstance(each, ast.If | ast.IfExp | ast.While | ast.With) for each in nodes)
+        return not asks and all(each.startswith(("time.", "print", "logging.")) for each in called)
 
     def _waits_before(self, node: ast.Call) -> bool:
         """Whether ranks part ways in the function before a call: some wait, return, or fetch the files."""
@@ -445,23 +498,16 @@ class _Paths:
             and branch.lineno < node.lineno
             and scope_of(branch) is scope_of(node)
             and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)
-            and not self._passes(branch)
+            and not self._is_alike(branch.test)
             and _may_part(branch, self.program)
             for branch in file.statements.get(ast.If, ())
         )
 
 
-def _tests_for_main(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and any(
-        isinstance(each, ast.Name) and each.id == "__name__" for each in (test.left, *test.comparators)
-    )
-
-
 def _may_part(branch: ast.If, program: Program) -> bool:
     """Whether a branch is for some ranks alone, or ends its function for what may be some."""
-    if isinstance(program.analysis(Guards).truth(branch.test), Guard):
-        return True
-    return any(isinstance(each, ast.Return) for each in ast.walk(branch))
+    guarded = isinstance(program.analysis(Guards).truth(branch.test), Guard)
+    return guarded or any(isinstance(each, ast.Return) for each in ast.walk(branch))
 
 
 # The channels that a script reads, against those that the job has.
@@ -511,7 +557,7 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
         if (
             read.key in there
             or not read.is_needed
-            or (not read.by_variable and _is_option_given(subject, option))
+            or (not read.by_variable and option and is_given(subject.job, option))
         ):
             continue
         meant = nearest(read.name, list(job.inputs))
@@ -625,23 +671,11 @@ def _spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[
             )
             for chosen in islice(product(*of_parts), _MOST_SPELLINGS)
         ]
-    found = [each for each in _sources_of_text(program, node) if each is not node]
+    found = [each for each in origins(program, node) if each is not node]
     return [one for each in found for one in _spellings(program, each, depth - 1)] or [_Spelling(_UNKNOWN)]
 
 
 _CASES: Mapping[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "strip": str.strip}
-
-
-def _sources_of_text(program: Program, node: ast.expr) -> Iterator[ast.expr | None]:
-    """What an expression was set to: also each element of a list through which a loop goes."""
-    for origin in origins(program, node):
-        if origin is not None or not isinstance(node, ast.Name):
-            yield origin
-            continue
-        for binding in program.evaluation.sources(node):
-            over = None if binding.value is None else program.value(binding.value)
-            looped = binding.kind is BindingKind.LOOPED and isinstance(over, Several)
-            yield from over.node.elts if looped and isinstance(over, Several) else (None,)
 
 
 def _by_variable(program: Program, node: ast.Constant, variable: str) -> Iterator[ChannelRead]:
@@ -695,10 +729,6 @@ def _option_of(node: ast.expr) -> str | None:
         if isinstance(outer, ast.stmt):
             return None
     return None
-
-
-def _is_option_given(subject: ScriptSubject, option: str | None) -> bool:
-    return option is not None and is_given(subject.job, option)
 
 
 def _reads_any(program: Program) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
-from launcher.program.guards import Guard
 from launcher.program.index import (
     EXIT_NAMES,
     Binding,
@@ -28,6 +28,7 @@ from launcher.program.index import (
     with_enclosing_statements,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.guards import Guard
 from launcher.program.values import (
     FSDP,
     FULLY_SHARD,
@@ -194,13 +195,14 @@ class CollectiveCalls:
                 None,
             )
             return None if made is None else (made, None)
-        if isinstance(node, ast.AsyncFunctionDef) or (
-            node in file_of(node).yields_of and not _is_context_manager(node)
-        ):
+        runs_elsewhere = node in file_of(node).yields_of and not _is_context_manager(node)
+        if isinstance(node, ast.AsyncFunctionDef) or (runs_elsewhere and not _is_consumed(call)):
             return None  # Its body runs elsewhere.
         inside = evaluation.calls.environment_of(value, call, environment) or {}
         known = {
-            each: given for each, given in inside.items() if isinstance(given, Constant | RankValue | Defined)
+            each: given
+            for each, given in inside.items()
+            if isinstance(given, Constant | RankValue | Defined | External)
         }
         return node, known or None
 
@@ -348,8 +350,10 @@ class CollectivePaths:
         self.functions: set[ast.AST] = set()
         self._named: set[str] = set()
         imported = (each.module for file in program.files for each in file.imports if each.module)
-        pending = [call for call in self._called(collective_last_names(imported)) if makes_ranks_wait(call)]
+        lasts = collective_last_names(imported)
+        pending = [call for call in self._called(lasts) if makes_ranks_wait(call)]
         pending += passes
+        pending += [each for last in sorted(lasts) for each in self._handed_on(last)]
         while pending:
             call = pending.pop()
             if call not in self.calls:
@@ -357,7 +361,9 @@ class CollectivePaths:
                 pending += self._callers(call)
         self._of: dict[ast.stmt, list[ast.Call]] = {}
         for call in self.calls:
-            if not isinstance(scope_of(call).node, ast.Lambda):
+            if isinstance(scope_of(call).node, ast.Lambda):
+                self.functions.add(scope_of(call).node)
+            else:
                 self._of.setdefault(statement_of(call), []).append(call)
                 scope = scope_of(call).function
                 self.functions.add(file_of(call).tree if scope is None else scope.node)
@@ -381,10 +387,14 @@ class CollectivePaths:
 
     def _callers(self, call: ast.Call) -> Iterator[ast.Call]:
         """The calls of the function in which a call stands, by its name or by one that `getattr` is given."""
+        scope = scope_of(call).node
+        if isinstance(scope, ast.Lambda):
+            yield from self._taking(scope)
         name = _enclosing_function_name(call)
         if name is not None and name not in self._named:
             self._named.add(name)
             yield from self._called({name})
+            yield from self._handed_on(name)
             for file in self.program.mentioning("getattr"):
                 for each in map(parent_of, file.calls_of.get("getattr", ())):
                     if isinstance(each, ast.Call) and last_name(each.func) is None:
@@ -392,11 +402,43 @@ class CollectivePaths:
                     elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
                         yield from file.calls_of.get(each.targets[0].id, ())
 
+    def _handed_on(self, name: str) -> Iterator[ast.Call]:
+        """The calls that hand on what has this name, and those of the parameter that gets it."""
+        for known in sorted(self.program.known_as({name})):
+            for file in self.program.mentioning(known):
+                for use in (*file.names.get(known, ()), *file.attributes.get(known, ())):
+                    yield from self._taking(use)
+
+    def _taking(self, use: ast.expr) -> Iterator[ast.Call]:
+        call = parent_of(use)
+        call = parent_of(call) if isinstance(call, ast.keyword) else call
+        if not isinstance(call, ast.Call) or call.func is use:
+            return
+        called = self.program.value(call.func)
+        if not isinstance(called, Defined) or isinstance(called.node, ast.ClassDef):
+            return
+        yield call
+        given = bind_arguments(called.node, call, called.owner is not None) or {}
+        for parameter in (each for each, value in given.items() if value is use):
+            calls = file_of(called.node).calls_of.get(parameter, ())
+            yield from (each for each in calls if called.node in ancestors(each))
+
 
 def may_be_collective(program: Program, call: ast.Call) -> bool:
     """Whether what is called is a collective, or one among others."""
     called = alternatives(program.value(call.func))
     return any(isinstance(each, External) and each.name in COLLECTIVES for each in called)
+
+
+_CONSUMERS = frozenset({"list", "tuple", "set", "dict", "sum", "min", "max", "sorted"})
+
+
+def _is_consumed(generator: ast.Call) -> bool:
+    """Whether all that a generator yields is taken where it is called."""
+    around = parent_of(generator)
+    if isinstance(around, ast.Call):
+        return last_name(around.func) in _CONSUMERS and around.args[:1] == [generator]
+    return isinstance(around, ast.For) and around.iter is generator
 
 
 def _enclosing_function_name(call: ast.Call) -> str | None:

@@ -22,6 +22,7 @@ from launcher.program.index import (
     ancestors_in_function,
     is_property,
     last_name,
+    parent_of,
 )
 from launcher.program.program import Program
 from launcher.program.values import (
@@ -124,6 +125,7 @@ def choose_truth(condition: Truth, body: Truth, other: Truth) -> Truth:
     return None
 
 
+_GROWING = frozenset({"append", "add", "insert", "extend"})
 _DEEPEST_TEST = 25
 """So many tests within tests; what is nested deeper is unknown."""
 
@@ -174,6 +176,15 @@ class Guards:
         call = self._calls_of_decorated[decorator]
         return None if call is None else self.guard_around(call)
 
+    def lets_all_call(self, decorator: ast.expr) -> bool:
+        """Whether what a decorator of the program makes always calls the decorated function."""
+        value = self.evaluation.value(decorator)
+        if not isinstance(value, Defined) or isinstance(value.node, ast.ClassDef):
+            return False
+        call = _call_of_decorated(value.node)
+        asks = any(isinstance(each, ast.If | ast.IfExp | ast.Match) for each in ast.walk(value.node))
+        return call is not None and not asks
+
     def guard_around(self, node: ast.AST) -> Guard | None:
         """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
         inner = node
@@ -184,6 +195,28 @@ class Guards:
                     return truth if is_in_body(outer, inner) else truth.opposite()
             inner = outer
         return None
+
+    def guard_of_choice(self, use: ast.expr, answers: Callable[[ast.expr], bool]) -> Guard | None:
+        """The ranks on which alone a function, or an object of a class, goes into a list or is chosen."""
+        made = parent_of(use)
+        is_class = isinstance(getattr(self.evaluation.value(use), "node", None), ast.ClassDef)
+        inner: ast.AST = made if is_class and isinstance(made, ast.Call) and made.func is use else use
+        outer = parent_of(inner)
+        while isinstance(outer, ast.List | ast.Tuple):
+            inner, outer = outer, parent_of(outer)
+        if isinstance(outer, ast.IfExp) and inner is outer.body:
+            nothing = isinstance(outer.orelse, ast.Constant) or not getattr(outer.orelse, "elts", True)
+            return self.guard(outer.test) if nothing or not answers(outer.orelse) else None
+        if (
+            not isinstance(outer, ast.Call)
+            or inner not in outer.args
+            or last_name(outer.func) not in _GROWING
+        ):
+            return None
+        statement = parent_of(outer)
+        branch = None if statement is None else parent_of(statement)
+        only = isinstance(branch, ast.If) and statement in branch.body and not branch.orelse
+        return self.guard(branch.test) if only and isinstance(branch, ast.If) else None
 
     def _truth(self, test: ast.expr, environment: Environment | None) -> Truth:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -248,11 +281,24 @@ class Guards:
             found = present if isinstance(operator, ast.IsNot | ast.NotEq) else negate(present)
             found = replace(found, test=test) if isinstance(found, Guard) else found
         equality = isinstance(operator, ast.Is | ast.Eq | ast.IsNot | ast.NotEq)
+        if found is None and equality:
+            chosen = self.presence.truth(left, lambda value: self._is_same(value, right))
+            found = chosen if isinstance(operator, ast.Is | ast.Eq) else negate(chosen)
+            found = replace(found, test=test) if isinstance(found, Guard) else None
         if found is None and equality and other in (Constant(True), Constant(False)):
             same = isinstance(operator, ast.Is | ast.Eq) == (other == Constant(True))
             truth = self.truth(left, environment)
             found = truth if same else negate(truth)
         return found
+
+    def _is_same(self, one: ast.expr, other: ast.expr) -> Truth:
+        """Whether two literals, or two members of an enumeration, are the same."""
+        left, right = self.evaluation.value(one), self.evaluation.value(other)
+        if isinstance(one, ast.Attribute) and isinstance(other, ast.Attribute):
+            owners = self.evaluation.value(one.value), self.evaluation.value(other.value)
+            if owners[0] == owners[1] and isinstance(owners[0], Defined):
+                return one.attr == other.attr
+        return left == right if isinstance(left, Constant) and isinstance(right, Constant) else None
 
     def _truth_of_choice(self, test: ast.IfExp, environment: Environment | None) -> Truth:
         condition = self.truth(test.test, environment)
@@ -538,8 +584,11 @@ class NamePresence:
         self.guards = guards
         self._open: set[ast.AST] = set()
 
-    def truth(self, test: ast.expr) -> Truth:
-        """Whether a name is something true, by all that it may be bound to and where that happens."""
+    def truth(self, test: ast.expr, judge: Callable[[ast.expr], Truth] | None = None) -> Truth:
+        """Whether a name is something true, by all that it may be bound to and where that happens.
+
+        Or whether `judge` says so of what it is bound to.
+        """
         if not isinstance(test, ast.Name | ast.Attribute) or test in self._open:
             return None
         bindings = self.guards.evaluation.sources(test)
@@ -547,15 +596,15 @@ class NamePresence:
             return None
         self._open.add(test)
         try:
-            found = _truth_of_bindings([each for binding in bindings for each in self._bound(binding)])
+            found = _truth_of_bindings([each for binding in bindings for each in self._bound(binding, judge)])
         finally:
             self._open.discard(test)
         return replace(found, test=test) if isinstance(found, Guard) else found
 
-    def _bound(self, binding: Binding) -> list[_BoundTruth]:
+    def _bound(self, binding: Binding, judge: Callable[[ast.expr], Truth] | None) -> list[_BoundTruth]:
         """What one binding makes of a name, and under which guard; nothing where no distributed run comes."""
         if binding.kind is BindingKind.PARAMETER:
-            return [_BoundTruth(each, True) for each in self._of_every_call(binding.node)]
+            return [_BoundTruth(each, True) for each in self._of_every_call(binding.node, judge)]
         under: Truth = True
         inner: ast.AST = binding.node
         for outer in ancestors_in_function(binding.node):
@@ -569,25 +618,34 @@ class NamePresence:
             inner = outer
         if binding.kind is not BindingKind.ASSIGNED or binding.value is None or binding.item is not None:
             return [_BoundTruth(None, under)]
-        return [_BoundTruth(self._assigned(binding.value), under)]
+        return [_BoundTruth(self._assigned(binding.value, judge), under)]
 
-    def _assigned(self, value: ast.expr) -> Truth:
+    def _assigned(self, value: ast.expr, judge: Callable[[ast.expr], Truth] | None) -> Truth:
         if isinstance(value, ast.IfExp):
             condition = self.guards.truth(value.test)
-            return choose_truth(condition, self._assigned(value.body), self._assigned(value.orelse))
+            arms = self._assigned(value.body, judge), self._assigned(value.orelse, judge)
+            return choose_truth(condition, *arms)
+        if judge is not None:
+            named = isinstance(value, ast.Name) and not isinstance(
+                self.guards.evaluation.value(value), Constant
+            )
+            return self.truth(value, judge) if named else judge(value)
         truth = self.guards.truth(value)
         # An object is true; a call of what is unknown may give anything.
         named = isinstance(value, ast.Call) and (last_name(value.func) or "")[:1].isupper()
         return True if truth is None and named else truth
 
-    def _of_every_call(self, parameter: ast.AST) -> list[Truth]:
+    def _of_every_call(self, parameter: ast.AST, judge: Callable[[ast.expr], Truth] | None) -> list[Truth]:
         calls = self.guards.evaluation.callers.call_sites_giving(parameter)
         if calls is None or not isinstance(parameter, ast.arg):
             return [None]
         found: list[Truth] = []
         for call in calls:
             given = call.given(parameter)
-            found.append(None if given is None else self.guards.truth(given))
+            if given is None or judge is None:
+                found.append(None if given is None else self.guards.truth(given))
+            else:
+                found.append(self._assigned(given, judge))
         return found or [None]
 
 

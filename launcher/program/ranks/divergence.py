@@ -15,29 +15,26 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from launcher.program.collective_calls import CollectiveCalls, CollectiveRun
-from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, parts_of
-from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.dataflow import all_arguments
 from launcher.program.index import (
     FunctionNode,
     ancestors,
-    ancestors_in_function,
+    class_of,
     file_of,
     last_name,
     parent_of,
-    scope_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
+from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.values import (
-    DDP,
-    FSDP,
-    FULLY_SHARD,
-    LIBRARY_TABLES,
     Defined,
     Environment,
+    External,
     Instance,
     RankKind,
     RankValue,
+    Value,
 )
 
 _DEEPEST_FUNCTION = 12
@@ -54,7 +51,7 @@ class FunctionSummaries:
         """Nothing is followed before somebody asks."""
         self.program = program
         self.collective_calls = CollectiveCalls(program)
-        self._known: dict[object, FunctionSummary] = {}
+        self._known: dict[tuple[ast.AST, frozenset[tuple[ast.AST, Value]]], FunctionSummary] = {}
         self._depth = 0
 
     def summary(
@@ -77,9 +74,11 @@ class FunctionSummaries:
     def _summarised(
         self, function: FunctionNode | ast.Module, environment: Environment | None
     ) -> FunctionSummary:
-        if isinstance(function, ast.Lambda):
-            return FunctionSummary()
         function_walk = FunctionWalk(self, environment)
+        if isinstance(function, ast.Lambda):
+            inner = [each for each in ast.walk(function.body) if isinstance(each, ast.Call)]
+            found = function_walk.run_calls(inner, function)
+            return FunctionSummary(tuple(found.must), tuple(found.may), tuple(function_walk.divergences))
         block = function_walk.walk(function.body, 0)
         divergences = tuple(_without_counterparts(function_walk.divergences, block.may))
         if isinstance(function, ast.Module):
@@ -124,7 +123,33 @@ class FunctionSummaries:
                 if self.collective_calls.matters(function) and not self._is_called_back(function):
                     for each in self.summary(function).divergences:
                         found.setdefault((each.run.node, each.leaves), each)
+        for (_, given), summary in [*self._known.items()]:
+            if any(isinstance(value, Defined | External) for _, value in given):
+                for each in summary.divergences:
+                    found.setdefault((each.run.node, each.leaves), each)
+        for each in self._made_on_some_ranks():
+            found.setdefault((each.run.node, each.leaves), each)
         return list(found.values())
+
+    def _made_on_some_ranks(self) -> Iterator[Divergence]:
+        """The collectives of what some ranks alone list or choose: `if main: hooks.append(Average())`."""
+        guards = self.program.analysis(Guards)
+        followed = [each for each in self.collective_calls.paths.functions if isinstance(each, FunctionNode)]
+        for function in sorted(followed, key=lambda each: (str(file_of(each).path), each.lineno)):
+            made = class_of(function) or function
+            name = getattr(made, "name", "")
+            uses = [use for file in self.program.mentioning(name) for use in file.names.get(name, ())]
+            own: list[ast.expr] = [use for use in uses if self.program.value(use) == Defined(made)]
+            own = [function] if isinstance(function, ast.Lambda) else own
+            found = [guards.guard_of_choice(use, self._answers) for use in own]
+            must = self.summary(function).must if found else ()
+            if must and found[0] is not None and None not in found and must[0].concerns(found[0]):
+                yield Divergence(must[0], found[0])
+
+    def _answers(self, other: ast.expr) -> bool:
+        """Whether what the other ranks choose may run collectives, too."""
+        called = getattr(self.program.value(other), "node", None)
+        return not isinstance(called, FunctionNode) or self.collective_calls.matters(called)
 
 
 def _without_counterparts(parted: Sequence[Divergence], may: Sequence[CollectiveRun]) -> list[Divergence]:
@@ -336,6 +361,10 @@ class FunctionWalk:
 
     def _loop(self, statement: ast.For | ast.AsyncFor | ast.While, depth: int) -> Block:
         body = self.walk(statement.body, depth + 1)
+        more = self._rounds_by_rank(statement.iter) if isinstance(statement, ast.For) else None
+        if more is not None and all(run.collective is not BACKWARD for run in body.everything):
+            self.divergences += [Divergence(run, more) for run in body.certain if run.concerns(more)]
+            body = Block([], [run.indirectly() for run in body.everything])
         for leaving in body.leaving:
             if isinstance(leaving.statement, ast.Break):  # The others go on to the next round.
                 self._missed(
@@ -346,6 +375,15 @@ class FunctionWalk:
         body.ends, body.ends_the_run = None, False
         self._add(body, self.walk(statement.orelse, depth + 1))
         return body
+
+    def _rounds_by_rank(self, counted: ast.expr) -> Guard | None:
+        """The ranks that go through a loop more often than others: of `range(rank)` all but 0."""
+        is_range = isinstance(counted, ast.Call) and last_name(counted.func) == "range"
+        number = counted.args[0] if isinstance(counted, ast.Call) and len(counted.args) == 1 else None
+        value = None if number is None else self.summaries.program.evaluation.value(number, self.environment)
+        if not is_range or not isinstance(value, RankValue) or value.kind is RankKind.DERIVED:
+            return None
+        return Guard(value.kind, frozenset({0}), outside=True, test=counted)
 
     def _tried(self, statement: ast.Try | ast.TryStar, depth: int) -> Block:
         found = self.walk(statement.body, depth + 1)
@@ -367,8 +405,12 @@ class FunctionWalk:
 
     def _header(self, statement: ast.stmt) -> Block:
         """What the statement itself runs, without the blocks that it holds."""
+        return self.run_calls(self.summaries.collective_calls.calls_of(statement), statement)
+
+    def run_calls(self, calls: Iterable[ast.Call], statement: ast.AST) -> Block:
+        """What the calls in a statement or a lambda run, each under the conditions around it."""
         found = Block()
-        for call in self.summaries.collective_calls.calls_of(statement):
+        for call in calls:
             must, may = self._call(call)
             under = self._within(call, statement)
             if under is None:
@@ -381,7 +423,7 @@ class FunctionWalk:
                 found.may += [run.indirectly() for run in (*must, *may)]
         return found
 
-    def _within(self, call: ast.Call, statement: ast.stmt) -> Guard | bool | None:
+    def _within(self, call: ast.Call, statement: ast.AST) -> Guard | bool | None:
         """The guard of the part of an expression in which a call stands; True for another condition."""
         inner: ast.AST = call
         under: Guard | bool | None = None
@@ -491,131 +533,6 @@ def merge_arms(body: Block, other: Block) -> Block:
     both = [run for run in body.must if run.short_name in in_other]
     rest = [run for run in (*body.everything, *other.everything) if run not in both]
     return Block(both, rest, [*body.leaving, *other.leaving])
-
-
-# Where a program trains a wrapped model: loops and functions in which every rank must run the same.
-
-
-Loop = ast.For | ast.AsyncFor | ast.While
-
-_SHARING_WORDS = (
-    "reduce",
-    "gather",
-    "broadcast",
-    "agree",
-    "sync",
-    "vote",
-    "consensus",
-    "any_rank",
-    "all_ranks",
-)
-"""In the names of what makes ranks see the same."""
-
-_NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
-"""In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
-
-
-def wrapped_training_loops(program: Program) -> Iterator[Loop]:
-    """The innermost loops that run a wrapped model forward and backward."""
-    seen: set[ast.AST] = set()
-    for file in program.files:
-        for backward in file.calls_of.get("backward", ()):
-            loop = next((each for each in ancestors_in_function(backward) if isinstance(each, Loop)), None)
-            if loop is not None and loop not in seen:
-                seen.add(loop)
-                if runs_wrapped_model(program, loop):
-                    yield loop
-
-
-def calls_in(block: ast.AST) -> list[ast.Call]:
-    """The calls in a statement or in a function, without those in functions within it."""
-    known = file_of(block).calls_within
-    if block in known:
-        return known[block]
-    found = known[block] = []
-    pending = [block]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Call):
-            found.append(node)
-        if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(node))
-    return found
-
-
-def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
-    """Whether a block calls a model that DDP or FSDP wraps, and backward, with nothing like Join around."""
-    calls = calls_in(block)
-    if not any(last_name(each.func) == "backward" for each in calls):
-        return False
-    around = [each for each in ancestors_in_function(block) if isinstance(each, ast.With)]
-    if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
-        return False
-    if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
-        return True
-    making = (
-        each
-        for call in calls
-        if last_name(call.func) == "backward"
-        for each in parts_of(program, call.func)
-        if isinstance(each, ast.Call) and each in calls
-    )
-    return any(is_forward(program, each) for each in calls) or any(
-        _is_wrapped(program, given) for each in making for given in all_arguments(each)
-    )
-
-
-def is_forward(program: Program, call: ast.Call) -> bool:
-    """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
-    model = call.func
-    if isinstance(model, ast.Attribute) and model.attr == "forward":
-        model = model.value
-    return _is_wrapped(program, model)
-
-
-def _is_wrapped(program: Program, model: ast.expr) -> bool:
-    """Whether an expression is a model that DDP or FSDP may wrap over all ranks."""
-    if not isinstance(model, ast.Name | ast.Attribute):
-        return False
-    wrappers = calls_that_may_make(program, model, DDP, FSDP) or _sharded_in_place(program, model)
-    groups = ("process_group", "device_mesh", "mesh")
-    return bool(wrappers) and not any(argument_of(each, name) for each in wrappers for name in groups)
-
-
-def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
-    """The calls of `fully_shard`, which changes the model that it is given, on a variable of this name."""
-    if not isinstance(model, ast.Name):
-        return []
-    holder = scope_of(model).holder_of(model.id)
-    return [
-        call
-        for call, _ in program.calls(FULLY_SHARD)
-        if call.args
-        and isinstance(given := call.args[0], ast.Name)
-        and given.id == model.id
-        and holder is not None
-        and scope_of(given).holder_of(given.id) is holder
-    ]
-
-
-def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:
-    """Whether a block, or a function that it calls, runs a wrapped model forward and backward."""
-    if runs_wrapped_model(program, block):
-        return True
-    for call in calls_in(block) if deeper else ():
-        called = program.value(call.func)
-        node = called.node if isinstance(called, Defined) else None
-        if isinstance(node, ast.FunctionDef) and trains_within(program, node, deeper - 1):
-            return True
-    return False
-
-
-def makes_ranks_agree(call: ast.Call) -> bool:
-    """Whether a call, by its name, makes the ranks see the same value."""
-    name = ast.unparse(call.func).lower()
-    return any(word in name for word in _SHARING_WORDS) and not any(
-        word in name for word in _NOT_SHARING_WORDS
-    )
 
 
 # What surely differs between the ranks.

@@ -15,10 +15,12 @@ from launcher.program.dataflow import (
     argument_of,
     calls_that_made,
     constant_argument,
+    goes_nowhere,
     has_star_arguments,
+    is_only_asked,
     parts_of,
+    uses_of,
 )
-from launcher.program.divergence import makes_ranks_agree
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -30,9 +32,10 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Closure
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability, runs_once
+from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.reachability import Reachability, runs_once
+from launcher.program.ranks.training_loops import makes_ranks_agree
 from launcher.program.values import (
     Constant,
     Instance,
@@ -42,9 +45,9 @@ from launcher.program.values import (
     alternatives,
     library_names,
 )
+from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderLoop, Loaders
+from launcher.rules.script.data.shards import follow_list, is_cut_by_rank, uses_of_target
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
-from launcher.rules.script.loaders import LOADER, SAMPLER, Loaders
-from launcher.rules.script.shards import follow_list, is_cut_by_rank, uses_of_target
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -70,7 +73,7 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
         )
 
 
-def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
+def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop]]:
     """The loaders that give every rank the same data, each with a loop that trains with it."""
     loaders = program.analysis(Loaders)
     if not loaders.calls or not loaders.is_data_parallel:
@@ -88,7 +91,7 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, ast.For]]:
             if sampler is not None and _draws_a_part(program, sampler):
                 continue
             if _is_of_several(program, loader, loop.node):
-                yield loader, loop.node
+                yield loader, loop
 
 
 def _draws_a_part(program: Program, sampler: ast.expr) -> bool:
@@ -101,7 +104,7 @@ def _draws_a_part(program: Program, sampler: ast.expr) -> bool:
     )
 
 
-def _is_of_several(program: Program, loader: ast.Call, loop: ast.For) -> bool:
+def _is_of_several(program: Program, loader: ast.Call, loop: ast.AST) -> bool:
     """Whether what makes the ranks train one model belongs to a loop: of several trainers of a program, some
     may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
     files = {program.entry, file_of(loader), file_of(loop)}
@@ -274,8 +277,8 @@ _OF_ALL_HOSTS = frozenset(
 
 @finds(Stage.SCRIPT, data.SAMPLER_SEED_DIFFERS)
 def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
-    """A DistributedSampler whose seed is calculated from the rank, a clock, or what else each process has of
-    its own.
+    """A DistributedSampler whose seed, or the epoch that it is told and adds to it, is calculated from the
+    rank, a clock, or what else each process has of its own, also by way of the seed of random numbers.
 
     Each rank takes every N-th sample of its own permutation: samples overlap, and others are never seen in an
     epoch. Seeds of dropout and augmentation may and should differ; the sampler's must not. Where the rank is
@@ -287,14 +290,17 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
 
     Source: torch/utils/data/distributed.py: "This number should be identical across all processes".
     """
-    for sampler in program.analysis(Loaders).samplers:
-        seed = argument_of(sampler, "seed", 4)
+    loaders = program.analysis(Loaders)
+    given = [(argument_of(sampler, "seed", 4), "seed") for sampler in loaders.samplers]
+    told = [each.node for each in _epoch_calls(loaders) if each.samplers] if loaders.samplers else []
+    given += [(argument_of(call, "epoch", 0), "epoch") for call in told if isinstance(call, ast.Call)]
+    for seed, what in given:
         source = None if seed is None else source_of_difference(program, seed)
         if seed is not None and source is not None:
             yield finding_at(
                 data.SAMPLER_SEED_DIFFERS,
                 seed,
-                f"the sampler's seed differs between the ranks (by {source}): each takes its part of "
+                f"the sampler's {what} differs between the ranks (by {source}): each takes its part of "
                 "another permutation, so that samples overlap and others are never seen",
             )
 
@@ -470,12 +476,45 @@ def source_of_difference(program: Program, node: ast.expr) -> str | None:
         return None
     if isinstance(value, RankValue):
         return value.source
+    added = (
+        program.value(each)
+        for each in parts
+        if isinstance(each, ast.Name | ast.Attribute | ast.Call)
+        and isinstance(parent_of(each), ast.AugAssign)
+    )
+    drawn = [_source_of_drawing(program, each) for each in calls]
     chosen = [program.value(each.slice) for each in parts if isinstance(each, ast.Subscript)]
-    ranks = [each.source for each in chosen if isinstance(each, RankValue)]
+    ranks = [each.source for each in (*chosen, *added) if isinstance(each, RankValue)]
+    ranks += [each for each in drawn if each is not None]
     own = _OWN if _is_seeded(program) else _OWN | _DRAWN
     return next(
         iter([*ranks, *(name for each in calls if (name := program.qualified(each.func)) in own)]), None
     )
+
+
+def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
+    """By what the seed of the random numbers differs that a call of a library draws, or asks for."""
+    name = program.qualified(call.func) or ""
+    module, _, last = name.rpartition(".")
+    if name.startswith("random.SystemRandom."):
+        return name
+    if module not in _SEEDED_BY or last in ("seed", "manual_seed"):
+        return None
+    if last not in (
+        "initial_seed",
+        "randint",
+        "randperm",
+        "rand",
+        *(each.rpartition(".")[2] for each in _DRAWN),
+    ):
+        return None
+    seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(_SEEDED_BY[module])]
+    sources = [None if each is None else source_of_difference(program, each) for each in seeds]
+    return sources[0] if sources and None not in sources else None
+
+
+_SEEDED_BY = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
+"""What seeds the random numbers of a module for the whole process."""
 
 
 def _is_agreed_on(parts: list[ast.AST]) -> bool:
@@ -513,7 +552,7 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     loaders = program.analysis(Loaders)
     epoch_calls: list[_EpochCall] | None = None
     reported = set[ast.Call]()
-    for sampler, loop in _shuffling(loaders):
+    for sampler, epochs in _shuffling(loaders):
         if sampler in reported:
             continue
         if epoch_calls is None:
@@ -523,7 +562,6 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
             continue
         if about and any(not each.is_constant for each in epoch_calls):
             continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
-        epochs = [loop] if isinstance(loop, ast.While) else list(loaders.epoch_loops(loop))
         if not epochs:
             continue
         reported.add(sampler)
@@ -581,19 +619,20 @@ def _name_of(sampler: ast.Call, place: ast.For) -> str | None:
     return target.id
 
 
-def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.For | ast.While]]:
-    """The distributed samplers that surely shuffle, with a loop that trains by them, or begins them again."""
+def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, list[ast.For | ast.While]]]:
+    """The distributed samplers that surely shuffle, with the loops that begin them again."""
     if not loaders.samplers:
         return
-    loops: list[tuple[ast.For | ast.While, frozenset[ast.Call]]] = [*_cycles(loaders)]
-    loops += [(each.node, each.loaders) for each in loaders.training_loops]
-    for loop, over in loops:
+    begun: list[tuple[list[ast.For | ast.While], frozenset[ast.Call]]] = []
+    begun += [([loop], over) for loop, over in _cycles(loaders)]
+    begun += [([*loaders.epoch_loops(each.node)], each.loaders) for each in loaders.training_loops]
+    for epochs, over in begun:
         for loader in over:
             for sampler in loaders.samplers_of(loader) or ():
                 shuffle = argument_of(sampler, "shuffle", 3)
                 shuffles = shuffle is None or loaders.program.value(shuffle) == Constant(True)
                 if shuffles and not has_star_arguments(sampler) and not _is_seeded_anew(loaders, sampler):
-                    yield sampler, loop
+                    yield sampler, epochs
 
 
 def _cycles(loaders: Loaders) -> Iterator[tuple[ast.While, frozenset[ast.Call]]]:
@@ -642,6 +681,10 @@ def _epoch_calls(loaders: Loaders) -> Iterator[_EpochCall]:
                 yield _EpochCall(call, _receivers(loaders, attribute.value), constant)
             else:
                 yield _EpochCall(attribute, None, False)
+        for binding in file.set_attributes.get("epoch", ()):
+            owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
+            if isinstance(owner, ast.expr) and _receivers(loaders, owner):
+                yield _EpochCall(owner, _receivers(loaders, owner), False)
 
 
 def _receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
@@ -664,95 +707,3 @@ def _receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
             return None
         found |= one
     return found
-
-
-# Where a sampler goes: through variables, results and attributes, to what takes it, or to nothing.
-
-
-_LEAVES = frozenset({"set_epoch", "state_dict", "load_state_dict", "num_samples", "total_size"})
-"""What is asked of a sampler without drawing from it."""
-
-_DEEPEST = 5
-"""So many variables and results behind each other; what goes further may be used."""
-
-
-def goes_nowhere(program: Program, node: ast.expr, deepest: int = _DEEPEST) -> bool:
-    """Whether nothing ever draws from the sampler that an expression is: it is given to no call, looped over
-    nowhere, and kept nowhere where nobody sees."""
-    parent = parent_of(node)
-    if deepest == 0 or parent is None:
-        return False
-    if isinstance(parent, ast.IfExp) and node is not parent.test:
-        return goes_nowhere(program, parent, deepest - 1)
-    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
-        return _kept_unused(program, parent.targets[0], deepest - 1)
-    if isinstance(parent, ast.Return):
-        return _returned_unused(program, parent, None, deepest - 1)
-    if isinstance(parent, ast.Tuple) and isinstance(outer := parent_of(parent), ast.Return):
-        return _returned_unused(program, outer, parent.elts.index(node), deepest - 1)
-    return is_only_asked(node)
-
-
-def is_only_asked(use: ast.expr) -> bool:
-    """Whether a use tells or asks something of the sampler, and no more."""
-    parent = parent_of(use)
-    if isinstance(parent, ast.Attribute):
-        return parent.attr in _LEAVES
-    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name):
-        return parent.func.id in ("len", "isinstance", "hasattr") and use is not parent.func
-    if isinstance(parent, ast.Compare):
-        return True
-    return isinstance(parent, ast.If | ast.IfExp) and parent.test is use
-
-
-def _kept_unused(program: Program, target: ast.expr, deepest: int) -> bool:
-    if isinstance(target, ast.Name):
-        statement = parent_of(target)
-        while not isinstance(statement, ast.stmt) and statement is not None:
-            statement = parent_of(statement)
-        bindings = scope_of(target).bindings.get(target.id, [])
-        binding = next((each for each in bindings if each.node is statement), None)
-        uses = None if binding is None else list(uses_of(program, binding))
-    elif isinstance(target, ast.Attribute):
-        read = [each for file in program.files for each in file.attributes.get(target.attr, ())]
-        uses = [each for each in read if isinstance(getattr(each, "ctx", None), ast.Load)]
-    else:
-        uses = None
-    return uses is not None and all(goes_nowhere(program, each, deepest) for each in uses)
-
-
-def _returned_unused(program: Program, statement: ast.Return, item: int | None, deepest: int) -> bool:
-    """Whether no call of the function that gives a sampler back, alone or with other results, uses it."""
-    function = scope_of(statement).function
-    sites = None
-    if function is not None and isinstance(function.node, FunctionNode):
-        sites = program.evaluation.callers.call_sites(function.node)
-    if not sites:
-        return False
-    for site in sites:
-        if item is None:
-            if not goes_nowhere(program, site.call, deepest):
-                return False
-            continue
-        taken = parent_of(site.call)
-        if not isinstance(taken, ast.Assign) or len(taken.targets) != 1:
-            return False
-        (target,) = taken.targets
-        if not isinstance(target, ast.Tuple) or any(isinstance(each, ast.Starred) for each in target.elts):
-            return False
-        if item >= len(target.elts) or not _kept_unused(program, target.elts[item], deepest):
-            return False
-    return True
-
-
-def uses_of(program: Program, binding: Binding) -> Iterator[ast.expr]:
-    """Where a variable is read: also by other files where it is a module's."""
-    file, scope = file_of(binding.node), scope_of(binding.node)
-    for use in file.names.get(binding.name, ()):
-        if scope_of(use).holder_of(binding.name) is scope:
-            yield use
-    if isinstance(scope.node, ast.Module | ast.ClassDef):
-        for other in program.files:
-            yield from other.attributes.get(binding.name, ())
-            if other is not file:
-                yield from other.names.get(binding.name, ())

@@ -1,0 +1,440 @@
+"""The DataLoaders of a program: what they are made of, and whose they are.
+
+A loader that was handed to a library (`accelerator.prepare`, a Trainer) is that library's: it may give it a
+sampler and tell it the epoch.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from launcher.program.bindings import bind_arguments
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    calls_that_made,
+    has_star_arguments,
+    origins,
+    unpacked_argument,
+)
+from launcher.program.index import (
+    FileIndex,
+    ancestors,
+    ancestors_in_function,
+    class_of,
+    file_of,
+    last_name,
+    scope_of,
+)
+from launcher.program.program import Program
+from launcher.program.ranks.participants import Closure
+from launcher.program.values import (
+    LIBRARY_TABLES,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    alternatives,
+    is_import_of,
+    library_names,
+)
+
+# What loaders are made of, and where the program trains with them.
+
+
+LOADER = "torch.utils.data.DataLoader"
+SAMPLER = "torch.utils.data.DistributedSampler"
+BATCH_SAMPLER = "torch.utils.data.BatchSampler"
+
+PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
+"""The first parameters of a DataLoader, which may be given by position."""
+
+_LOOKERS = frozenset(
+    {
+        "enumerate",
+        "iter",
+        "len",
+        "next",
+        "zip",
+        "list",
+        "print",
+        "isinstance",
+        "hasattr",
+        "getattr",
+        "id",
+        "type",
+        "str",
+        "range",
+        "reversed",
+        "itertools.islice",
+        "itertools.chain",
+        "itertools.cycle",
+        "tqdm.tqdm",
+        "tqdm.trange",
+        "tqdm.auto.tqdm",
+        "tqdm.autonotebook.tqdm",
+        "tqdm.notebook.tqdm",
+        "math.ceil",
+        "rich.progress.track",
+    }
+)
+"""What is given a loader and leaves it as it is."""
+
+_WRAPPED = frozenset(
+    {"enumerate", "iter", "rich.progress.track", "reversed", *(each for each in _LOOKERS if "tqdm" in each)}
+)
+"""What gives one element for each of its first argument's."""
+
+_DEEPEST = 5
+"""So many calls are followed from a loop to what it calls, and from a function to its callers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoaderLoop:
+    """A loop over batches that calculates gradients, itself or in what it calls.
+
+    `loaders` is all that it may loop over: loaders that the script makes, and that stay its own. `iter` is
+    that as it is written, also of a comprehension, or of a loop that takes `next(batches)` itself.
+    """
+
+    node: ast.For | ast.While | ast.comprehension
+    iter: ast.expr
+    loaders: frozenset[ast.Call]
+
+    @property
+    def ends_with_data(self) -> bool:
+        """Whether it makes as many rounds as there are batches."""
+        return getattr(self.node, "iter", None) is self.iter
+
+
+class Loaders:
+    """The loaders of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.program = program
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        """Where DataLoaders are made."""
+        return tuple(call for call, _ in self.program.calls(LOADER))
+
+    @cached_property
+    def samplers(self) -> tuple[ast.Call, ...]:
+        """Where DistributedSamplers are made."""
+        return tuple(call for call, _ in self.program.calls(SAMPLER))
+
+    @cached_property
+    def is_data_parallel(self) -> bool:
+        """Whether all ranks train one model, each with data of its own; False where that is not sure."""
+        for file in self.program.files:
+            for binding in file.imports:
+                if is_import_of(binding.module or "", "parallelism_imports"):
+                    return False
+        return any(True for _ in self.program.calls(*library_names("model_wrappers")))
+
+    def given(self, call: ast.Call, name: str) -> ast.expr | None:
+        """What a DataLoader is given for one of PARAMETERS or by keyword."""
+        given = argument_of(call, name, PARAMETERS.index(name) if name in PARAMETERS else None)
+        return unpacked_argument(self.program, call, name) if given is None else given
+
+    def samplers_of(self, loader: ast.Call) -> frozenset[ast.Call] | None:
+        """The distributed samplers that a loader may have: none where it surely has none, None if unknown."""
+        if has_star_arguments(loader):
+            return None
+        found = frozenset[ast.Call]()
+        for name in ("sampler", "batch_sampler"):
+            given = self.given(loader, name)
+            if given is None:
+                continue
+            samplers = self._distributed(given)
+            if samplers is None:
+                return None
+            found |= samplers
+        return found
+
+    def _distributed(self, sampler: ast.expr) -> frozenset[ast.Call] | None:
+        value = self.program.value(sampler)
+        if value == Constant(None):
+            return frozenset()
+        found = frozenset[ast.Call]()
+        for each in alternatives(value):
+            if isinstance(each, Made) and _deals_all(self.program, each.definition, sampler):
+                continue
+            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers"))
+            if calls is None:
+                return None
+            for call in calls:
+                if self.program.qualified(call.func) == SAMPLER:
+                    found |= {call}
+                elif self.program.qualified(call.func) == BATCH_SAMPLER:
+                    inner = argument_of(call, "sampler", 0)
+                    samplers = None if inner is None or has_star_arguments(call) else self._distributed(inner)
+                    if samplers is None:
+                        return None
+                    found |= samplers
+        return found
+
+    def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
+        """The DataLoaders that an expression may be; None where it may be anything else."""
+        return calls_that_made(self.program.value(node), LOADER)
+
+    @cached_property
+    def training_loops(self) -> tuple[LoaderLoop, ...]:
+        """The loops that train, over loaders that are the program's own."""
+        if not self.calls:
+            return ()
+        return tuple(self._training_loops())
+
+    def _training_loops(self) -> Iterator[LoaderLoop]:
+        for file in self.program.files:
+            for loop, given, body in _loops_over_something(self.program, file):
+                over = self.resolved(self.unwrapped(given))
+                if over and not over & self.handed_over and self.trains(body):
+                    yield LoaderLoop(loop, given, over)
+
+    def unwrapped(self, node: ast.expr) -> ast.expr:
+        """What is looped over, without enumerate, tqdm and the like."""
+        for _ in range(_DEEPEST):
+            if not isinstance(node, ast.Call):
+                break
+            called = self.program.value(node.func)
+            if isinstance(called, External) and called.name in _WRAPPED and node.args:
+                node = node.args[0]
+            elif isinstance(called, Defined) and (inner := _passed_through(called, node)) is not None:
+                node = inner
+            else:
+                break
+        return node
+
+    @cached_property
+    def handed_over(self) -> frozenset[ast.Call]:
+        """The loaders that were given to a library, made for one, or given to something unknown."""
+        owner_of = self.program.analysis(LoaderOwners).owner_of
+        found = {call for call in self.calls if owner_of(call) is not LoaderOwner.SCRIPT}
+        for file in self.program.files:
+            for call in file.calls:
+                given = [
+                    each
+                    for each in all_arguments(call)
+                    if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Starred)
+                ]
+                if given and not self._leaves_alone(call):
+                    for each in given:
+                        found.update(self._loaders_in(each))
+        return frozenset(found)
+
+    def _leaves_alone(self, call: ast.Call) -> bool:
+        values = alternatives(self.program.value(call.func))
+        return all(
+            isinstance(each, Defined) or (isinstance(each, External) and each.name in _LOOKERS)
+            for each in values
+        )
+
+    def _loaders_in(self, node: ast.expr) -> Iterator[ast.Call]:
+        if isinstance(node, ast.Starred):
+            node = node.value
+        for each in alternatives(self.program.value(node)):
+            if isinstance(each, Instance) and each.name == LOADER:
+                yield each.call
+
+    def trains(self, body: Sequence[ast.AST]) -> bool:
+        """Whether gradients are calculated in these statements, or in functions that they call."""
+        return self._calls_backward(body, set(), 0)
+
+    def _calls_backward(self, body: Sequence[ast.AST], seen: set[ast.AST], depth: int) -> bool:
+        calls = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Call)]
+        if any(last_name(call.func) == "backward" for call in calls):
+            return True
+        if depth >= _DEEPEST:
+            return False
+        for call in calls:
+            for each in alternatives(self.program.value(call.func)):
+                function = each.node if isinstance(each, Defined) else None
+                if isinstance(each, Made):
+                    function = method_of(each.definition, "__call__")
+                if isinstance(function, ast.FunctionDef) and function not in seen:
+                    seen.add(function)
+                    if self._calls_backward(function.body, seen, depth + 1):
+                        return True
+        return False
+
+    def epoch_loops(self, node: ast.AST) -> Iterator[ast.For | ast.While]:
+        """The loops in which a loop over batches is run again, in its function or where that is called."""
+        yield from self._loops_around(node, set(), 0)
+
+    def _loops_around(self, node: ast.AST, seen: set[ast.AST], depth: int) -> Iterator[ast.For | ast.While]:
+        inner = node
+        for outer in ancestors(node):
+            if isinstance(outer, ast.For) and inner in outer.body and self._counts(outer):
+                yield outer
+                return
+            if (
+                isinstance(outer, ast.While)
+                and inner in outer.body
+                and not isinstance(outer.test, ast.Constant)
+            ):
+                yield outer
+                return
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                break
+            inner = outer
+        function = scope_of(node).function
+        if function is None or function.node in seen or depth >= _DEEPEST:
+            return
+        seen.add(function.node)
+        assert isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for site in self.program.evaluation.callers.call_sites(function.node) or ():
+            yield from self._loops_around(site.call, seen, depth + 1)
+
+    def _counts(self, loop: ast.For) -> bool:
+        """Whether a loop is over numbers, and more than one."""
+        over = self.unwrapped(loop.iter)
+        if not isinstance(over, ast.Call):
+            return False
+        called = self.program.value(over.func)
+        if isinstance(called, Defined):
+            yields = file_of(called.node).yields_of.get(called.node, ())
+            loops = [loop for each in yields for loop in ancestors_in_function(each)]
+            return any(isinstance(each, ast.For) and self._counts(each) for each in loops)
+        if not isinstance(called, External) or not called.name.endswith(("range", "count")):
+            return False
+        bounds = [self.program.value(each) for each in over.args]
+        return not bounds or bounds[-1] != Constant(1) or len(bounds) > 1
+
+
+def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """The method of this name that a class defines by itself."""
+    return next(
+        (each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == name), None
+    )
+
+
+def _loops_over_something(
+    program: Program, file: FileIndex
+) -> Iterator[tuple[ast.For | ast.While | ast.comprehension, ast.expr, Sequence[ast.AST]]]:
+    """The loops of a file, over what they go, and what they do with each element: also comprehensions, and
+    loops that take the next element themselves: `for _ in range(n): x = next(batches)`."""
+    for loop in file.statements.get(ast.For, ()):
+        assert isinstance(loop, ast.For)
+        yield loop, loop.iter, loop.body
+    for scope in file.scopes:
+        if isinstance(scope, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+            yield scope.generators[0], scope.generators[0].iter, [scope.elt]
+    for call in file.calls_of.get("next", ()):
+        around = (each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.While))
+        outer = next(around, None)
+        made = origins(program, call.args[0]) if outer is not None and call.args else ()
+        begun = made[0] if len(made) == 1 else None
+        if outer is None or not isinstance(begun, ast.Call) or last_name(begun.func) != "iter":
+            continue
+        if begun.args and outer not in ancestors(begun):
+            yield outer, begun.args[0], outer.body
+
+
+def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
+    """What a generator of the program gives on, element by element: the argument of `log_every(loader, 10)`,
+    or what it knows itself, as `self.loader`."""
+    function = called.node
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    loops = {
+        next((each for each in ancestors_in_function(node) if isinstance(each, ast.For | ast.While)), None)
+        for node in file_of(function).yields_of.get(function, ())
+    }
+    loop = loops.pop() if len(loops) == 1 else None
+    if not isinstance(loop, ast.For):
+        return None
+    arguments = bind_arguments(function, call, called.owner is not None) or {}
+    return arguments.get(loop.iter.id, loop.iter) if isinstance(loop.iter, ast.Name) else loop.iter
+
+
+def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) -> bool:
+    """Whether a sampler of the program's own deals all that there is, on every rank: nothing in it cuts a
+    part off, or draws some of the samples only."""
+    bases = {program.qualified(each) for each in definition.bases}
+    names = {last_name(each) for each in ast.walk(definition) if isinstance(each, ast.expr)}
+    return (
+        bases <= {"torch.utils.data.Sampler", BATCH_SAMPLER, "object"}
+        and names.isdisjoint(_DRAWING_SOME)
+        and not any(isinstance(each, ast.While) for each in ast.walk(definition))
+        and Closure(program, sampler).is_cut_nowhere
+    )
+
+
+_DRAWING_SOME = frozenset({"choice", "choices", "multinomial", "sample", "randint", "num_samples"})
+
+
+# Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and
+# sets its epoch, so that what would be a mistake of the script is none. A loader that did not go through it
+# is still the script's.
+
+
+class LoaderOwner(Enum):
+    """Who shards a loader, sets its epoch, and moves its batches."""
+
+    SCRIPT = "the script"
+    ACCELERATE = "Accelerate"
+    FABRIC = "Fabric"
+    LIGHTNING = "Lightning"
+    TRANSFORMERS = "the Hugging Face Trainer"
+    DEEPSPEED = "DeepSpeed"
+
+
+_OWNER_BY_CALL = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_call"].items()}
+"""The calls by which a library takes the objects that are its arguments."""
+
+_OWNER_BY_CLASS = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_class"].items()}
+"""The classes whose own methods make objects for a library."""
+
+
+class LoaderOwners:
+    """Which library owns the objects of one program."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.program = program
+
+    def owner_of(self, call: ast.Call) -> LoaderOwner:
+        """Who owns the object that a call makes: by what it is handed to, or by the class that makes it."""
+        return self._taken.get(call) or self._of_class(call) or LoaderOwner.SCRIPT
+
+    @cached_property
+    def _taken(self) -> dict[ast.Call, LoaderOwner]:
+        found: dict[ast.Call, LoaderOwner] = {}
+        for call, name in self.program.calls(*_OWNER_BY_CALL):
+            for argument in _flatten_lists(all_arguments(call)):
+                for value in alternatives(self.program.value(argument)):
+                    if isinstance(value, Instance):
+                        found.setdefault(value.call, _OWNER_BY_CALL[name])
+        return found
+
+    def _of_class(self, call: ast.Call) -> LoaderOwner | None:
+        scope = scope_of(call).function
+        definition = None if scope is None else class_of(scope.node)
+        return None if definition is None else self._inherits(definition, 0)
+
+    def _inherits(self, definition: ast.ClassDef, depth: int) -> LoaderOwner | None:
+        for base in definition.bases:
+            value = self.program.value(base)
+            if isinstance(value, External) and value.name in _OWNER_BY_CLASS:
+                return _OWNER_BY_CLASS[value.name]
+            if isinstance(value, Defined) and isinstance(value.node, ast.ClassDef) and depth < 10:
+                above = self._inherits(value.node, depth + 1)
+                if above is not None:
+                    return above
+        return None
+
+
+def _flatten_lists(nodes: list[ast.expr]) -> Iterator[ast.expr]:
+    """The expressions, and those within written lists of them."""
+    for node in nodes:
+        if isinstance(node, ast.Tuple | ast.List):
+            yield from _flatten_lists(node.elts)
+        else:
+            yield node
