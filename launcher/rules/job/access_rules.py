@@ -21,7 +21,7 @@ from launcher.jobs.specification import JobSpec
 from launcher.program.dataflow import text_beginning
 from launcher.program.index import ancestors, file_of
 from launcher.program.program import Program
-from launcher.program.reachability import surely_runs
+from launcher.program.ranks.reachability import surely_runs
 from launcher.program.values import Constant, External
 from launcher.rules.job.subject import JobSubject
 from launcher.rules.script.findings import as_attribute, option_of

@@ -38,7 +38,7 @@ from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.strategies.strategy import smp_degree, smp_parameters
 from launcher.program.dataflow import argument_of, calculate_number, text_beginning
 from launcher.program.index import file_of
-from launcher.program.reachability import surely_runs
+from launcher.program.ranks.reachability import surely_runs
 from launcher.program.values import Several, WorldSize
 from launcher.rules.job.subject import JobSubject
 from launcher.rules.shared_facts import LARGE_DATASET_BYTES, disk_bytes
