@@ -210,7 +210,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 @finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_has_unix_line_ends(subject: SourceSubject) -> Iterator[Finding]:
     """A shell takes the carriage return for a part of each line's last word: `set -e\\r` is no option."""
-    text = _shell_text(subject)
+    text = shell_text(subject)
     number = next((n for n, line in enumerate(text.split(b"\n"), 1) if line.endswith(b"\r")), None)
     if number is not None:
         yield training_script.ENTRY_POINT_MISSING.at(
@@ -226,7 +226,7 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     """Without the run bit, bash runs the script, whatever its first line names; the toolkit sets the bit."""
     if not subject.plan.with_boot:
         return
-    first = _shell_text(subject).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
+    first = shell_text(subject).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
     script = subject.source.entry_point_name
     interpreter = _interpreter(first)
     if interpreter is None or interpreter in _SHELLS or _has_run_bit(subject.source, script):
@@ -240,7 +240,7 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     )
 
 
-def _shell_text(subject: SourceSubject) -> bytes:
+def shell_text(subject: SourceSubject) -> bytes:
     """The shell script that the job starts; empty where it starts none, or none that can be read here."""
     source, entry_point = subject.source, subject.code.entry_point
     if entry_point is None or not entry_point.endswith(SHELL_ENDING) or source.is_unread:
@@ -251,6 +251,29 @@ def _shell_text(subject: SourceSubject) -> bytes:
         return source.read(source.entry_point_name, MOST_SHELL_BYTES)
     except SourceError:
         return b""  # Said where the source is packed.
+
+
+_MAKES_FILES = re.compile(r"\b(?:cd|pushd|cat|tee|cp|mv|curl|wget|git|tar|unzip|aws|pip)\b|>")
+_STARTED = re.compile(
+    r"\b(?:python3?|torchrun|accelerate launch|deepspeed|mpirun)\b[^\n;|&]*?\s(?P<script>[\w./-]+\.py)\b"
+)
+
+
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
+def shell_script_starts_what_is_packed(subject: SourceSubject) -> Iterator[Finding]:
+    """A Python script by a relative path; a warning, and none where the shell script moves or makes files."""
+    text = shell_text(subject).decode("utf-8", "replace").replace("\\\n", " ")
+    text = re.sub(r"(?m)^\s*#.*$", "", text)
+    if _MAKES_FILES.search(text):
+        return
+    packed = {file.name for file in subject.source.files}
+    for script in dict.fromkeys(match["script"] for match in _STARTED.finditer(text)):
+        if not script.startswith("/") and posixpath.normpath(script) not in packed:
+            yield training_script.ENTRY_POINT_MISSING.at(
+                _ENTRY_POINT_FIELD,
+                f"{subject.source.entry_point_name} starts {script}, which is not in {subject.source.place}",
+                severity=Severity.WARNING,
+            )
 
 
 def _interpreter(first: str) -> str | None:

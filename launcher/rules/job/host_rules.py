@@ -41,6 +41,7 @@ from launcher.planning.job_cost import part_cost_in_words
 from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
 from launcher.planning.strategies.strategy import SHELL_ENDING
+from launcher.rules.job.code_rules import shell_text
 from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
     SWITCHED_ON,
@@ -232,6 +233,80 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
+_NUMBERS_STARTED = re.compile(
+    r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed)\b[^\n;|&]*?"
+    r"--(?:nproc[-_]per[-_]node|num_gpus)[ =]+(?P<per_host>\d+)\b"
+    r"|\baccelerate +launch\b[^\n;|&]*?--num_processes[ =]+(?P<in_all>\d+)\b"
+)
+
+
+@finds(
+    Stage.SPEC,
+    distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
+    distribution.MORE_PROCESSES_THAN_DEVICES,
+)
+def shells_start_one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
+    """The number of processes that a shell script gives to torchrun, accelerate or deepspeed on each host."""
+    facts, hosts = subject.facts, subject.job.resources.instance_count
+    if facts is None or not facts.accelerators or subject.here:
+        return
+    started: list[tuple[int, int, str]] = []
+    for match in _NUMBERS_STARTED.finditer(_shell_lines(subject)):
+        devices = facts.processes_per_host * (hosts if match["in_all"] else 1)
+        where = "in all" if match["in_all"] else "on each host"
+        started.append((int(match["in_all"] or match["per_host"]), devices, where))
+    if any(given == devices for given, devices, _ in started):
+        return  # What is started otherwise prepares, or looks at what came out.
+    for given, devices, where in started:
+        more = given > devices
+        mode = (
+            distribution.MORE_PROCESSES_THAN_DEVICES
+            if more
+            else distribution.PROCESSES_DIFFER_FROM_ACCELERATORS
+        )
+        yield mode.at(
+            ("code", "entry_point"),
+            f"{subject.source.entry_point_name} starts {given} processes {where}, where there are {devices} "
+            f"devices: " + ("some of them would share one" if more else "the others stand idle"),
+            severity=None if more else Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, distribution.MORE_PROCESSES_THAN_DEVICES)
+def processes_are_shown_their_devices(subject: JobSubject) -> Iterator[Finding]:
+    """CUDA_VISIBLE_DEVICES of the job with fewer GPUs than each host starts processes."""
+    facts, processes = subject.facts, subject.plan.processes_per_host
+    if facts is None or not facts.has_gpus or processes is None or subject.here:
+        return
+    for variable in _variables(subject):
+        shown = [each.strip() for each in variable.value.split(",")]
+        if variable.name != "CUDA_VISIBLE_DEVICES" or not all(each.isdecimal() for each in shown):
+            continue
+        if len(shown) < processes:
+            yield distribution.MORE_PROCESSES_THAN_DEVICES.at(
+                variable.path,
+                f"CUDA_VISIBLE_DEVICES={variable.value} shows {len(shown)} of the {facts.accelerators} GPUs, "
+                f"and {processes} processes are started on each host",
+                remedy="Take it out: each process takes the device of its LOCAL_RANK.",
+            )
+
+
+def _shell_lines(subject: JobSubject) -> str:
+    """The shell script that the job starts, each command on a line, without comments."""
+    text = shell_text(subject).decode("utf-8", "replace").replace("\\\n", " ")
+    return re.sub(r"(?m)(?:^|\s)#.*$", "", text)
+
+
+def _variables(subject: JobSubject) -> Iterator[GivenVariable]:
+    """The variables of the job, and those that its shell script exports with a value that is written out."""
+    yield from subject.variables()
+    for match in _EXPORT.finditer(_shell_lines(subject)):
+        yield GivenVariable(match["name"], match["value"].strip("\"'"), ("code", "entry_point"))
+
+
+_EXPORT = re.compile(r"(?m)^\s*export +(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>[^\s;$`]+)\s*(?:;|$)")
+
+
 @finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
 def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Finding]:
     """One Python process per host, which is also what no `distribution` means, uses one accelerator.
@@ -394,7 +469,7 @@ def compiler_knows_its_gpus(subject: JobSubject) -> Iterator[Finding]:
     if not _is_compiled(subject) or subject.facts is None or not subject.facts.has_gpus:
         return
     gpus = subject.facts.accelerators
-    for variable in subject.variables():
+    for variable in _variables(subject):
         if variable.name == "GPU_NUM_DEVICES" and variable.value.strip() != str(gpus):
             yield training_compiler.GPU_NUM_DEVICES_WRONG.at(
                 variable.path,
@@ -455,7 +530,7 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
     """Providers and networks other than EFA's, where there is EFA; networks by a name that is not there."""
     if subject.facts is None:
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         if variable.name == "FI_PROVIDER":
             harm = _provider_harm(variable.value, subject)
         elif variable.name == "NCCL_NET":
@@ -469,7 +544,7 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
 def settings_are_left_to_the_plugin(subject: JobSubject) -> Iterator[Finding]:
     """What NCCL and the plugin choose for each instance type is better left to them."""
-    for variable in subject.variables():
+    for variable in _variables(subject):
         harm = _setting_harm(variable, subject)
         if harm:
             yield _plugin_finding(nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
@@ -480,7 +555,7 @@ def plugin_is_found(subject: JobSubject) -> Iterator[Finding]:
     """Without the plugin NCCL falls back to TCP, and says so only in a verbose log."""
     if not subject.has_efa:
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         value = variable.value
         if variable.name == "NCCL_NET_PLUGIN" and value.lower() == "none":
             harm = "keeps NCCL from loading aws-ofi-nccl: every message would go over TCP"
@@ -510,7 +585,7 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
         return
     if _has_plugin_before(PLUGIN_CHOOSES_PROVIDER, subject):  # then its libfabric is from before 1.18 as well
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip().lower() in SWITCHED_ON:
             harm = (
                 f"forces reads by RDMA, which the EFA device of {_type_in_words(subject)} cannot do: "
@@ -627,7 +702,7 @@ def _plugin_finding(
 @finds(Stage.SPEC, nccl.OBSOLETE_ENVIRONMENT)
 def no_obsolete_environment(subject: JobSubject) -> Iterator[Finding]:
     """Variables that no longer do anything, or do something else than their author believed."""
-    for variable in subject.variables():
+    for variable in _variables(subject):
         harm = why_obsolete(variable.name, variable.value, torch_version(subject.job))
         if harm:
             yield nccl.OBSOLETE_ENVIRONMENT.at(
@@ -641,7 +716,7 @@ def no_debugging_in_a_normal_run(subject: JobSubject) -> Iterator[Finding]:
     """What makes a run slow for as long as it stays; `profile: debug` asks for it openly."""
     if subject.job.profile == "debug":
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         harm = debugging_cost(variable.name, variable.value)
         if harm:
             yield nccl.DEBUGGING_ENVIRONMENT.at(

@@ -415,3 +415,37 @@ def test_the_batch_to_be_tuned_again_is_named(judge) -> None:
     compiled = {"distribution": {"strategy": "torch_xla"}, "resources": {"instance_type": P3}}
     (finding,) = judge("XLA008", data={"batch_size": 24}, **compiled)
     assert "24" in finding.message
+
+
+SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, "distribution": {"strategy": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("commands", "found"),
+    [
+        ("torchrun --nproc_per_node=4 train.py", ["DIST001"]),
+        ("torchrun --standalone --nproc-per-node 16 train.py", ["DIST003"]),
+        ("accelerate launch \\\n  --num_processes 8 train.py", ["DIST001"]),
+        ("accelerate launch --num_processes 16 train.py", []),
+        ("deepspeed --num_gpus=2 train.py", ["DIST001"]),
+        ("torchrun --nproc_per_node=8 train.py", []),
+        ("torchrun --nproc_per_node=1 train.py\ntorchrun --nproc_per_node=8 train.py", []),
+        ("# torchrun --nproc_per_node=4\ntorchrun --nproc_per_node=gpu train.py", []),
+        ("torchrun --nproc_per_node=8 main.py", ["CODE002"]),
+        ("cd app\npython main.py", []),
+        ("export NCCL_NET_PLUGIN=none\npython train.py", ["EFA005"]),
+        ("export NCCL_DEBUG=TRACE\npython train.py", ["NCCL003"]),
+        ("export NCCL_DEBUG=$LEVEL\npython train.py", []),
+    ],
+)
+def test_what_a_shell_script_starts_and_exports(judge, commands: str, found: list[str]) -> None:
+    two = {"resources": {"instance_type": KNOWN, "instance_count": 2}}
+    findings = judge(files={"src/run.sh": f"#!/bin/bash\n{commands}\n"}, **SHELL, **two)
+    assert [each.code for each in findings if each.severity != "info"] == found
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"), [("0,1,2,3", "error"), ("0,1,2,3,4,5,6,7", None), ("", None), ("GPU-a1", None)]
+)
+def test_each_process_is_shown_a_device(severity_of, devices: str, found: str | None) -> None:
+    assert severity_of("DIST003", environment={"CUDA_VISIBLE_DEVICES": devices}) == found
