@@ -32,7 +32,8 @@ from launcher.text.values import credential_in
 # Names that say of their value that it is one. Words like pad_token and max_tokens are none of them.
 _NAME = re.compile(
     r"(?:^|_)(?:secret_?access_?key|access_?key_?id|session_?token|secret_?key|private_?key|api_?key|apikey"
-    r"|password|passwd|passphrase|client_?secret|secret"
+    r"|password|passwd|passphrase|client_?secret|secret|(?<=_)pwd|(?:db|database|user|smtp|redis|mongo)_?pass"
+    r"|(?:storage|account|kaggle|license|encryption|langchain|langsmith)_?key"
     r"|(?:access|auth|api|bearer|refresh|security|hf|hub|huggingface|huggingfacehub|github|gitlab|gh|wandb"
     r"|slack|hugging_?face_?hub)_?token)$"
     r"|^token$"
@@ -43,6 +44,10 @@ _NO_SECRET = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST = 8
+_WEBHOOK = re.compile(
+    r"https://(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/\w+/[\w/-]{16,}"
+)
+"""An address that anybody who has it may write to."""
 
 
 @finds(Stage.SPEC, job_file.CREDENTIAL)
@@ -64,6 +69,7 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
         what = credential_in(value) or credential_in(name)
         if path[0] != "secrets":
             what = what or _credential_by_name(name, value)
+            what = what or ("a webhook" if _WEBHOOK.match(value) else None)
         if what:
             field = ".".join(_masked(str(part)) for part in path)
             yield job_file.CREDENTIAL.at(
@@ -75,8 +81,10 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
 
 
 def _texts_of_job(subject: JobSubject) -> Iterator[tuple[Path, str, str]]:
-    for name, value in subject.job.environment.items():
-        yield ("environment", name), name, value
+    for variable in subject.variables():
+        yield variable.path, variable.name, variable.value
+    for name, value in subject.job.tags.items():
+        yield ("tags", name), name, value
     for name, secret in subject.job.secrets.items():
         yield ("secrets", name), name, secret
     for name, item in subject.job.hyperparameters.items():

@@ -188,6 +188,8 @@ def test_several_subnets_of_unknown_zones_are_told(severity_of) -> None:
         pytest.param("/train", None, id="below the mount"),
         pytest.param("/", None, id="the mount itself"),
         pytest.param("/abcdefgh/train", "warning", id="the mount name twice"),
+        pytest.param("/opt/ml/input/data/train", "warning", id="a folder of the container"),
+        pytest.param("/fs-0123456789abcdef0/train", "warning", id="the file system's id"),
         pytest.param("/abcdefghi/train", None, id="a name that only begins alike"),
         pytest.param("/train/../../other", "error", id="out of the mount"),
         pytest.param("/train..old", None, id="dots in a name"),
