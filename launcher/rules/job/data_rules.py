@@ -633,8 +633,8 @@ def _path_problem(path: str, lustre: Lustre | None) -> tuple[str | None, Severit
         return "leaves the file system's mount with `..`: the mount would be refused", Severity.ERROR
     if parts[:2] == ["opt", "ml"] or (parts and re.fullmatch(r"fs-[0-9a-f]{8,17}", parts[0])):
         return (
-            "is a folder of the container, or begins with a file system's id, and no path below the mount, as "
-            "/train: the job would fail unless there is a directory of that name",
+            "is a folder of the container, or begins with a file system's id, and no path below the mount, "
+            "as /train: the job would fail unless there is a directory of that name",
             Severity.WARNING,
         )
     if lustre is not None and parts[:1] == [lustre.mount_name]:
