@@ -205,7 +205,7 @@ _COMMANDS = (
     "subprocess.check_output",
     "os.system",
 )
-_FETCHING = re.compile(r"\b(?:pip3? install(?!.*--no-index)|git clone|wget|curl|aws s3 (?:cp|sync))\b")
+_FETCHING = re.compile(r"\b(?:pip3? install|git clone|wget|curl|aws s3 (?:cp|sync))\b")
 _RANK = re.compile(r"rank|is_(?:main|master|local_main)", re.IGNORECASE)
 _OFFLINE = {
     "wandb": ("WANDB_MODE", "WANDB_DISABLED"),
@@ -251,8 +251,9 @@ def _calls_out(program: Program, job: JobSpec) -> Iterator[tuple[ast.Call, str]]
         if not _HERE.match(known[0]) if known else name != "mlflow.set_tracking_uri":
             yield call, name
     for call, _ in program.calls(*_COMMANDS):
-        if call.args and _FETCHING.search(" ".join(_texts_in(call.args[0]))):
-            yield call, " ".join(_texts_in(call.args[0]))[:60]
+        command = " ".join(_texts_in(call.args[0])) if call.args else ""
+        if _FETCHING.search(command) and "--no-index" not in command:
+            yield call, command[:60]
     if not goes_without["torch"]:
         yield from (each for each in program.calls(*_OF_TORCH_HUB) if _is_fetched(program, *each))
     for file in program.files:

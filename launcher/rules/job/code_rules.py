@@ -240,6 +240,13 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     )
 
 
+def shell_commands(subject: SourceSubject) -> list[str]:
+    """The commands of the shell script that the job starts, without comments."""
+    lines = shell_text(subject).decode("utf-8", "replace").replace("\\\n", " ").split("\n")
+    plain = [each for each in lines if not each.lstrip().startswith("#")]
+    return [each for line in plain for each in re.split(r"[;|&]", line.partition(" #")[0])]
+
+
 def shell_text(subject: SourceSubject) -> bytes:
     """The shell script that the job starts; empty where it starts none, or none that can be read here."""
     source, entry_point = subject.source, subject.code.entry_point
@@ -254,20 +261,19 @@ def shell_text(subject: SourceSubject) -> bytes:
 
 
 _MAKES_FILES = re.compile(r"\b(?:cd|pushd|cat|tee|cp|mv|curl|wget|git|tar|unzip|aws|pip)\b|>")
-_STARTED = re.compile(
-    r"\b(?:python3?|torchrun|accelerate launch|deepspeed|mpirun)\b[^\n;|&]*?\s(?P<script>[\w./-]+\.py)\b"
-)
+_STARTERS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "mpirun"})
 
 
 @finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_starts_what_is_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A Python script by a relative path; a warning, and none where the shell script moves or makes files."""
-    text = shell_text(subject).decode("utf-8", "replace").replace("\\\n", " ")
-    text = re.sub(r"(?m)^\s*#.*$", "", text)
-    if _MAKES_FILES.search(text):
+    commands = shell_commands(subject)
+    if any(map(_MAKES_FILES.search, commands)):
         return
     packed = {file.name for file in subject.source.files}
-    for script in dict.fromkeys(match["script"] for match in _STARTED.finditer(text)):
+    started = [words for each in commands if _STARTERS & set(words := each.split())]
+    scripts = [next((word for word in words if word.endswith(".py")), "/") for words in started]
+    for script in dict.fromkeys(scripts):
         if not script.startswith("/") and posixpath.normpath(script) not in packed:
             yield training_script.ENTRY_POINT_MISSING.at(
                 _ENTRY_POINT_FIELD,

@@ -462,7 +462,9 @@ _CHECKPOINTS = re.compile(r"ckpt|checkpoint|snapshot")
 _SAVED_TO = re.compile(r"(?:save|output|out|work|run)_?(?:dir|path|folder|root|uri|to)")
 _READ_FROM = re.compile(r"load|resum|restor|init|pretrain|from|base|start|teacher|read|eval|test|warm|source")
 _ONE_FILE = re.compile(r"\.(?:pt|pth|ckpt|bin|safetensors|onnx|npz|pkl|json|ya?ml|tar|gz|tgz|zip)/*$")
-_WRITES_TO_S3 = re.compile(r"upload|put_object|s3fs|fsspec|smart_open|cloudpath|\bs3\b.*\b(?:cp|sync)\b|save")
+_WRITES_TO_S3 = re.compile(
+    r"upload|put_object|s3fs|fsspec|smart_open|cloudpath|\bs3[\"', ]{1,4}(?:cp|sync)\b|save"
+)
 _TELLS_JOBS_APART = re.compile(
     r"job_?name|job_?id|job_?arn|SM_TRAINING_ENV|uuid|strftime|isoformat|\.now\(|utcnow|\.today\(|time_ns"
     r"|token_hex|run_?id|run_?name|run\.id|mkdtemp|resourceconfig",

@@ -41,7 +41,7 @@ from launcher.planning.job_cost import part_cost_in_words
 from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
 from launcher.planning.strategies.strategy import SHELL_ENDING
-from launcher.rules.job.code_rules import shell_text
+from launcher.rules.job.code_rules import shell_commands
 from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
     SWITCHED_ON,
@@ -233,11 +233,8 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-_NUMBERS_STARTED = re.compile(
-    r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed)\b[^\n;|&]*?"
-    r"--(?:nproc[-_]per[-_]node|num_gpus)[ =]+(?P<per_host>\d+)\b"
-    r"|\baccelerate +launch\b[^\n;|&]*?--num_processes[ =]+(?P<in_all>\d+)\b"
-)
+_PER_HOST = re.compile(r"--(?:nproc[-_]per[-_]node|num_gpus)[ =](\d+)(?!\S)")
+_IN_ALL = re.compile(r"--num_processes[ =](\d+)(?!\S)")
 
 
 @finds(
@@ -251,14 +248,16 @@ def shells_start_one_process_per_accelerator(subject: JobSubject) -> Iterator[Fi
     if facts is None or not facts.accelerators or subject.here:
         return
     started: list[tuple[int, int, str]] = []
-    for match in _NUMBERS_STARTED.finditer(_shell_lines(subject)):
-        devices = facts.processes_per_host * (hosts if match["in_all"] else 1)
-        where = "in all" if match["in_all"] else "on each host"
-        started.append((int(match["in_all"] or match["per_host"]), devices, where))
-    if any(given == devices for given, devices, _ in started):
+    for command in shell_commands(subject):
+        in_all = _IN_ALL.search(command) if "accelerate" in command else None
+        given = in_all or _PER_HOST.search(command)
+        if given is not None:
+            devices = facts.processes_per_host * (hosts if in_all else 1)
+            started.append((int(given[1]), devices, "in all" if in_all else "on each host"))
+    if any(number == devices for number, devices, _ in started):
         return  # What is started otherwise prepares, or looks at what came out.
-    for given, devices, where in started:
-        more = given > devices
+    for number, devices, where in started:
+        more = number > devices
         mode = (
             distribution.MORE_PROCESSES_THAN_DEVICES
             if more
@@ -266,7 +265,7 @@ def shells_start_one_process_per_accelerator(subject: JobSubject) -> Iterator[Fi
         )
         yield mode.at(
             ("code", "entry_point"),
-            f"{subject.source.entry_point_name} starts {given} processes {where}, where there are {devices} "
+            f"{subject.source.entry_point_name} starts {number} processes {where}, where there are {devices} "
             f"devices: " + ("some of them would share one" if more else "the others stand idle"),
             severity=None if more else Severity.WARNING,
         )
@@ -291,20 +290,16 @@ def processes_are_shown_their_devices(subject: JobSubject) -> Iterator[Finding]:
             )
 
 
-def _shell_lines(subject: JobSubject) -> str:
-    """The shell script that the job starts, each command on a line, without comments."""
-    text = shell_text(subject).decode("utf-8", "replace").replace("\\\n", " ")
-    return re.sub(r"(?m)(?:^|\s)#.*$", "", text)
-
-
 def _variables(subject: JobSubject) -> Iterator[GivenVariable]:
     """The variables of the job, and those that its shell script exports with a value that is written out."""
     yield from subject.variables()
-    for match in _EXPORT.finditer(_shell_lines(subject)):
-        yield GivenVariable(match["name"], match["value"].strip("\"'"), ("code", "entry_point"))
+    for command in shell_commands(subject):
+        match = _EXPORT.fullmatch(command.strip())
+        if match is not None:
+            yield GivenVariable(match["name"], match["value"].strip("\"'"), ("code", "entry_point"))
 
 
-_EXPORT = re.compile(r"(?m)^\s*export +(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>[^\s;$`]+)\s*(?:;|$)")
+_EXPORT = re.compile(r"export (?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>[^\s$`]+)")
 
 
 @finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
