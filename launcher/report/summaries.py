@@ -349,7 +349,7 @@ class _TroubleSpot:
 
 
 @dataclass(slots=True)
-class _PrintedTraceback:
+class _KeptTraceback:
     """A traceback of one writer as it was printed, with those that it came of."""
 
     stack: Traceback
@@ -398,9 +398,9 @@ class _HostLines:
     early: list[_TroubleSpot] = field(default_factory=list)
     late: deque[_TroubleSpot] = field(default_factory=lambda: deque(maxlen=_KEPT))
     open: _TroubleSpot | None = None
-    raised: list[_PrintedTraceback] = field(default_factory=list)
-    raised_late: deque[_PrintedTraceback] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    under_way: dict[int | None, _PrintedTraceback] = field(default_factory=dict)
+    raised: list[_KeptTraceback] = field(default_factory=list)
+    raised_late: deque[_KeptTraceback] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    under_way: dict[int | None, _KeptTraceback] = field(default_factory=dict)
 
 
 class NearbyLines:
@@ -448,7 +448,7 @@ class NearbyLines:
         """The first traceback of that rank and host that ends with what one of these lines says, printable
         and without secrets; none where none was kept. The exception is marked. Without `consequences` none
         counts that only reports another failure, as torchrun's does."""
-        found: list[tuple[int, _PrintedTraceback, ContextLine]] = []
+        found: list[tuple[int, _KeptTraceback, ContextLine]] = []
         for each in self._hosts.values():
             for printed in (*each.raised, *each.raised_late):
                 line = printed.raised
@@ -479,7 +479,7 @@ class NearbyLines:
                 return
             del host.under_way[line.rank]
         if HEADER in line.text and (stack := open_traceback(parse(line.text).text)) is not None:
-            printed = host.under_way[line.rank] = _PrintedTraceback(stack)
+            printed = host.under_way[line.rank] = _KeptTraceback(stack)
             printed.take(line)
             (host.raised if len(host.raised) < _KEPT else host.raised_late).append(printed)
 
