@@ -704,12 +704,22 @@ def _is_sure(node: ast.AST) -> bool:
                 return False
         if isinstance(outer, ast.Try | ast.BoolOp | ast.Compare | ast.ExceptHandler):
             return False
+        if isinstance(outer, ast.Call) and _is_default_of_its_channel(outer, inner):
+            continue
         if isinstance(outer, ast.Call) and last_name(outer.func) in ("exists", "isdir", "is_dir", "getenv"):
             return False
         if isinstance(outer, ast.Call) and last_name(outer.func) == "get" and inner is not outer.func:
             return False
         inner = outer
     return True
+
+
+def _is_default_of_its_channel(read: ast.Call, default: ast.AST) -> bool:
+    """`os.getenv("SM_CHANNEL_A", "/opt/ml/input/data/a")`: taken just where there is no such channel."""
+    if len(read.args) != 2 or read.args[1] is not default or not isinstance(default, ast.Constant):
+        return False
+    name = str(getattr(read.args[0], "value", ""))
+    return str(default.value).startswith(f"{FOLDER}/{name.removeprefix(VARIABLE).lower()}") and name != ""
 
 
 def _option_of(node: ast.expr) -> str | None:

@@ -414,6 +414,32 @@ def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) ->
 _DRAWING_SOME = frozenset({"choice", "choices", "multinomial", "sample", "randint", "num_samples"})
 
 
+_SAMPLED_BY_TRAINER = ("use_distributed_sampler", "replace_sampler_ddp")
+
+
+def left_to_the_script(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The loaders without a part for each rank of a Lightning Trainer that leaves samplers to the script."""
+    program = loaders.program
+    trainers = [call for call, _ in program.calls("lightning.pytorch.Trainer")]
+    told = [argument_of(each, name) for each in trainers for name in _SAMPLED_BY_TRAINER]
+    switched_off = any(each is not None and program.value(each) == Constant(False) for each in told)
+    if len(trainers) != 1 or not switched_off:
+        return
+    devices = argument_of(trainers[0], "devices")
+    if devices is not None and program.value(devices) == Constant(1):
+        return
+    fits = [call for call, _ in program.calls("lightning.pytorch.Trainer.fit")]
+    fitted = [each for call in fits if (each := argument_of(call, "train_dataloaders", 1)) is not None]
+    given = {call for each in fitted for call in loaders.resolved(each) or ()}
+    for loader in loaders.calls:
+        function, dataset = scope_of(loader).function, loaders.given(loader, "dataset")
+        hook = None if function is None else getattr(function.node, "name", None)
+        if dataset is None or (loader not in given and hook != "train_dataloader"):
+            continue
+        if loaders.samplers_of(loader) == frozenset() and Closure(program, dataset).is_the_same_everywhere:
+            yield loader, trainers[0]
+
+
 # Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and
 # sets its epoch, so that what would be a mistake of the script is none. A loader that did not go through it
 # is still the script's.

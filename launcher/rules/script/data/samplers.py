@@ -46,7 +46,7 @@ from launcher.program.values import (
     alternatives,
     library_names,
 )
-from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderLoop, Loaders
+from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderLoop, Loaders, left_to_the_script
 from launcher.rules.script.data.shards import follow_list, is_cut_by_rank, uses_of_target
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
 
@@ -57,7 +57,8 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
 
     Every rank then trains on the whole dataset: N processes do the same work N times over. Only loaders that
     surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
-    what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split.
+    what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split, unless the
+    Trainer is told not to (`use_distributed_sampler=False`).
 
     Bad: `for batch in DataLoader(dataset, shuffle=True): ddp(batch).backward()`
     Good: `for batch in DataLoader(dataset, sampler=DistributedSampler(dataset)): ...`
@@ -71,6 +72,13 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
             "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
             "work N times over",
             related=[related_at(loop.iter, "the loop that trains with it")],
+        )
+    for loader, trainer in left_to_the_script(program.analysis(Loaders)):
+        yield finding_at(
+            data.NO_DISTRIBUTED_SAMPLER,
+            loader,
+            "no distributed sampler, and the Trainer is told to insert none: every rank trains on all data",
+            related=[related_at(trainer, "this trainer")],
         )
 
 
