@@ -14,6 +14,7 @@ import ast
 import builtins
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TypeGuard
 
 from launcher.program.bindings import (
     CallGraph,
@@ -109,8 +110,12 @@ class Evaluation:
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
         self.written = WrittenTables(lambda record: self.attributes.records.fields_of(record))
-        self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
+        self.parameters = ParameterEvaluator(
+            self.callers, self.value, self.being_evaluated, lambda: self.given_up
+        )
         self._known: dict[ast.AST, Value] = {}
+        self.given_up = 0
+        """How often something lay too deep; what was found out meanwhile is found out anew for who asks it."""
         self._libraries: dict[Binding, Value] = {}
         self._depth = 0
         self._steps = 0
@@ -124,11 +129,12 @@ class Evaluation:
             if node in self.being_evaluated:
                 return Nothing.ITSELF
             self.being_evaluated.add(node)
+            given_up = self.given_up
             try:
                 found = self._evaluated(node, None)
             finally:
                 self.being_evaluated.discard(node)
-            if found is not Nothing.ITSELF:
+            if found is not Nothing.ITSELF and (given_up == self.given_up or self._depth == 0):
                 self._known[node] = found
         return found
 
@@ -137,6 +143,7 @@ class Evaluation:
             self._steps = 0
         self._steps += 1
         if self._depth >= _DEEPEST_EXPRESSION or self._steps > _MOST_STEPS:
+            self.given_up += 1
             return UNKNOWN
         self._depth += 1
         try:
@@ -385,6 +392,10 @@ _COPIES = frozenset({"dict", "copy.copy", "copy.deepcopy", "os.environ.copy"})
 _ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
 
 
+def _is_function(value: Value) -> TypeGuard[Defined]:
+    return isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef)
+
+
 class CallEvaluator:
     """The results of one program's calls."""
 
@@ -413,6 +424,9 @@ class CallEvaluator:
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
+            replaced = self._by_decorator(called.node)
+            if isinstance(replaced, Instance):
+                return replaced
             return self.result(called.node, self.environment_of(called, node, environment))
         if isinstance(called, Made):
             method = self.evaluation.attributes.member_of(called.definition, "__call__")
@@ -420,6 +434,14 @@ class CallEvaluator:
         if isinstance(called, Instance) and called.name == "functools.partial" and called.call.args:
             return self.evaluation.value(self._application(called.call, node), environment)
         return self.evaluation.written.of_record(called, node)
+
+    def _by_decorator(self, function: FunctionNode) -> Value:
+        """What a function gives through a decorator of the program, which makes an object of it."""
+        for each in [] if isinstance(function, ast.Lambda) else function.decorator_list[:1]:
+            decorator = self.evaluation.value(each)
+            made = self.result(decorator.node, None) if _is_function(decorator) else UNKNOWN
+            return self.result(made.node, None) if _is_function(made) else UNKNOWN
+        return UNKNOWN
 
     def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
         """The call of the function that a partial application stands for, in the place of its own call."""
@@ -530,6 +552,7 @@ class CallEvaluator:
         if function in self.evaluation.being_evaluated:
             return Nothing.ITSELF
         self.evaluation.being_evaluated.add(function)
+        given_up = self.evaluation.given_up
         try:
             returns = file_of(function).returns_of.get(function, [])
             found = joined(
@@ -538,7 +561,7 @@ class CallEvaluator:
             )
         finally:
             self.evaluation.being_evaluated.discard(function)
-        if found is not Nothing.ITSELF:
+        if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:
             self._results[key] = found
         return found
 

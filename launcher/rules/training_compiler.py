@@ -13,13 +13,14 @@ from launcher.failure_modes import training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import all_arguments, argument_of, origins
+from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.guards import Truth, compare_values
 from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
     class_of,
+    default_of,
     file_of,
     is_main_guard,
     last_name,
@@ -139,6 +140,12 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
             entry.tree,
             "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
         )
+    for node in held if len(held) == 1 else ():
+        more = positional_of(node)[1:] if isinstance(node, ast.FunctionDef) and not node.decorator_list else []
+        lacking = [each.arg for each in more if default_of(node, each.arg) is None]
+        if lacking:
+            message = f"the launcher calls _mp_fn with the index alone: TypeError, as {lacking[0]} is not given"
+            yield finding_at(training_compiler.NO_MP_FN, node, message)
 
 
 def _is_of_the_started(node: ast.AST) -> bool:
@@ -264,9 +271,12 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
     bodies: list[list[ast.stmt]] = []
     for loop, step in training_loops(program):
         bodies.append(loop.body)
+        turn = list(reach.nodes(loop))
+        of_values = {each.func for each in turn if isinstance(each, ast.Call) and _is_of_values(program, each)}
         words = {
             getattr(each, "attr", getattr(each, "id", getattr(each, "value", None)))
-            for each in reach.nodes(loop)
+            for each in turn
+            if each not in of_values
         }
         may_be_open = reach.is_open(loop) and names_any_of(program, _REDUCES)
         if not (may_be_open or names_any_of(program, _SHARING_WRAPPERS)) and _REDUCES.isdisjoint(
@@ -588,6 +598,19 @@ def _is_of_gradients(program: Program, reduction: ast.Call) -> bool:
     )
 
 
+def _is_of_values(program: Program, reduction: ast.Call) -> bool:
+    """Whether a collective is of a loss, or of how often something was right, and surely of no gradients."""
+    if program.qualified(reduction.func) not in (f"{_XM}all_reduce", f"{_XM}all_gather"):
+        return False
+    parts = [part for given in all_arguments(reduction) for part in parts_of(program, given)]
+    owners = (getattr(each.func, "value", None) for each in file_of(reduction).calls_of.get("backward", ()))
+    losses = {part.id for each in owners if each for part in ast.walk(each) if isinstance(part, ast.Name)}
+    names = {str(getattr(each, "attr", getattr(each, "id", ""))) for each in parts}
+    if any("grad" in each or each in ("parameters", "param_groups") for each in names):
+        return False
+    return bool(names & losses) or any(isinstance(each, ast.Compare) for each in parts)
+
+
 def _turns(program: Program, body: list[ast.stmt]) -> list[list[tuple[str, ast.Call]]]:
     """What one turn does, in each of the ways through its branches."""
     return program.analysis(LoopReach).ways(body, lambda call: _kind_of(program, call))
@@ -690,7 +713,7 @@ def _iterated(program: Program, loop: Loop) -> Instance:
     """The object of a library over which a loop goes; an empty one where that is unknown."""
     iterated = None if isinstance(loop, ast.While) else loop.iter
     while isinstance(iterated, ast.Call) and iterated.args:
-        if program.qualified(iterated.func) not in ("enumerate", "tqdm.tqdm", "tqdm.auto.tqdm", "zip"):
+        if program.qualified(iterated.func) not in ("enumerate", "iter", "tqdm.tqdm", "tqdm.auto.tqdm", "zip"):
             break
         iterated = iterated.args[-1 if program.qualified(iterated.func) == "zip" else 0]
     value = None if iterated is None else program.value(_looped_within(program, iterated))

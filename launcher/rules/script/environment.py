@@ -513,7 +513,7 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
         called = name == GROUP and _is_called(program, call)
         severity = None
         if not ((only and called) or surely_runs(program, call)):
-            if not called or not _asks_the_launcher(program, call):
+            if not called or not asks_the_launcher(program, call):
                 continue
             severity = Severity.WARNING
         if isinstance(value, Constant) and type(value.value) is int and value.value > 1:
@@ -569,7 +569,7 @@ def _is_lightning(module: str | None) -> bool:
     return canonical_name(module or "").partition(".")[0] == "lightning"
 
 
-def _asks_the_launcher(program: Program, call: ast.Call) -> bool:
+def asks_the_launcher(program: Program, call: ast.Call) -> bool:
     """Whether a call that makes the group has its ranks from what the launcher has set, and none other's."""
     method = argument_of(call, "init_method", 1)
     if (

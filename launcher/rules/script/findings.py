@@ -504,7 +504,7 @@ class JobRun:
         if name in self.job.environment or name in self._set:
             return False
         if name in _OF_EACH_PROCESS:
-            return self.strategy == "none"
+            return self.strategy in ("none", "mpi")
         return name.startswith(_OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
 
     def truth(self, test: ast.expr) -> bool | None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
+    all_arguments,
     argument_of,
     averages_models,
     calls_surely_run,
@@ -40,7 +42,7 @@ from launcher.program.index import (
 )
 from launcher.program.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability
+from launcher.program.reachability import LoopReach, Reachability
 from launcher.program.values import (
     DDP,
     FSDP,
@@ -238,9 +240,62 @@ def _is_sharded(program: Program, wrapper: ast.Call) -> bool:
     )
 
 
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def gradients_are_averaged_before_they_are_clipped(program: Program) -> Iterator[Finding]:
+    """A clip between backward and the all_reduce by which a program averages its gradients itself.
+
+    Each rank cuts its own gradients by another factor, so that the average is of none of them.
+
+    Silent where a wrapper reduces them in backward, about a clip at infinity, which only measures, and about
+    a reduction in a group.
+
+    Bad: `clip_grad_norm_(params, 1.0)`, then `dist.all_reduce(p.grad)` for each of them. Good: the other way
+    round. Source: torch's documentation of clip_grad_norm_ and all_reduce.
+    """
+    averages = {call for call, _ in program.calls("torch.distributed.all_reduce") if _averages(program, call)}
+    wrapped = any(True for _ in program.calls(DDP, FSDP)) or program.mentioning("fully_shard")
+    if not averages or wrapped:
+        return
+
+    def kind_of(call: ast.Call) -> str | None:
+        if call in averages:
+            return "average"
+        if program.qualified(call.func) in _CLIPS:
+            limit = argument_of(call, "max_norm", 1)
+            return None if limit is None or "inf" in ast.unparse(limit) else "clip"
+        return "backward" if last_name(call.func) == "backward" else None
+
+    reach = program.analysis(LoopReach)
+    found: dict[ast.Call, ast.Call] = {}
+    for way in (way for loop in reach.loops for way in reach.ways(loop.body, kind_of)):
+        last = ""
+        for number, (kind, call) in enumerate(way):
+            if kind == "average" and last == "clip":
+                found.setdefault(way[number - 1][1], call)
+            last = kind if kind != "clip" or last == "backward" else ""
+    for clip, average in found.items():
+        yield finding_at(
+            ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+            clip,
+            "each rank clips its own gradients here, by another factor, before they are averaged",
+            remedy="Clip behind the all_reduce, where the gradients are the same on all ranks.",
+            related=[related_at(average, "averaged only here")],
+        )
+
+
+def _averages(program: Program, reduction: ast.Call) -> bool:
+    """Whether a reduction over all ranks is of gradients themselves, and not of their norm."""
+    given = argument_of(reduction, "tensor", 0)
+    if given is None or argument_of(reduction, "group", 2) is not None:
+        return False
+    names = {getattr(each, "attr", "") for each in parts_of(program, given)}
+    return "grad" in names and not any("norm" in each for each in names)
+
+
 CLIPPING_RULES = (
     gradients_are_unscaled_before_they_are_clipped,
     sharded_gradients_are_clipped_together,
+    gradients_are_averaged_before_they_are_clipped,
 )
 
 
@@ -451,7 +506,7 @@ def _calls_beside(call: ast.Call) -> list[ast.Call]:
 
 def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> bool:
     """Whether all backward passes of a function stand in a `no_sync()` and its steps behind it, also those
-    of the blocks to which it yields."""
+    of the blocks to which it yields. A pass that never goes before those steps counts for nothing."""
     item = parent_of(call)
     block = parent_of(item) if isinstance(item, ast.withitem) else None
     backward = [
@@ -459,6 +514,8 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
         for each in _calls_beside(call)
         if any(last_name(inner.func) == "backward" for inner in calls_surely_run(program, each))
     ]
+    steps = [each for each in steps if not are_exclusive(each, call)]
+    backward = [each for each in backward if not all(are_exclusive(each, step) for step in steps)]
     if block is None or not steps or any(block in ancestors(each) for each in steps):
         return False
     function = scope_of(call).node
@@ -540,7 +597,8 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     Each rank then trains a model of its own on its part of the data, and the one that is saved has seen a
     fraction of it. Silent where anything in the program may reduce: a wrapper, a collective near `.grad`, a
     function whose name hints at it, or a file that could not be read. A wrapper does not where nobody calls
-    the wrapped model, and the loss is made by the very module that it holds.
+    the wrapped model, and the loss is made by the very module that it holds; nor for another model, bare,
+    that has an optimizer of its own.
 
     Bad: `init_process_group`, `DistributedSampler`, `loss.backward(); optimizer.step()` on the bare model.
     Good: `model = DistributedDataParallel(model)`. Source: torch's DDP documentation.
@@ -556,7 +614,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
         for call in file.calls_of.get("backward", ()):
             if program.analysis(Participants).ranks_running(call) is not True:
                 continue
-            around = _call_around(program, call, wrappers) if wrappers else None
+            around = _call_around(program, call, wrappers) or _bare_beside(program, wrappers)
             if around is None and wrappers:
                 continue
             yield finding_at(
@@ -565,7 +623,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
                 "nobody reduces the gradients that this makes: each rank trains a model of its own on "
                 "its part of the data, and what is saved has seen that part alone",
                 related=[
-                    *(related_at(each, "wrapped here, and never called") for each in wrappers[:1]),
+                    *(related_at(each, "what is wrapped") for each in wrappers[:1]),
                     related_at(groups[0], "the process group"),
                     related_at(samplers[0], "the data is divided"),
                 ],
@@ -575,13 +633,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
 
 def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
     """The forward pass of a loss through the module inside a DDP model, where nobody calls that model."""
-    held = {
-        unmoved(each)
-        for wrapper in wrappers
-        if (module := argument_of(wrapper, "module", 0)) is not None
-        for each in origins(program, module)
-        if each is not None
-    }
+    held = {unmoved(each) for each in _modules_of(program, wrappers) if each is not None}
     for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
         called = [call.func]
         value = program.value(call.func)
@@ -592,6 +644,46 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
             if made and all(one and _is_bare(program, one, held) for one in made):
                 return None if may_run_wrapped_model(program) else call
     return None
+
+
+def _modules_of(program: Program, wrappers: list[ast.Call]) -> Iterator[ast.expr | None]:
+    for wrapper in wrappers:
+        module = argument_of(wrapper, "module", 0)
+        yield from (None,) if module is None else origins(program, module)
+
+
+def _bare_beside(program: Program, wrappers: list[ast.Call]) -> ast.Call | None:
+    """The optimizer, of which a step is taken, of a model beside those that DDP wraps."""
+    held = [*_modules_of(program, wrappers)]
+    if not held or None in held:
+        return None
+    kept = {unmoved(each) for each in held if each is not None}
+    stepped = {getattr(program.value(call.func.value), "call", None) for call in _steps_of_optimizers(program)}
+    for optimizer in (each for each in stepped if each is not None):
+        given = argument_of(optimizer, "params", 0)
+        owner = given.func if isinstance(given, ast.Call) and last_name(given.func) == "parameters" else None
+        made = origins(program, owner.value) if isinstance(owner, ast.Attribute) else ()
+        models = [unmoved(each) for each in made if isinstance(each, ast.Call)]
+        if models and len(models) == len(made) and all(_is_a_model(program, each) for each in models):
+            if kept.isdisjoint(models):
+                return optimizer
+    return None
+
+
+def _steps_of_optimizers(program: Program) -> Iterator[Any]:
+    for file in program.files:
+        for call in file.calls_of.get("step", ()):
+            if isinstance(call.func, ast.Attribute) and _optimizes(program, call):
+                yield call
+
+
+def _is_a_model(program: Program, made: ast.expr) -> bool:
+    """Whether this makes a module of torch, or of a class of the program that wraps nothing itself."""
+    value = program.value(made)
+    if isinstance(value, Made):
+        calls = (each for each in ast.walk(value.definition) if isinstance(each, ast.Call))
+        return not any("parallel" in (program.qualified(each.func) or "").lower() for each in calls)
+    return isinstance(value, Instance) and value.name.startswith("torch.nn.") and value.name != DDP
 
 
 def _is_bare(program: Program, made: ast.expr, held: set[ast.expr]) -> bool:
@@ -626,7 +718,7 @@ def _may_reduce(program: Program) -> bool:
             if name in _HARMLESS:
                 continue
             if name in _COLLECTIVES and any(
-                _near_gradients(each) and not program.analysis(Reachability).is_named_nowhere(each)
+                _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
                 for each in calls
             ):
                 return True
@@ -645,12 +737,14 @@ def _is_of_torch(program: Program, call: ast.Call) -> bool:
     name = value.name if isinstance(value, External) else ""
     return name.startswith("torch.cuda.") or name in (
         DDP,
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
         INIT_PROCESS_GROUP,
         "torch.distributed.destroy_process_group",
     )
 
 
-def _near_gradients(call: ast.Call) -> bool:
+def _near_gradients(program: Program, call: ast.Call) -> bool:
     """Whether the function of a collective also speaks of gradients, parameters or states."""
     top: ast.AST = call
     for top in ancestors(call):
@@ -661,7 +755,11 @@ def _near_gradients(call: ast.Call) -> bool:
         return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(call))
     loops = any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in ast.walk(top))
     place: ast.AST = call if loops else top
-    return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(place))
+    return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(place)) or any(
+        isinstance(part, ast.Attribute) and part.attr == "grad"
+        for given in all_arguments(call)
+        for part in parts_of(program, given)
+    )
 
 
 def _optimizes(program: Program, call: ast.Call) -> bool:

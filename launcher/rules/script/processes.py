@@ -14,6 +14,7 @@ from launcher.failure_modes import checkpoints, distribution, nccl, training_scr
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
+    all_arguments,
     argument_of,
     constant_argument,
     has_star_arguments,
@@ -47,13 +48,13 @@ from launcher.program.values import (
     FSDP,
     INIT_PROCESS_GROUP,
     Constant,
-    Instance,
+    External,
     RankKind,
     RankValue,
-    Value,
 )
 from launcher.rules import shared_facts
 from launcher.rules.script.environment import (
+    asks_the_launcher,
     is_part_of_the_start,
     is_set_in_every_run,
     makes_a_group,
@@ -67,7 +68,7 @@ from launcher.rules.script.findings import (
     related_at,
     wrap_node,
 )
-from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, is_judged_without_a_job
+from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, imports_the_unknown, is_judged_without_a_job
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -198,7 +199,10 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
     Source: the sources of DIST003.
     """
-    if _chooses(program) or any(True for _ in program.calls(*_OWN_DEVICES)) or any(_indices(program)):
+    named_nowhere = program.analysis(Reachability).is_named_nowhere
+    own = (call for call, _ in program.calls(*_OWN_DEVICES) if not named_nowhere(call))
+    indices = (index for node, index in _indices(program) if not named_nowhere(node))
+    if _chooses(program) or any(own) or not all(_is_the_current(program, each) for each in indices):
         return
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
@@ -359,7 +363,7 @@ def _on_cuda(program: Program, wrapper: ast.Call) -> ast.AST | None:
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
             if each.func.attr == "cuda" and not each.args and not each.keywords:
                 return each
-            if each.func.attr == "to" and each.args and _is_bare_cuda(program.value(each.args[0])):
+            if each.func.attr == "to" and each.args and _is_bare_cuda(program, each.args[0]):
                 return each
     return None
 
@@ -370,11 +374,31 @@ def _moved(use: ast.Name) -> ast.Call | None:
     return call if isinstance(call, ast.Call) and call.func is attribute else None
 
 
-def _is_bare_cuda(value: Value) -> bool:
-    if isinstance(value, Instance) and value.name == "torch.device" and len(value.call.args) == 1:
-        first = value.call.args[0]
-        return isinstance(first, ast.Constant) and first.value == "cuda"
-    return value == Constant("cuda")
+def _is_bare_cuda(program: Program, device: ast.expr) -> bool:
+    """Whether a device is `cuda` without an index, or the current one; or else, without GPUs, the CPU."""
+    found = {_bare_kind(program, each) for each in origins(program, device)}
+    return "cuda" in found and found <= {"cuda", "cpu"}
+
+
+def _bare_kind(program: Program, made: ast.expr | None) -> str | None:
+    if isinstance(made, ast.Constant) and made.value in ("cuda", "cpu"):
+        return str(made.value)
+    name = program.qualified(made.func) if isinstance(made, ast.Call) else None
+    given = [] if made is None or name != "torch.device" else all_arguments(made)
+    if given and _is_the_current(program, given[-1]):
+        return "cuda"
+    if len(given) == 1 and _is_bare_cuda(program, given[0]):
+        return "cuda"
+    return "cpu" if len(given) == 1 and program.value(given[0]) == Constant("cpu") else None
+
+
+def _is_the_current(program: Program, index: ast.expr) -> bool:
+    """Whether the index of a device is asked of torch, which says 0 until somebody sets another one."""
+    made = origins(program, index)
+    return all(
+        isinstance(each, ast.Call) and program.qualified(each.func) == "torch.cuda.current_device"
+        for each in made
+    )
 
 
 DEVICE_RULES = (
@@ -502,23 +526,34 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
 
 
 def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:
-    """Where the script asks for a variable that this job's launcher does not set, and ends with KeyError."""
+    """Where the script asks for a variable that this job's launcher does not set, and ends with an error."""
     program = subject.program
-    if (run.strategy not in ("torchrun", "none")) or process_starts(program):
+    if run.strategy not in ("torchrun", "mpi", "none") or process_starts(program):
         return
+    for read in _reads_of_the_environment(program):
+        keys = (named_variable(program, each) for each in origins(program, read.slice) if each is not None)
+        name = next((each for each in keys if each is not None and run.lacks(each)), None)
+        caught = any(isinstance(each, ast.Try) for each in ancestors(read))
+        if name is not None and not caught and surely_runs(program, read, known=run.truth):
+            message = f"strategy {run.strategy} sets no {name}: KeyError in every process"
+            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, read, message)
+            return
+    for call, _ in program.calls(INIT_PROCESS_GROUP) if not imports_the_unknown(program) else ():
+        backend = constant_argument(program, argument_of(call, "backend", 0))
+        by_variables = backend in (None, Constant("nccl"), Constant("gloo")) and asks_the_launcher(program, call)
+        if by_variables and run.lacks("RANK") and surely_runs(program, call, known=run.truth):
+            message = f"strategy {run.strategy} sets no RANK, without which no group can be made"
+            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
+            return
+
+
+def _reads_of_the_environment(program: Program) -> Iterator[ast.Subscript]:
     for file in program.mentioning("environ"):
-        for use in (*file.attributes.get("environ", ()), *file.names.get("environ", ())):
-            read = parent_of(use)
-            if not isinstance(read, ast.Subscript) or not isinstance(read.ctx, ast.Load):
-                continue
-            name = named_variable(program, read.slice)
-            caught = any(isinstance(each, ast.Try) for each in ancestors(read))
-            if name is None or caught or not run.lacks(name) or program.qualified(use) != "os.environ":
-                continue
-            if surely_runs(program, read, known=run.truth):
-                message = f"strategy {run.strategy} sets no {name}: KeyError in every process"
-                yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, read, message)
-                return
+        for read in ast.walk(file.tree):
+            if isinstance(read, ast.Subscript) and isinstance(read.ctx, ast.Load):
+                named = isinstance(read.value, ast.Name | ast.Attribute)
+                if named and program.value(read.value) == External("os.environ"):
+                    yield read
 
 
 @finds(
