@@ -14,7 +14,6 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
-from launcher.program.guards import Truth, compare_values
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -28,12 +27,14 @@ from launcher.program.index import (
     positional_of,
     scope_of,
 )
-from launcher.program.participants import Closure
 from launcher.program.program import Program
-from launcher.program.reachability import Loop, LoopReach, Reachability
+from launcher.program.ranks.guards import Truth, compare_values
+from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import Loop, LoopReach
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, Made, RankValue
+from launcher.rules.script.data.loaders import LOADER, Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, related_at
-from launcher.rules.script.loaders import LOADER, Loaders
 
 # The names of torch_xla and of what stands beside it.
 
@@ -141,10 +142,14 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
             "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
         )
     for node in held if len(held) == 1 else ():
-        more = positional_of(node)[1:] if isinstance(node, ast.FunctionDef) and not node.decorator_list else []
+        more = (
+            positional_of(node)[1:] if isinstance(node, ast.FunctionDef) and not node.decorator_list else []
+        )
         lacking = [each.arg for each in more if default_of(node, each.arg) is None]
         if lacking:
-            message = f"the launcher calls _mp_fn with the index alone: TypeError, as {lacking[0]} is not given"
+            message = (
+                f"the launcher calls _mp_fn with the index alone: TypeError, as {lacking[0]} is not given"
+            )
             yield finding_at(training_compiler.NO_MP_FN, node, message)
 
 
@@ -272,7 +277,9 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
     for loop, step in training_loops(program):
         bodies.append(loop.body)
         turn = list(reach.nodes(loop))
-        of_values = {each.func for each in turn if isinstance(each, ast.Call) and _is_of_values(program, each)}
+        of_values = {
+            each.func for each in turn if isinstance(each, ast.Call) and _is_of_values(program, each)
+        }
         words = {
             getattr(each, "attr", getattr(each, "id", getattr(each, "value", None)))
             for each in turn
@@ -543,7 +550,6 @@ XLA_RULES = (
     gradients_are_shared,
     weights_begin_alike,
 )
-"""The rules of this family, in the order in which their findings are shown."""
 
 XLA_JOB_RULES = (entry_point_has_a_worker_function, seed_is_given)
 
@@ -713,7 +719,13 @@ def _iterated(program: Program, loop: Loop) -> Instance:
     """The object of a library over which a loop goes; an empty one where that is unknown."""
     iterated = None if isinstance(loop, ast.While) else loop.iter
     while isinstance(iterated, ast.Call) and iterated.args:
-        if program.qualified(iterated.func) not in ("enumerate", "iter", "tqdm.tqdm", "tqdm.auto.tqdm", "zip"):
+        if program.qualified(iterated.func) not in (
+            "enumerate",
+            "iter",
+            "tqdm.tqdm",
+            "tqdm.auto.tqdm",
+            "zip",
+        ):
             break
         iterated = iterated.args[-1 if program.qualified(iterated.func) == "zip" else 0]
     value = None if iterated is None else program.value(_looped_within(program, iterated))

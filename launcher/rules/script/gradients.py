@@ -23,14 +23,6 @@ from launcher.program.dataflow import (
     parts_of,
     unmoved,
 )
-from launcher.program.divergence import (
-    Loop,
-    calls_in,
-    ends_with_an_error,
-    is_forward,
-    makes_ranks_agree,
-    trains_within,
-)
 from launcher.program.index import (
     ancestors,
     ancestors_in_function,
@@ -40,9 +32,18 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.program import Program
-from launcher.program.reachability import LoopReach, Reachability
+from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import (
+    Loop,
+    LoopReach,
+    calls_in,
+    ends_with_an_error,
+    is_forward,
+    makes_ranks_agree,
+    trains_within,
+)
 from launcher.program.values import (
     DDP,
     FSDP,
@@ -658,7 +659,9 @@ def _bare_beside(program: Program, wrappers: list[ast.Call]) -> ast.Call | None:
     if not held or None in held:
         return None
     kept = {unmoved(each) for each in held if each is not None}
-    stepped = {getattr(program.value(call.func.value), "call", None) for call in _steps_of_optimizers(program)}
+    stepped = {
+        getattr(program.value(call.func.value), "call", None) for call in _steps_of_optimizers(program)
+    }
     for optimizer in (each for each in stepped if each is not None):
         given = argument_of(optimizer, "params", 0)
         owner = given.func if isinstance(given, ast.Call) and last_name(given.func) == "parameters" else None
