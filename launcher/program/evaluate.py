@@ -14,7 +14,6 @@ import ast
 import builtins
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TypeGuard
 
 from launcher.program.bindings import (
     CallGraph,
@@ -70,13 +69,17 @@ from launcher.program.values import (
     Value,
     WrittenTables,
     alternatives,
+    applied,
     calculated_from,
     canonical_name,
     class_of_result,
     entries_of,
+    function_of,
     joined,
     library_names,
+    negated,
     pairs_of,
+    text_of,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -115,7 +118,7 @@ class Evaluation:
         )
         self._known: dict[ast.AST, Value] = {}
         self.given_up = 0
-        """How often something lay too deep; what was found out meanwhile is found out anew for who asks it."""
+        """How often something lay too deep: what was found out meanwhile is no answer for others."""
         self._libraries: dict[Binding, Value] = {}
         self._depth = 0
         self._steps = 0
@@ -166,7 +169,7 @@ class Evaluation:
             case ast.Dict():
                 return Dictionary(node)
             case ast.JoinedStr():
-                return self._formatted(node, environment)
+                return text_of(node, partial(self.value, environment=environment))
             case ast.Lambda():
                 return Defined(node)
             case ast.Subscript():
@@ -182,7 +185,7 @@ class Evaluation:
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 return self.written.of_comprehension(node, partial(self.value, environment=environment))
             case ast.UnaryOp():
-                return self._unary(node, environment)
+                return negated(node.op, self.value(node.operand, environment))
             case ast.NamedExpr():
                 return self.value(node.value, environment)
         return UNKNOWN
@@ -306,15 +309,6 @@ class Evaluation:
         found = joined(self.value(each, environment) for each in value.node.elts)
         return UNKNOWN if isinstance(found, Constant) else found
 
-    def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
-        """A text whose parts are all known."""
-        if any(getattr(each, "format_spec", None) for each in node.values):
-            return UNKNOWN
-        inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
-        parts = [self.value(each, environment) for each in inner]
-        known = [str(each.value) for each in parts if isinstance(each, Constant)]
-        return Constant("".join(known)) if len(known) == len(parts) else UNKNOWN
-
     def _imported(self, binding: Binding) -> Value:
         known = self._libraries.get(binding)
         if known is None:
@@ -366,13 +360,6 @@ class Evaluation:
             return self._item_of(owner, index.value, environment)
         return UNKNOWN
 
-    def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
-        value = self.value(node.operand, environment)
-        number = value.value if isinstance(value, Constant) else None
-        if isinstance(node.op, ast.USub) and isinstance(number, int | float):
-            return Constant(-number)
-        return UNKNOWN
-
 
 def _is_in_function_of(environment: Environment, node: ast.expr) -> bool:
     """Whether a node stands in the function whose parameters the environment holds."""
@@ -390,10 +377,6 @@ _TABLES = library_names("tables")
 _COPIES = frozenset({"dict", "copy.copy", "copy.deepcopy", "os.environ.copy"})
 
 _ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
-
-
-def _is_function(value: Value) -> TypeGuard[Defined]:
-    return isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef)
 
 
 class CallEvaluator:
@@ -424,10 +407,9 @@ class CallEvaluator:
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
-            replaced = self._by_decorator(called.node)
-            if isinstance(replaced, Instance):
-                return replaced
-            return self.result(called.node, self.environment_of(called, node, environment))
+            made = self._by_decorator(called.node)
+            plain = not isinstance(made, Instance)
+            return self.result(called.node, self.environment_of(called, node, environment)) if plain else made
         if isinstance(called, Made):
             method = self.evaluation.attributes.member_of(called.definition, "__call__")
             return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN
@@ -437,20 +419,15 @@ class CallEvaluator:
 
     def _by_decorator(self, function: FunctionNode) -> Value:
         """What a function gives through a decorator of the program, which makes an object of it."""
-        for each in [] if isinstance(function, ast.Lambda) else function.decorator_list[:1]:
-            decorator = self.evaluation.value(each)
-            made = self.result(decorator.node, None) if _is_function(decorator) else UNKNOWN
-            return self.result(made.node, None) if _is_function(made) else UNKNOWN
-        return UNKNOWN
+        decorators = () if isinstance(function, ast.Lambda) else function.decorator_list
+        decorator = function_of(self.evaluation.value(decorators[0])) if decorators else None
+        made = function_of(self.result(decorator, None)) if decorator else None
+        return self.result(made, None) if made else UNKNOWN
 
     def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
         """The call of the function that a partial application stands for, in the place of its own call."""
         if node not in self._applications:
-            given = {each.arg for each in node.keywords}
-            keywords = [each for each in partial.keywords if each.arg not in given]
-            call = ast.Call(partial.args[0], [*partial.args[1:], *node.args], [*keywords, *node.keywords])
-            call.__dict__.update({**node.__dict__, **call.__dict__})
-            self._applications[node] = call
+            self._applications[node] = applied(partial, node)
         return self._applications[node]
 
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:

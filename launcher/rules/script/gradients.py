@@ -1,12 +1,11 @@
 """Gradients: clipped while they are scaled or shard by shard, kept on their rank by `no_sync()`, never
-reduced or applied, or of a step that one rank leaves when its memory is exhausted.
+reduced or applied.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any
 
 from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
@@ -25,7 +24,6 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import (
     ancestors,
-    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -36,13 +34,8 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
-    Loop,
     LoopReach,
     calls_in,
-    ends_with_an_error,
-    is_forward,
-    makes_ranks_agree,
-    trains_within,
 )
 from launcher.program.values import (
     DDP,
@@ -608,7 +601,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
     if not groups or not samplers or program.unread or _may_reduce(program):
         return
-    if not any(_optimizes(program, each) for file in program.files for each in file.calls_of.get("step", ())):
+    if not any(True for _ in _steps_of_optimizers(program)):
         return
     wrappers = [call for call, _ in program.calls(DDP)]
     for file in program.files:
@@ -634,7 +627,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
 
 def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
     """The forward pass of a loss through the module inside a DDP model, where nobody calls that model."""
-    held = {unmoved(each) for each in _modules_of(program, wrappers) if each is not None}
+    held = {each for each in _modules_of(program, wrappers) if each is not None}
     for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
         called = [call.func]
         value = program.value(call.func)
@@ -647,37 +640,30 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
     return None
 
 
-def _modules_of(program: Program, wrappers: list[ast.Call]) -> Iterator[ast.expr | None]:
-    for wrapper in wrappers:
-        module = argument_of(wrapper, "module", 0)
-        yield from (None,) if module is None else origins(program, module)
+def _modules_of(program: Program, wrappers: list[ast.Call]) -> set[ast.expr | None]:
+    modules = (argument_of(each, "module", 0) for each in wrappers)
+    return {one and unmoved(one) for each in modules for one in (origins(program, each) if each else (None,))}
 
 
 def _bare_beside(program: Program, wrappers: list[ast.Call]) -> ast.Call | None:
     """The optimizer, of which a step is taken, of a model beside those that DDP wraps."""
-    held = [*_modules_of(program, wrappers)]
-    if not held or None in held:
-        return None
-    kept = {unmoved(each) for each in held if each is not None}
-    stepped = {
-        getattr(program.value(call.func.value), "call", None) for call in _steps_of_optimizers(program)
-    }
-    for optimizer in (each for each in stepped if each is not None):
-        given = argument_of(optimizer, "params", 0)
+    held = _modules_of(program, wrappers)
+    for step in _steps_of_optimizers(program) if held and None not in held else ():
+        optimizer = program.value(step.value)
+        given = argument_of(optimizer.call, "params", 0) if isinstance(optimizer, Instance) else None
         owner = given.func if isinstance(given, ast.Call) and last_name(given.func) == "parameters" else None
         made = origins(program, owner.value) if isinstance(owner, ast.Attribute) else ()
         models = [unmoved(each) for each in made if isinstance(each, ast.Call)]
-        if models and len(models) == len(made) and all(_is_a_model(program, each) for each in models):
-            if kept.isdisjoint(models):
-                return optimizer
+        known = len(models) == len(made) and all(_is_a_model(program, each) for each in models)
+        if isinstance(optimizer, Instance) and models and known and held.isdisjoint(models):
+            return optimizer.call
     return None
 
 
-def _steps_of_optimizers(program: Program) -> Iterator[Any]:
-    for file in program.files:
-        for call in file.calls_of.get("step", ()):
-            if isinstance(call.func, ast.Attribute) and _optimizes(program, call):
-                yield call
+def _steps_of_optimizers(program: Program) -> Iterator[ast.Attribute]:
+    for call in (each for file in program.files for each in file.calls_of.get("step", ())):
+        if isinstance(call.func, ast.Attribute) and _optimizes(program, call):
+            yield call.func
 
 
 def _is_a_model(program: Program, made: ast.expr) -> bool:
@@ -771,76 +757,3 @@ def _optimizes(program: Program, call: ast.Call) -> bool:
 
 
 REDUCTION_RULES = (gradients_are_reduced,)
-
-
-# Steps that a rank repeats or leaves when its memory is exhausted.
-
-
-_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
-
-
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
-def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
-    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
-
-    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
-
-    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
-    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
-    """
-    for file in program.files:
-        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
-            assert isinstance(statement, ast.Try | ast.TryStar)
-            going_on = [each for each in statement.handlers if _goes_on(program, each)]
-            if not going_on:
-                continue
-            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
-            if not _retries(program, statement, going_on[0]) and not (
-                in_loop and trains_within(program, statement)
-            ):
-                continue
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                going_on[0].type or going_on[0],
-                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
-                "reducing this step's gradients: from then on they do not match",
-                remedy="Let the exception end the process, and train with a smaller batch or gradient "
-                "checkpointing on all ranks.",
-            )
-
-
-def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
-    """Whether a handler of exhausted memory comes to its end without an error."""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {program.qualified(each) for each in caught if each is not None}
-    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
-        return False
-    body = handler.body
-    if names & set(_MEMORY):
-        return not ends_with_an_error(body)
-    if not names & {"RuntimeError", "Exception"}:
-        return False
-    for number, statement in enumerate(body):
-        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
-        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
-            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
-            return not ends_with_an_error(statement.body) and (
-                left or not ends_with_an_error(body[number + 1 :])
-            )
-    return False
-
-
-def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
-    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
-    places = [
-        any(
-            isinstance(each, ast.Call) and is_forward(program, each)
-            for part in block
-            for each in ast.walk(part)
-        )
-        for block in (statement.body, handler.body)
-    ]
-    return all(places)
-
-
-MEMORY_RULES = (exhausted_memory_ends_the_process,)

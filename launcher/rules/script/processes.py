@@ -385,7 +385,7 @@ def _bare_kind(program: Program, made: ast.expr | None) -> str | None:
     if isinstance(made, ast.Constant) and made.value in ("cuda", "cpu"):
         return str(made.value)
     name = program.qualified(made.func) if isinstance(made, ast.Call) else None
-    given = [] if made is None or name != "torch.device" else all_arguments(made)
+    given = all_arguments(made) if isinstance(made, ast.Call) and name == "torch.device" else []
     if given and _is_the_current(program, given[-1]):
         return "cuda"
     if len(given) == 1 and _is_bare_cuda(program, given[0]):
