@@ -539,8 +539,26 @@ def merge_arms(body: Block, other: Block) -> Block:
 
 
 BY_RANK = "by the rank"
-_FACTS = frozenset({"any", "all", "item", "sum", "max", "min", "amax", "amin", "mean", "numel"})
-"""The methods that make one number of a tensor."""
+_FACTS = frozenset(
+    {
+        "any",
+        "all",
+        "item",
+        "sum",
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "mean",
+        "numel",
+        "norm",
+        "std",
+        "var",
+        "median",
+    }
+    | {"prod", "argmax", "argmin", "count_nonzero"}
+)
+"""What makes one number of a tensor: methods, and functions of torch."""
 
 _DRAWING = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
 """How the names of what draws random numbers begin."""
@@ -566,6 +584,8 @@ class Difference:
             return BY_RANK
         parts: Sequence[ast.expr] = []
         match node:
+            case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=bool())]):
+                parts = [node.left]
             case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_]):
                 pass
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp() | ast.BinOp() | ast.IfExp() | ast.Subscript():
@@ -580,10 +600,12 @@ class Difference:
             case ast.Call():
                 if _draws_for_itself(self.program, node):
                     return "by a number that each rank draws for itself"
-                if isinstance(node.func, ast.Attribute) and node.func.attr in _FACTS:
-                    if self._is_of_the_batch(node.func.value, depth):
+                owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+                if owner is not None and last_name(node.func) in _FACTS:
+                    is_function = self.program.value(owner) == External("torch") and bool(node.args)
+                    if self._is_of_the_batch(node.args[0] if is_function else owner, depth):
                         return "by what is in its own part of the batch"
-                    parts = [node.func.value]
+                parts = [] if owner is None else [owner]
         return next((found for each in parts if (found := self.reason(each, depth - 1))), None)
 
     def _made_of(self, name: ast.Name) -> Sequence[ast.expr]:

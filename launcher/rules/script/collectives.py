@@ -703,6 +703,12 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
             layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
             if layers and not isinstance(body[-1], ast.Raise):
                 yield node.test, layers, reason
+        elif isinstance(node, ast.While) and (reason := forward.difference.reason(node.test)):
+            here = {each for part in node.body for each in ast.walk(part)}
+            layers = forward.layers_of(here)
+            layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
+            if layers:
+                yield node.test, layers, reason
         elif isinstance(node, ast.comprehension) and node.ifs:
             held = {each.attr for each in ast.walk(node.iter) if forward.holds_layers(each)}
             reason = next(filter(None, map(forward.difference.reason, node.ifs)), None)
@@ -712,6 +718,13 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
             reason = forward.difference.reason(node.func.slice)
             if reason is not None and (layers := forward.layers_of([node])):
                 yield node, layers, reason
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Call):  # random.choice(self.heads)(x)
+            drawn = forward.difference.reason(node.func)
+            held = {
+                each.attr for one in node.func.args for each in ast.walk(one) if forward.holds_layers(each)
+            }
+            if held and drawn is not None:
+                yield node, held, drawn
 
 
 def _layers_of_one(forward: _Forward, one: Sequence[ast.AST], other: Sequence[ast.AST]) -> set[str]:

@@ -23,7 +23,7 @@ from launcher.program.dataflow import (
     text_beginning,
     text_parts,
 )
-from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
+from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of
 from launcher.program.process_environment import (
     ChangedVariable,
     changed_variables,
@@ -136,8 +136,8 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
 
     Kernels that wait for each other, or logs of every call, are paid for on all hosts.
 
-    Silent under a test, such as `if args.debug:`, and about TORCH_DISTRIBUTED_DEBUG behind `import torch`,
-    which has read it by then; a program that spawns its ranks hands it on to them.
+    Silent under a test, such as `if args.debug:`. TORCH_DISTRIBUTED_DEBUG behind `import torch`, which has
+    read it by then, is informational; a program that spawns its ranks hands it on to them.
 
     Bad: `os.environ["CUDA_LAUNCH_BLOCKING"] = "1"` at the top. Good: `profile: debug` in the job file, or the
     variable in the shell for the one run that needs it.
@@ -146,10 +146,16 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     """
     for change, value in _surely_set(program):
         harm = shared_facts.debugging_cost(change.name, value)
-        if harm and not _comes_too_late(program, change):
-            verbose = shared_facts.is_only_verbose(change.name, value)
-            severity = Severity.INFO if verbose else None
-            yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
+        if harm:
+            late = _comes_too_late(program, change)
+            severity = Severity.INFO if late or shared_facts.is_only_verbose(change.name, value) else None
+            when = "is left behind the import of torch, before which it" if late else "in every run"
+            yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} {when} {harm}", severity)
+    for call, _ in program.calls("torch.distributed.set_debug_level"):
+        level = argument_of(call, "arg0", 0)
+        if level is not None and last_name(level) == "DETAIL" and surely_runs(program, call):
+            harm = shared_facts.debugging_cost("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+            yield finding_at(nccl.DEBUGGING_ENVIRONMENT, call, f"DebugLevel.DETAIL in every run {harm}")
 
 
 @finds(Stage.SCRIPT, training_script.ENVIRONMENT_VALUE_NOT_STRING)

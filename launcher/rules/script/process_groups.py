@@ -12,6 +12,7 @@ from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
+    Known,
     argument_of,
     calculate_number,
     constant_argument,
@@ -131,32 +132,67 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
-    participants = program.analysis(Participants)
-    for call, _ in program.calls(INIT_PROCESS_GROUP):
-        given = argument_of(call, "timeout", 2)
-        if given is None:
-            if not has_star_arguments(call):
-                yield finding_at(
-                    ddp.GROUP_TIMEOUT_UNSUITABLE,
-                    call,
-                    "no timeout is given: the default ends a rank that waits longer for another one's "
-                    "checkpoint or download, and is how long a real hang keeps the whole cluster",
-                    severity=Severity.INFO,
-                )
-            continue
-        seconds = _seconds(program, given)
-        if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
-            continue
-        work = next(_work_of_some_ranks(program, participants), None)
-        if work is not None:
-            place, word, guard = work
+    for call, name in program.calls(*_WITH_TIMEOUT):
+        given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
+        if given is None and name == INIT_PROCESS_GROUP and not has_star_arguments(call):
             yield finding_at(
                 ddp.GROUP_TIMEOUT_UNSUITABLE,
-                given,
-                f"the timeout is {seconds:g} s, and {guard.described} alone {word} while the others wait in "
-                "their next collective: where that takes longer, they are killed",
-                related=[related_at(place, f"run by {guard.described} alone")],
+                call,
+                "no timeout is given: the default ends a rank that waits longer for another one's "
+                "checkpoint or download, and is how long a real hang keeps the whole cluster",
+                severity=Severity.INFO,
             )
+        if given is not None:
+            yield from _short_timeout(
+                program, given, _seconds(program, given, partial(_default_number, program))
+            )
+
+
+@finds(Stage.SCRIPT, ddp.GROUP_TIMEOUT_UNSUITABLE)
+def timeouts_fit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
+    """A timeout that this job makes short, by a variable that it sets or leaves out.
+
+    Only where nothing but the job tells the number, as in the other rule on timeouts.
+
+    Bad: `timedelta(seconds=int(os.environ.get("PG_SECONDS", "20")))` in a job that does not set PG_SECONDS.
+    Good: a default of half an hour. Source: torch.distributed's documentation.
+    """
+    program, run = subject.program, JobRun(subject)
+
+    def known(node: ast.expr) -> float | None:
+        value = run.value(node)
+        text = "" if value is None or isinstance(value.value, bool) else str(value.value)
+        return float(text) if text.replace(".", "", 1).isdecimal() else None
+
+    for call, name in program.calls(*_WITH_TIMEOUT):
+        given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
+        if given is not None and _seconds(program, given, partial(_default_number, program)) is None:
+            yield from _short_timeout(program, given, _seconds(program, given, known))
+
+
+_WITH_TIMEOUT = {
+    INIT_PROCESS_GROUP: 2,
+    "accelerate.InitProcessGroupKwargs": None,
+    "accelerate.utils.InitProcessGroupKwargs": None,
+    "deepspeed.init_distributed": None,
+    "lightning.pytorch.strategies.DDPStrategy": None,
+}
+"""What makes a group, and the place of the timeout that it is given."""
+
+
+def _short_timeout(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
+    if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
+        return
+    work = next(_work_of_some_ranks(program, program.analysis(Participants)), None)
+    if work is not None:
+        place, word, guard = work
+        yield finding_at(
+            ddp.GROUP_TIMEOUT_UNSUITABLE,
+            given,
+            f"the timeout is {seconds:g} s, and {guard.described} alone {word} while the others wait in "
+            "their next collective: where that takes longer, they are killed",
+            related=[related_at(place, f"run by {guard.described} alone")],
+        )
 
 
 def _work_of_some_ranks(
@@ -168,8 +204,8 @@ def _work_of_some_ranks(
             yield call, _LONG[name], who
 
 
-def _seconds(program: Program, node: ast.expr) -> float | None:
-    """How long a `timedelta(...)` of literals is."""
+def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
+    """How long a `timedelta(...)` of known numbers is."""
     value = program.value(node)
     if (
         not isinstance(value, Instance)
@@ -181,7 +217,7 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
     given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})
     total = 0.0
     for unit, amount in given.items():
-        number = calculate_number(program, amount, partial(_default_number, program))
+        number = calculate_number(program, amount, known)
         if number is None:
             return None
         total += _SECONDS.get(unit, 0.0) * number
@@ -542,7 +578,7 @@ def _used(program: Program) -> set[str]:
 JOINING_RULES = (failure_to_meet_ends_the_process,)
 
 
-MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
+MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group, timeouts_fit_the_job)
 """The rules of this family, which need a job."""
 
 
