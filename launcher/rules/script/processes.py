@@ -35,6 +35,7 @@ from launcher.program.process_environment import (
     rank_starts,
     ranks_are_started_only_here,
     started_processes,
+    starts_side_by_side,
     torchrun_commands,
 )
 from launcher.program.program import Program
@@ -489,8 +490,8 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     """A script that starts its processes itself, and not as many as the host has GPUs.
 
     GPUs without a process are idle and billed, and of two processes on one GPU both are slow. By mp.spawn,
-    elastic_launch or a torchrun of its own; only where the strategy is none, and the number is written or
-    made of the number of GPUs.
+    elastic_launch, a torchrun of its own or a Lightning Trainer; only where the strategy is none, and the
+    number is written or made of the number of GPUs. Silent about groups that run side by side.
 
     Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
 
@@ -500,11 +501,14 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
         return
     program, run = subject.program, JobRun(subject)
-    for call, given in started_processes(program):
+    beside = any(True for _ in starts_side_by_side(program))
+    for call, given in (*started_processes(program), *_devices_of_trainers(program)):
         number = count_on_host(program, given, facts.accelerators, run.value)
         if number is None or number == facts.accelerators or not surely_runs(program, call, known=run.truth):
             continue
         fewer = number < facts.accelerators
+        if fewer and beside:
+            continue
         yield finding_at(
             distribution.PROCESSES_DIFFER_FROM_ACCELERATORS
             if fewer
@@ -514,6 +518,15 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
             + ("the others are idle, and billed" if fewer else "some of them share a device"),
             severity=Severity.WARNING if fewer else None,
         )
+
+
+def _devices_of_trainers(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Where Lightning is told on how many GPUs it trains, with a process for each."""
+    for call, _ in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
+        given = argument_of(call, "devices")
+        kind = constant_argument(program, argument_of(call, "accelerator"))
+        if given is not None and kind in (None, Constant("gpu"), Constant("cuda"), Constant("auto")):
+            yield call, given
 
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
