@@ -27,6 +27,7 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
 from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.ranks.training_loops import iterated_object
 from launcher.program.values import (
     Defined,
     Environment,
@@ -615,10 +616,13 @@ class Difference:
         return [each.value for each in sources if each.value is not None and each.item is None]
 
     def _is_of_the_batch(self, node: ast.expr, depth: int) -> bool:
-        """Whether a tensor is made of what the function is given."""
+        """Whether a tensor is made of what the function is given, or of what a loader gives a loop."""
         for part in ast.walk(node):
             for each in self.program.evaluation.sources(part) if isinstance(part, ast.Name) else ():
                 if each.node in self.function.args.args[1:]:
+                    return True
+                loop = each.node if isinstance(each.node, ast.For) else None
+                if loop and iterated_object(self.program, loop).name == "torch.utils.data.DataLoader":
                     return True
                 if each.value is not None and depth and self._is_of_the_batch(each.value, depth - 1):
                     return True

@@ -695,19 +695,15 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
     for node in ast.walk(forward.function):
         if _is_aside(node, forward.function):
             continue
-        if isinstance(node, ast.If | ast.IfExp) and (reason := forward.difference.reason(node.test)):
+        if isinstance(node, ast.If | ast.IfExp | ast.While) and (
+            reason := forward.difference.reason(node.test)
+        ):
             arms = [each if isinstance(each, list) else [each] for each in (node.body, node.orelse)]
             body, other = arms[0], [*arms[1], *(_behind(node) if isinstance(node, ast.If) else ())]
             layers = _layers_of_one(forward, body, other) | _layers_of_one(forward, other, body)
             here = {each for part in (node, *other) for each in ast.walk(part)}
             layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
             if layers and not isinstance(body[-1], ast.Raise):
-                yield node.test, layers, reason
-        elif isinstance(node, ast.While) and (reason := forward.difference.reason(node.test)):
-            here = {each for part in node.body for each in ast.walk(part)}
-            layers = forward.layers_of(here)
-            layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
-            if layers:
                 yield node.test, layers, reason
         elif isinstance(node, ast.comprehension) and node.ifs:
             held = {each.attr for each in ast.walk(node.iter) if forward.holds_layers(each)}
