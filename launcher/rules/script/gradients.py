@@ -591,8 +591,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     Each rank then trains a model of its own on its part of the data, and the one that is saved has seen a
     fraction of it. Silent where anything in the program may reduce: a wrapper, a collective near `.grad`, a
     function whose name hints at it, or a file that could not be read. A wrapper does not where nobody calls
-    the wrapped model, and the loss is made by the very module that it holds; nor for another model, bare,
-    that has an optimizer of its own.
+    the wrapped model, and the loss is made by the very module that it holds.
 
     Bad: `init_process_group`, `DistributedSampler`, `loss.backward(); optimizer.step()` on the bare model.
     Good: `model = DistributedDataParallel(model)`. Source: torch's DDP documentation.
@@ -601,14 +600,14 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
     if not groups or not samplers or program.unread or _may_reduce(program):
         return
-    if not any(True for _ in _steps_of_optimizers(program)):
+    if not any(_optimizes(program, each) for file in program.files for each in file.calls_of.get("step", ())):
         return
     wrappers = [call for call, _ in program.calls(DDP)]
     for file in program.files:
         for call in file.calls_of.get("backward", ()):
             if program.analysis(Participants).ranks_running(call) is not True:
                 continue
-            around = _call_around(program, call, wrappers) or _bare_beside(program, wrappers)
+            around = _call_around(program, call, wrappers) if wrappers else None
             if around is None and wrappers:
                 continue
             yield finding_at(
@@ -617,7 +616,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
                 "nobody reduces the gradients that this makes: each rank trains a model of its own on "
                 "its part of the data, and what is saved has seen that part alone",
                 related=[
-                    *(related_at(each, "what is wrapped") for each in wrappers[:1]),
+                    *(related_at(each, "wrapped here, and never called") for each in wrappers[:1]),
                     related_at(groups[0], "the process group"),
                     related_at(samplers[0], "the data is divided"),
                 ],
@@ -627,7 +626,13 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
 
 def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
     """The forward pass of a loss through the module inside a DDP model, where nobody calls that model."""
-    held = {each for each in _modules_of(program, wrappers) if each is not None}
+    held = {
+        unmoved(each)
+        for wrapper in wrappers
+        if (module := argument_of(wrapper, "module", 0)) is not None
+        for each in origins(program, module)
+        if each is not None
+    }
     for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
         called = [call.func]
         value = program.value(call.func)
@@ -638,41 +643,6 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
             if made and all(one and _is_bare(program, one, held) for one in made):
                 return None if may_run_wrapped_model(program) else call
     return None
-
-
-def _modules_of(program: Program, wrappers: list[ast.Call]) -> set[ast.expr | None]:
-    modules = (argument_of(each, "module", 0) for each in wrappers)
-    return {one and unmoved(one) for each in modules for one in (origins(program, each) if each else (None,))}
-
-
-def _bare_beside(program: Program, wrappers: list[ast.Call]) -> ast.Call | None:
-    """The optimizer, of which a step is taken, of a model beside those that DDP wraps."""
-    held = _modules_of(program, wrappers)
-    for step in _steps_of_optimizers(program) if held and None not in held else ():
-        optimizer = program.value(step.value)
-        given = argument_of(optimizer.call, "params", 0) if isinstance(optimizer, Instance) else None
-        owner = given.func if isinstance(given, ast.Call) and last_name(given.func) == "parameters" else None
-        made = origins(program, owner.value) if isinstance(owner, ast.Attribute) else ()
-        models = [unmoved(each) for each in made if isinstance(each, ast.Call)]
-        known = len(models) == len(made) and all(_is_a_model(program, each) for each in models)
-        if isinstance(optimizer, Instance) and models and known and held.isdisjoint(models):
-            return optimizer.call
-    return None
-
-
-def _steps_of_optimizers(program: Program) -> Iterator[ast.Attribute]:
-    for call in (each for file in program.files for each in file.calls_of.get("step", ())):
-        if isinstance(call.func, ast.Attribute) and _optimizes(program, call):
-            yield call.func
-
-
-def _is_a_model(program: Program, made: ast.expr) -> bool:
-    """Whether this makes a module of torch, or of a class of the program that wraps nothing itself."""
-    value = program.value(made)
-    if isinstance(value, Made):
-        calls = (each for each in ast.walk(value.definition) if isinstance(each, ast.Call))
-        return not any("parallel" in (program.qualified(each.func) or "").lower() for each in calls)
-    return isinstance(value, Instance) and value.name.startswith("torch.nn.") and value.name != DDP
 
 
 def _is_bare(program: Program, made: ast.expr, held: set[ast.expr]) -> bool:
