@@ -96,6 +96,10 @@ _GROUP_RANK_CALLS = library_names("group_rank_calls")
 _BUILTINS = frozenset(dir(builtins))
 
 
+_GIVING_THEMSELVES = ("tap.Tap.parse_args", "tap.TypedArgumentParser.parse_args")
+"""What gives back its own object, filled from the command line over the defaults of its class."""
+
+
 class Evaluation:
     """The expressions of one program; everything is found out once."""
 
@@ -187,6 +191,8 @@ class Evaluation:
             return [] if holder is None else reaching_definitions(holder, node)
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
+            if isinstance(owner, Instance) and owner.name in _GIVING_THEMSELVES:
+                owner = self.value(owner.call.func.value)
             if isinstance(owner, Made):
                 return self.attributes.bindings_in_class(owner.definition, node.attr)
             if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
@@ -717,10 +723,12 @@ class AttributeEvaluator:
                 and is_attribute_of_self(binding.node, method)
             ):
                 found.append(binding)
-        inherited = not found and bool(definition.bases)
-        if not inherited:
-            found += self._set_from_outside(definition, name)
-        return found
+        if found or not definition.bases:
+            return [*found, *self._set_from_outside(definition, name)]
+        bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
+        known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
+        inherited = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
+        return [*inherited, *self._set_from_outside(definition, name)] if inherited else []
 
     def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""

@@ -288,7 +288,7 @@ def _last(name: str) -> str:
 
 def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     yield from program.calls(*FETCHING)
-    yield from (each for each in program.calls(*_COMMANDS) if _fetches_by_command(program, each[0]))
+    yield from (each for each in program.calls(*COMMANDS) if _fetches_by_command(program, each[0]))
     yield from ((call, "open") for call in _writes_of_urls(program))
     for file in program.files:
         for call in file.calls:
@@ -300,25 +300,33 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
                     yield call, name
 
 
-_COMMANDS = (
-    "subprocess.run",
-    "subprocess.call",
-    "subprocess.check_call",
-    "subprocess.check_output",
+COMMANDS = (
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")),
     "os.system",
 )
+"""What runs a command and waits for it."""
+
 _OPENING_URLS = ("requests.get", "urllib.request.urlopen", "httpx.get", "httpx.stream")
+
+
+def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
+    """The words of each command that a call may run, with `?` for what is not written."""
+    command = call.args[0] if call.args else argument_of(call, "args")
+    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
+        command = command.args[0] if command.args else getattr(command.func, "value", None)
+    found = origins(program, command) if isinstance(command, ast.Name | ast.Attribute) else (command,)
+    written: list[list[str]] = []
+    for one in found:
+        parts = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]
+        of_parts = [_spellings(program, each) for each in parts]
+        for chosen in islice(product(*of_parts), _MOST_SPELLINGS):
+            written.append([word for each in chosen for word in each.text.replace(_UNKNOWN, "?").split()])
+    return written
 
 
 def _fetches_by_command(program: Program, call: ast.Call) -> bool:
     """Whether a command that is run writes files: `aws s3 cp s3://...`, `tar xf`, `wget`."""
-    command = call.args[0] if call.args else None
-    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
-        command = command.args[0] if command.args else getattr(command.func, "value", None)
-    parts = command.elts if isinstance(command, ast.List | ast.Tuple) else [command]
-    words = [
-        word for each in parts for word in _spellings(program, each)[0].text.replace(_UNKNOWN, "?").split()
-    ]
+    words = next(iter(spelled_commands(program, call)), [])
     match words:
         case ["tar", flags, *_]:
             return "x" in flags

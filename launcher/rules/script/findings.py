@@ -679,9 +679,13 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
         return [_HOST_FOLDERS[made.name] if argument_of(made.call, "dir") is None else None]
     if isinstance(path, ast.Name) and path.id == "__file__":
-        return [None if _leaves_the_code(path) else f"{CODE_FOLDER}/"]
+        return [None if _leaves_the_code(subject, path) else f"{CODE_FOLDER}/"]
     if not depth:
         return [None]
+    if isinstance(path, ast.Attribute) and is_given(subject.job, path.attr):
+        given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
+        value = given.get(path.attr)
+        return [value if isinstance(value, str) and value else None]
     return [
         each
         for origin in origins(subject.program, path)
@@ -690,16 +694,18 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     ]
 
 
-def _leaves_the_code(file: ast.Name) -> bool:
-    """Whether more than one parent is taken of the script's own file."""
+def _leaves_the_code(subject: ScriptSubject, file: ast.Name) -> bool:
+    """Whether more parents are taken of a script's own file than there are folders of the code above it."""
+    own, root = file_of(file).path, subject.program.root
+    above = len(own.relative_to(root).parents) if own.is_relative_to(root) else 1
     up = 0
     for outer in ancestors(file):
         if isinstance(outer, ast.stmt):
             break
         named = outer.func if isinstance(outer, ast.Call) else outer
         up += isinstance(named, ast.Attribute) and named.attr in ("dirname", "parent")
-        up += 2 * (isinstance(named, ast.Attribute) and named.attr == "parents")
-    return up > 1
+        up += above * (isinstance(named, ast.Attribute) and named.attr == "parents")
+    return up > above
 
 
 def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
@@ -749,12 +755,8 @@ def _begin_of_variable(
 
 
 def _begin_of_option(subject: ScriptSubject, node: ast.Attribute, depth: int) -> list[str | None]:
-    """What an option of the script begins with, as the job gives it or by its default."""
+    """What an option of the script begins with by its default."""
     option = option_of(subject.program, node)
     if option is None or subject.job.code.arguments:
         return [None]
-    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-    if option.name not in given:
-        return path_beginnings(subject, option.default, depth)
-    value = given[option.name]
-    return [value if isinstance(value, str) and value else None]
+    return path_beginnings(subject, option.default, depth)
