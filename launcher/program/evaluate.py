@@ -96,10 +96,6 @@ _GROUP_RANK_CALLS = library_names("group_rank_calls")
 _BUILTINS = frozenset(dir(builtins))
 
 
-_GIVING_THEMSELVES = ("tap.Tap.parse_args", "tap.TypedArgumentParser.parse_args")
-"""What gives back its own object, filled from the command line over the defaults of its class."""
-
-
 class Evaluation:
     """The expressions of one program; everything is found out once."""
 
@@ -191,8 +187,8 @@ class Evaluation:
             return [] if holder is None else reaching_definitions(holder, node)
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
-            if isinstance(owner, Instance) and owner.name in _GIVING_THEMSELVES:
-                owner = self.value(owner.call.func.value)
+            if isinstance(owner, Instance) and owner.name == "tap.Tap.parse_args":  # It gives itself back.
+                owner = self.value(getattr(owner.call.func, "value", node.value))
             if isinstance(owner, Made):
                 return self.attributes.bindings_in_class(owner.definition, node.attr)
             if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
@@ -707,7 +703,7 @@ class AttributeEvaluator:
         return Defined(found.node, definition) if belongs else found
 
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class gives its objects this attribute: in its body, by its constructor, or in a method.
+        """Where a class or a base of it gives its objects this attribute: in its body, or in a method.
 
         Where it gives only literals, they may be mere defaults: then also where others set it on an object,
         as hooks do.
@@ -716,19 +712,15 @@ class AttributeEvaluator:
         found = self.records.bindings(definition, name)
         found = found or list(file.scopes[definition].bindings.get(name, []))
         for binding in file.set_attributes.get(name, ()):
-            method = method_of(binding.node, definition)
-            if (
-                method is not None
-                and isinstance(binding.node, ast.Attribute)
-                and is_attribute_of_self(binding.node, method)
-            ):
+            node, method = binding.node, method_of(binding.node, definition)
+            if method is not None and isinstance(node, ast.Attribute) and is_attribute_of_self(node, method):
                 found.append(binding)
-        if found or not definition.bases:
-            return [*found, *self._set_from_outside(definition, name)]
-        bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
-        known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
-        inherited = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
-        return [*inherited, *self._set_from_outside(definition, name)] if inherited else []
+        if not found and definition.bases:
+            bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
+            known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
+            found = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
+        inherited = not found and bool(definition.bases)  # From a class of a library.
+        return [] if inherited else [*found, *self._set_from_outside(definition, name)]
 
     def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""
