@@ -226,10 +226,8 @@ class Evaluation:
     def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
-        for star in file.stars:
-            module = self.files.module(star, file)
-            if module is not None and node.id in module.module.bindings:
-                return self.member(module.module, node.id)
+        if (found := self.through_star(file, node.id)) is not UNKNOWN:
+            return found
         if node.id in _BUILTINS:
             return External(node.id)
         foreign = [star for star in file.stars if self.files.module(star, file) is None]
@@ -334,10 +332,11 @@ class Evaluation:
         if module is not None:
             return ModuleOf(module)
         if holder is not None and holder is not file:
-            return self._through_star(holder, last)
+            return self.through_star(holder, last)
         return UNKNOWN if name.startswith(".") else self._external(name)
 
-    def _through_star(self, file: FileIndex, name: str) -> Value:
+    def through_star(self, file: FileIndex, name: str) -> Value:
+        """What a module has by this name of another one that it imports with `*`."""
         for star in file.stars:
             module = self.files.module(star, file)
             if module is not None and name in module.module.bindings:
@@ -656,7 +655,7 @@ class AttributeEvaluator:
                 return self.evaluation.member(owner.file.module, name)
             whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
             inner = self.evaluation.files.modules.get(whole)
-            return ModuleOf(inner) if inner is not None else UNKNOWN
+            return ModuleOf(inner) if inner is not None else self.evaluation.through_star(owner.file, name)
         if isinstance(owner, Made):
             return self.member_of(owner.definition, name)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):

@@ -393,6 +393,7 @@ _FILE_LOADERS = frozenset(
 
 _PURE_METHODS = frozenset(
     {"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "with_name", "join", "zfill"}
+    | {"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith"}
 )
 _VARIABLE_READERS = frozenset({"os.environ.get", "os.getenv"})
 _PROCESS_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")
@@ -441,7 +442,7 @@ class Uniformity:
     def _parts(self, node: ast.expr) -> bool:
         """Whether all parts of an operation, a text or a written list are alike."""
         kinds = ast.JoinedStr | ast.FormattedValue | ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
-        if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List):
+        if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List | ast.Dict):
             return False
         return all(self.is_uniform(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
 

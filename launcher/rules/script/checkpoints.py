@@ -18,6 +18,7 @@ from launcher.program.dataflow import (
     text_parts,
 )
 from launcher.program.index import ancestors, file_of, last_name, scope_of
+from launcher.program.process_environment import COMMANDS, spelled_commands
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants
@@ -30,7 +31,6 @@ from launcher.program.values import (
     RankKind,
     RankValue,
 )
-from launcher.rules.script.data.data_files import COMMANDS, spelled_commands
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
