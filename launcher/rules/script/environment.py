@@ -110,6 +110,12 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
         harm = _network_harm(change.name, value)
         if harm:
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
+    for change in changed_variables(program):
+        advice = shared_facts.advice_on(change.name)
+        if advice is None or not advice.whatever_it_is or change.name in variables_in(program, change.value):
+            continue
+        if not isinstance(program.value(change.value), Constant) and is_set_in_every_run(program, change):
+            yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"... {advice.harm}", Severity.WARNING)
 
 
 @finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT)
