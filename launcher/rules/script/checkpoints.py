@@ -376,7 +376,7 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     kept = () if planned is None else (planned.local_path,)
     saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
-    if not lost or _may_move_files(subject, [path for _, path in lost], kept):
+    if not lost or _may_move_files(subject, kept):
         return
     for call, path in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
@@ -446,7 +446,7 @@ def _written_parts(whole: ast.expr | None) -> list[str]:
     return []
 
 
-def _may_move_files(subject: ScriptSubject, lost: list[ast.expr], kept: tuple[str, ...]) -> bool:
+def _may_move_files(subject: ScriptSubject, kept: tuple[str, ...]) -> bool:
     """Whether anything that may run in this job may bring what is lost to where it is kept."""
     run = JobRun(subject)
     return any(

@@ -490,7 +490,8 @@ class _Paths:
         """Whether ranks part ways in the function before a call: some wait, return, or fetch the files by one
         of these functions."""
         names = {getattr(each, "name", None) for each in fetching}
-        names |= {class_around(each).name for each in fetching if class_around(each)}
+        names |= {getattr(class_around(each), "name", None) for each in fetching}
+        names -= {None}
         file = scope_of(node).file
         return any(
             isinstance(branch, ast.If)
