@@ -120,8 +120,9 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
 def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     """A process group without a timeout, or with one shorter than what one rank does while others wait.
 
-    Without one it is informational, of an Accelerator where one rank works alone. A timeout of at most 300 s is a warning where the program lets some
-    ranks alone save, download or unpack: the others are in their next collective meanwhile.
+    Without one it is informational, of an Accelerator where one rank works alone. A timeout of at most
+    300 s is a warning where the program lets some ranks alone save, download or unpack: the others are in
+    their next collective meanwhile.
 
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
