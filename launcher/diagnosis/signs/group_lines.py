@@ -209,7 +209,7 @@ def _is_a_statement(before: str) -> bool:
     if not before:
         return True
     before = before.strip()
-    return before != "" and (before[-1] in ":]|>-" or _OWN_RANK.search(before[-40:]) is not None)
+    return before != "" and (before[-1] in ":;]|>-" or _OWN_RANK.search(before[-40:]) is not None)
 
 
 def _speakers_in_words(what: str, names: Iterable[str], most: int = 8) -> str:
@@ -232,12 +232,12 @@ CLAIM_LITERALS = (
 
 _OWN_WORDS = re.compile(
     r"(?<![\w.])(?:global[_ ])?rank[ =:]{0,3}(?P<rank>\d{1,6})(?!\d)\)?(?: ?/ ?|,? of |[^\n\d]{0,40}?"
-    r"(?:\blocal[_ ]?(?:rank)?[ =:]{1,3}\d{1,6}[^\n\d]{0,20}?)?\bworld(?:[_ ]size)?[ =:]{1,3})"
-    r"(?P<size>\d{1,6})\b",
+    r"(?:\blocal[_ ]?(?:rank)?[ =:]{1,3}\d{1,6}[^\n\d]{0,20}?)?\bworld(?:[_ ]size)?[ =:]{1,3}"
+    r"|,(?: for)? key: store_based_barrier_key:\d{1,4} \(world_size=)(?P<size>\d{1,6})\b",
     re.I,
 )
-"""How scripts tell the rank that they take and of how many: `rank=0 of 8`, `rank 0/8`, `(rank 0): env://,
-world_size=8`, `rank 0 local_rank 0 world 16`."""
+"""How scripts, and torch's barrier at the store, tell the rank that they take and of how many: `rank=0 of 8`,
+`rank 0/8`, `(rank 0): env://, world_size=8`, `rank 0 local_rank 0 world 16`."""
 
 ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
 """How Lightning prints a rank, and of how many ranks."""
