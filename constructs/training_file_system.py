@@ -10,8 +10,7 @@ from constructs import Construct
 from constructs.mounted_file_system import MountedFileSystem
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.section import numbered_weekday
-from launcher.cluster.storage_section import AssociationSpec, LustreSpec
+from launcher.cluster.storage_section import AssociationSpec, LustreSpec, numbered_weekday
 from launcher.cluster.traffic import LUSTRE_TCP_PORTS
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode

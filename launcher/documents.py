@@ -331,6 +331,18 @@ def field_error(
     return PydanticCustomError(_REFUSAL, "{message}", context)
 
 
+def refuse(
+    problem: str | None, *, remedy: str, mode: FailureMode = job_file.INVALID_VALUE, below: Path = ()
+) -> None:
+    """Refuse the value that is being validated, if there is a problem with it.
+
+    Raises:
+        PydanticCustomError: with the problem, its remedy and its failure mode.
+    """
+    if problem is not None:
+        raise field_error(problem, remedy=remedy, mode=mode, below=below)
+
+
 class FilePart(BaseModel):
     """A mapping of a file that people write: unknown fields are errors, nothing changes once it is read.
 

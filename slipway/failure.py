@@ -10,8 +10,8 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from slipway.errors import say
@@ -112,6 +112,31 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
     return min(causes, key=order, default=None)
 
 
+_OF_LOSSES = re.compile(r"finite|\bnan\b|isnan|isinf|diverge|loss", re.IGNORECASE)
+_DIVERGED = re.compile(r"finite|\bnan\b|isnan|isinf|diverge", re.IGNORECASE)
+"""What other exceptions than an assertion say: many speak of a loss that has nothing to do with its value."""
+
+
+def cause_by_loss(cause: Cause, losses: Mapping[int, str]) -> Cause:
+    """The cause where a script ended by itself because its loss is not finite any more, as that.
+
+    `losses` has the ranks whose last loss was not, with the line that says so. Such an end is an assertion
+    without words, an exception or its line that speaks of that, or an exit without any exception.
+    """
+    evidence = cause.evidence
+    if evidence.code != "CODE001" or not losses or (cause.exit_code or 0) < 0:
+        return cause
+    told = [evidence.message, *[line for line in evidence.details.splitlines() if line.strip(" ^~")][-2:]]
+    without_words = evidence.message.strip() in ("AssertionError", f"exited with code {cause.exit_code}")
+    speaks = _OF_LOSSES if evidence.message.startswith("AssertionError") else _DIVERGED
+    if not without_words and not any(map(speaks.search, told)):
+        return cause
+    message = f"the loss is not finite, and the script ended: {evidence.message}"
+    printed = losses.get(cause.rank or 0, next(iter(losses.values())))
+    details = "\n".join([printed, *evidence.details.splitlines()])
+    return replace(cause, evidence=replace(evidence, code="NUM001", message=message, details=details))
+
+
 def write_failure(file: Path, text: str, time: float) -> None:
     """Write the failure file; its modification time is that of the failure itself.
 
@@ -197,6 +222,9 @@ def _room_of(file: Path) -> Path:
 
 
 _TAIL_LINES = 20
+_ABORT_LINES = 500
+"""In which an abort is told: the stacks of all threads follow it."""
+
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 """Signals that a process gets by its own native code."""
@@ -226,14 +254,18 @@ def judge_output(output: str, exit_code: int | None, code_folder: str, *, record
 
     `exit_code` is negative for a signal and None where it is not known. What the output says is judged as
     `launch diagnose` does, but for tracebacks that the process survived: those before the last, and of a
-    process that a signal ended all, unless `recorded` by torch at its end.
+    process that a signal ended all, unless `recorded` by torch at its end, or that it aborted only when the
+    exception had ended it.
     """
     lines = lines_of(output)
     all_of_them = tracebacks_of(lines)
+    if exit_code == -signal.SIGABRT and any(all_of_them) and _aborts_at_the_end(lines):
+        recorded = True
     if exit_code is not None and exit_code < 0 and not recorded:
-        return _evidence_of_signal(
+        found = _evidence_of_signal(
             _blank_tracebacks(lines, [each for one in all_of_them for each in one]), exit_code
         )
+        return replace(found, place=_place_of_crash(lines, code_folder))
     if not any(all_of_them) and exit_code is not None and signal_name(exit_code) == "SIGKILL":
         return _evidence_of_signal(lines, -signal.SIGKILL)
     count = [each for one in all_of_them for each in deciding_tracebacks(one, code_folder)]
@@ -267,8 +299,16 @@ def signal_name(exit_code: int) -> str | None:
         return None
 
 
+def _aborts_at_the_end(lines: Sequence[OutputLine]) -> bool:
+    """Whether a process aborted while Python was coming down, as threads of C++ do that come back to it then
+    (Python/pylifecycle.c, before 3.14): no exception is active any more."""
+    return any(line.text.startswith("terminate called without an active") for line in lines[-_ABORT_LINES:])
+
+
 def _evidence_of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence:
     killed = f"killed by {signal_name(exit_code) or 'a signal'} (exit {exit_code})"
+    if exit_code == -signal.SIGABRT and _aborts_at_the_end(lines):
+        killed += " while Python was coming down, behind the script's end"
     if exit_code == -signal.SIGKILL:
         # Who is killed from outside says nothing of it: only what was definite just before counts more.
         root = root_sign_of(lines[-_TAIL_LINES:])
@@ -276,12 +316,25 @@ def _evidence_of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence
             return Evidence("MEM002", f"{killed}: the usual reason is host memory", None, "")
     else:
         root = root_sign_of(lines)
-    told = _tail_text(lines)
+    # faulthandler ends with a line of many module names.
+    told = _tail_text([line for line in lines if not line.text.startswith("Extension modules: ")])
     if root is None or (root.code in ("CODE001", "CODE004") and root.weight[1]):
         thrown = [match[1].strip() for match in map(_WHAT.match, (line.text for line in lines)) if match]
         code = "CODE004" if -exit_code in _CRASHES else "CODE001"
         return Evidence(code, ": ".join([killed, *thrown[-1:]]), None, told)
     return Evidence(root.code, f"{killed}: {root.what}", None, told, root.weight, root.rank)
+
+
+def _place_of_crash(lines: Sequence[OutputLine], code_folder: str) -> str | None:
+    """The innermost line of the user's code in the thread that crashed, by what faulthandler printed."""
+    crashed = False
+    for line in lines:
+        if line.text.endswith("(most recent call first):"):
+            crashed = line.text.startswith("Current thread")
+        match = _FRAME.match(line.text) if crashed else None
+        if match is not None and match["file"].startswith(f"{code_folder}/"):
+            return f"{PurePath(match['file']).relative_to(code_folder)}:{match['line']}"
+    return None
 
 
 def _evidence_of_usage(lines: Sequence[OutputLine], exit_code: int | None) -> Sign | None:

@@ -87,7 +87,7 @@ app.command("launcher.cli.jobs:clean", name="clean", help="Delete old local runs
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
 app.command("launcher.cli.diagnose:report", name="report", help="Write one HTML page that tells a run.")
 app.command(
-    "launcher.cli.clusters.cluster_commands:cluster",
+    "launcher.cli.cluster_commands:cluster",
     name="cluster",
     help="See what would be done to a cluster, look at it, or take it away.",
 )

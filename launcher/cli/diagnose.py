@@ -10,9 +10,8 @@ from cyclopts import Parameter
 
 from launcher.cli.interaction import EXIT_USAGE, OutputFormat, OutputOption, console, message, print_json
 from launcher.cli.plan import STYLES
-from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Figure, Stage
-from launcher.failure_modes.registry import IN_WORDS, blind_examples, stages_covered
+from launcher.failure_modes.registry import CATALOGUE, FAMILIES, IN_WORDS, blind_examples, stages_covered
 from launcher.text.values import nearest
 
 if TYPE_CHECKING:

@@ -378,7 +378,7 @@ def show_cause(terminal: Console, diagnosis: Diagnosis) -> None:
         terminal.print(Text.assemble(("Checked: ", colour), check.message))
         if check.outcome is CheckOutcome.WRONG:
             terminal.print(Text(f"→ {check.remedy}"))
-    if bad:
+    if bad and diagnosis.retry_known:
         terminal.print(Text(f"→ Retry {retry}: {_ADVICE[retry]}."))
     sureness = cause.sureness
     if bad and sureness.confidence is not Confidence.SURE:

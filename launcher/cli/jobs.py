@@ -125,7 +125,8 @@ JobName = Annotated[str, Parameter(help="The job's name.")]
 
 
 def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
-    """Show how a job is: its phases, how long it took, and why it failed or was stopped.
+    """Show how a job is: its phases, how long it took, what its watchdog warns of, and why it failed or was
+    stopped.
 
     Exit code 1 for one that failed.
     """
@@ -149,7 +150,7 @@ def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int
 def _show_status(outcome: Outcome) -> None:
     from rich.text import Text
 
-    from launcher.cli.job_view import show_outcome
+    from launcher.cli.job_view import show_outcome, show_warning
     from launcher.text.values import elapsed_time
 
     screen, job = console(), outcome.status
@@ -160,6 +161,8 @@ def _show_status(outcome: Outcome) -> None:
         screen.print(Text.assemble((job.phase, "bold"), f" {job.name}{took}"))
         if job.explanation:
             screen.print(job.explanation, style="dim", markup=False)
+        for warning in outcome.warnings or ():
+            show_warning(screen, warning)
         screen.print(f"launch logs {job.name} --follow", style="dim", markup=False)
         _show_shell_access(screen, job)
     for transition in job.transitions:

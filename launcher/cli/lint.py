@@ -25,8 +25,8 @@ from cyclopts import Parameter
 
 from launcher.cli.interaction import EXIT_USAGE, message, print_json
 from launcher.cli.plan import summary_of
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Location, Refusal, Related, Severity
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.program.program import MOST_BYTES
 from launcher.rules.script.check import descriptions_of
 from launcher.text.values import without_controls, without_credentials

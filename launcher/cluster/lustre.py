@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from launcher.cluster.section import Section, refuse
+from launcher.documents import FilePart, refuse
 from launcher.facts import Provenance
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
@@ -70,7 +70,7 @@ def tiered_metadata_problem(iops: int | None) -> str | None:
     return f"Intelligent-Tiering needs metadata of 6000 or 12000 IOPS, and {given} are given"
 
 
-class ReadCache(Section):
+class ReadCache(FilePart):
     """SSDs in front of the storage, for what is read again: `none`, `proportional` or {gib: N}."""
 
     mode: Literal["none", "proportional", "sized"] = Field(
@@ -88,7 +88,7 @@ class ReadCache(Section):
         return gib
 
 
-class IntelligentTiering(Section):
+class IntelligentTiering(FilePart):
     """Storage that grows and shrinks with what lies on it, instead of `capacity_gib`."""
 
     throughput_mbps: int = Field(description="MB/s of the file system: a multiple of 4000. Can only grow.")

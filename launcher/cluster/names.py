@@ -39,7 +39,7 @@ _DIRECTIONS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": 
 def check_zones(zones: Sequence[str], region: str) -> None:
     """Refuse zones that are not all names, or all ids, of different zones of the region."""
     # Here: it needs pydantic, which commands that read no cluster file do not import.
-    from launcher.cluster.section import refuse
+    from launcher.documents import refuse
 
     name = re.compile(rf"{re.escape(region)}[a-z]")
     # The ids of the sovereign cloud's zones are not published.

@@ -23,8 +23,8 @@ from launcher.cluster.address_slots import (
     slot_for,
 )
 from launcher.cluster.instances import instance_facts, nearest_instance_types
-from launcher.cluster.section import Section, refuse
 from launcher.cluster.traffic import RESERVED_ADDRESSES, addresses_per_host
+from launcher.documents import FilePart, refuse
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Path
 
@@ -46,14 +46,14 @@ MOST_SUBNETS = 16
 """SageMaker API reference, VpcConfig."""
 
 
-class ExistingSubnet(Section):
+class ExistingSubnet(FilePart):
     """A private subnet that is there already."""
 
     id: str = Field(pattern=r"^subnet-[0-9a-f]{8,17}$", description="Subnet id.")
     availability_zone: str = Field(description="Name of its zone, such as us-west-2a.")
 
 
-class NewSubnets(Section):
+class NewSubnets(FilePart):
     """Subnets that are added to the VPC, one in each of `availability_zones`, in slots of a free range.
 
     The way out is that of the VPC: its NAT gateway, or the route tables that are given.
@@ -106,7 +106,7 @@ class NewSubnets(Section):
         return self.route_table_ids * zones if len(self.route_table_ids) == 1 else self.route_table_ids
 
 
-class ExistingVpc(Section):
+class ExistingVpc(FilePart):
     """A VPC that is there already, with subnets from which S3, ECR and CloudWatch can be reached."""
 
     vpc_id: str = Field(pattern=r"^vpc-[0-9a-f]{8,17}$", description="VPC id.")
@@ -154,7 +154,7 @@ _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/1
 """RFC 1918, and RFC 6598 for those who have run out of it (VPC user guide, vpc-cidr-blocks)."""
 
 
-class SubnetAddresses(Section):
+class SubnetAddresses(FilePart):
     """The addresses of one zone's subnets, by hand."""
 
     cidr: AddressRange = Field(description="Range of the training subnet, /16 to /28.")
@@ -163,7 +163,7 @@ class SubnetAddresses(Section):
     )
 
 
-class VpcSpec(Section):
+class VpcSpec(FilePart):
     """The network that training jobs run in: a new one with a CIDR, or an existing one by its ids."""
 
     cidr: AddressRange | None = Field(
@@ -261,7 +261,7 @@ class VpcSpec(Section):
         return self.existing is None and not self.nat
 
 
-class PlannedHosts(Section):
+class PlannedHosts(FilePart):
     """Hosts of one type that are to fit into a zone; the subnets are checked for their addresses."""
 
     instance_type: str = Field(description="SageMaker training instance type, such as ml.p5.48xlarge.")

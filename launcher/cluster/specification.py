@@ -19,9 +19,8 @@ from launcher.cluster.network_section import (
     check_room,
     check_zones_of_network,
 )
-from launcher.cluster.section import BucketName, Section, refuse
-from launcher.cluster.storage_section import BucketsSpec, LustreSpec, check_zone
-from launcher.documents import field_error
+from launcher.cluster.storage_section import BucketName, BucketsSpec, LustreSpec, check_zone
+from launcher.documents import FilePart, field_error, refuse
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Figure, Source
 
@@ -47,7 +46,7 @@ TeamName = Annotated[str, StringConstraints(pattern=r"^[a-z](-?[a-z0-9])*$", max
 """Lower-case letters, digits and single hyphens: what the names of jobs and prefixes on S3 can begin with."""
 
 
-class RoleSpec(Section):
+class RoleSpec(FilePart):
     """The roles of the cluster: one that is there already, and a boundary of those that are created."""
 
     existing: RoleArn | None = Field(
@@ -78,7 +77,7 @@ class RoleSpec(Section):
         return self
 
 
-class TeamSpec(Section):
+class TeamSpec(FilePart):
     """One of the teams that share the cluster."""
 
     launchers: list[RoleArn] = Field(
@@ -178,7 +177,7 @@ FIGURES = (
 )
 
 
-class QueueSpec(Section):
+class QueueSpec(FilePart):
     """A queue of AWS Batch in front of SageMaker, through which a team shares the capacity."""
 
     max_instances: int | None = Field(
@@ -210,7 +209,7 @@ class QueueSpec(Section):
         return shares
 
 
-class ObservabilitySpec(Section):
+class ObservabilitySpec(FilePart):
     """What is watched, and who is notified."""
 
     email: str | None = Field(
@@ -245,7 +244,7 @@ class ObservabilitySpec(Section):
         return days
 
 
-class ClusterSpec(Section):
+class ClusterSpec(FilePart):
     """What one cluster is to consist of."""
 
     model_config = ConfigDict(defer_build=True)

@@ -4,9 +4,9 @@ buckets."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from launcher.cluster import lustre
 from launcher.cluster.lustre import (
@@ -24,10 +24,32 @@ from launcher.cluster.lustre import (
     what_is_possible,
 )
 from launcher.cluster.names import is_zone_id
-from launcher.cluster.section import BucketName, Section, TimeOfDay, TimeOfWeek, refuse
+from launcher.documents import FilePart, refuse
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import Figure, Path
 from launcher.text.values import BUCKET_NAME
+
+BucketName = Annotated[str, StringConstraints(pattern=f"^{BUCKET_NAME}$"), Field(description="Bucket name.")]
+"""The name of a bucket that exists."""
+
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_TIME = "([01][0-9]|2[0-3]):[0-5][0-9]"
+
+TimeOfDay = Annotated[str, StringConstraints(pattern=rf"^{_TIME}$")]
+"""Such as `03:00`."""
+
+TimeOfWeek = Annotated[str, StringConstraints(pattern=rf"^({'|'.join(_DAYS)}) {_TIME}$")]
+"""Such as `sun 03:00`."""
+
+
+def numbered_weekday(time: str) -> str:
+    """`sun 03:00` as FSx writes it, `7:03:00`; 1 is Monday.
+
+    Source: FSx API reference, CreateFileSystemLustreConfiguration (WeeklyMaintenanceStartTime).
+    """
+    day, time_of_day = time.split(" ")
+    return f"{_DAYS.index(day) + 1}:{time_of_day}"
+
 
 IN_FULL = (
     "existing: {id: fs-..., mount_name: ..., subnet_id: subnet-..., availability_zone: ..., "
@@ -36,7 +58,7 @@ IN_FULL = (
 """How a file system is named in full, for remedies."""
 
 
-class ExistingFileSystem(Section):
+class ExistingFileSystem(FilePart):
     """A file system that the cluster uses as it is: nothing is created for it, and nothing changed.
 
     Its ports must be open to the cluster's hosts; those of a file system that the cluster itself kept are.
@@ -99,7 +121,7 @@ Event = Literal["new", "changed", "deleted"]
 """What happens to a file or object."""
 
 
-class LustreMetadata(Section):
+class LustreMetadata(FilePart):
     """The metadata servers' capacity; `automatic` grows with the file system."""
 
     iops: int | None = Field(
@@ -109,7 +131,7 @@ class LustreMetadata(Section):
     )
 
 
-class LustreBackup(Section):
+class LustreBackup(FilePart):
     """Daily automatic backups; persistent types without associations only."""
 
     retention_days: int = Field(ge=1, le=90, description="Days for which a backup is kept.")
@@ -118,7 +140,7 @@ class LustreBackup(Section):
     )
 
 
-class AssociationSpec(Section):
+class AssociationSpec(FilePart):
     """A folder of the file system that mirrors an S3 prefix.
 
     Its bucket must be in the cluster's region: FSx refuses others, but only while it creates the link.
@@ -146,7 +168,7 @@ class AssociationSpec(Section):
     )
 
 
-class LustreSpec(Section):
+class LustreSpec(FilePart):
     """The FSx for Lustre file system, in the first availability zone, or one that exists."""
 
     existing: ExistingFileSystem | None = Field(
@@ -343,7 +365,7 @@ class LustreSpec(Section):
         return "SSD" if self.deployment is None else storage_type(self.deployment, self.throughput)
 
 
-class BucketsSpec(Section):
+class BucketsSpec(FilePart):
     """Buckets of the cluster's account that exist already; those that are left out are created."""
 
     code: BucketName | None = Field(default=None, description="What the launcher uploads and jobs read.")

@@ -26,7 +26,7 @@ from launcher.diagnosis.signs.group_lines import WORLD_LITERALS, WorldSizes
 from launcher.diagnosis.signs.reader import LogReader
 from launcher.diagnosis.signs.sightings import Sighting, sighting_of, signs_of_service
 from launcher.diagnosis.verdict.causes import attribute_failure
-from launcher.failure_modes import checkpoints, distribution
+from launcher.failure_modes import checkpoints, distribution, losses
 from launcher.failure_modes.model import Finding, Severity, Stage
 
 
@@ -80,20 +80,26 @@ def _counting_later(lines: Iterable[LogRecord], at: float, late: Counter[str]) -
         yield line
 
 
-_SAID = ("slipway: DIST008 ", "slipway: CKPT007 ")
-_ROWS = [row for row in SIGNATURES if row.example.startswith(_SAID)]
-"""What the boot of a job says that completed."""
+_SAID = ("slipway: DIST008 ", "slipway: CKPT007 ", "slipway: warning: NUM001 ")
+"""What the boot says that counts for a job that completed."""
 
-_LITERALS = re.compile(alternation([*(row.literal for row in _ROWS), *WORLD_LITERALS]))
+_OF_WATCHDOG = re.compile(r"slipway: (?:warning: (?!gate:)|(?:NCCL004|DATA001|CKPT003) )")
+_ROWS = [row for row in SIGNATURES if row.example.startswith(_SAID) or _OF_WATCHDOG.match(row.example)]
+_GETS_ON = re.compile(r"^slipway: the ranks get on again, after (?P<code>[A-Z]{3,5}\d{3}) was told")
+"""How the watchdog takes back what it said (slipway/watchdog/watch_ranks.py)."""
+
+_LITERALS = re.compile(alternation([*(row.literal for row in _ROWS), "ranks get on again", *WORLD_LITERALS]))
 _LONGEST_REMEDY = 1000
 
 
 class SuccessReader:
-    """Reads the lines of a job as they come, a few of them closely; `warnings` are for one that completed."""
+    """Reads the lines of a job as they come, a few of them closely; `warnings` are for one that completed,
+    `standing` for one that runs."""
 
     def __init__(self) -> None:
         self._worlds = WorldSizes()
         self._said: dict[str, Sighting] = {}
+        self._standing: dict[str, Sighting] = {}
         self._index = 0
 
     def read(self, lines: Sequence[LogRecord]) -> None:
@@ -106,17 +112,28 @@ class SuccessReader:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """That the ranks never met (DIST008), and that work was lost (CKPT007); each once."""
+        """That the ranks never met (DIST008), that work was lost (CKPT007), and that losses were not finite
+        (NUM001); each once."""
         apart = self._said.get(distribution.RANKS_NEVER_MET.code) or self._worlds.sign_of_no_meeting()
         lost = self._said.get(checkpoints.PATH_NOT_KEPT.code)
-        return tuple(_warning(sign) for sign in (apart, lost) if sign is not None)
+        diverged = self._said.get(losses.LOSS_NOT_FINITE.code)
+        return tuple(_warning(sign) for sign in (apart, lost, diverged) if sign is not None)
+
+    @property
+    def standing(self) -> tuple[Finding, ...]:
+        """What the boot and its watchdog have warned of and not taken back; the newest of each mode."""
+        return tuple(_warning(sign) for sign in self._standing.values())
 
     def _look_at(self, line: LogRecord, index: int) -> None:
         parsed = parse(line.text)
         self._worlds.note_line(parsed, line.host, index, line.time)
+        if (over := _GETS_ON.match(parsed.text)) is not None:
+            self._standing.pop(over["code"], None)
         for row, captured in rows_matching(parsed.text, _ROWS):
             sign = sighting_of(row, captured, parsed, line.text, host=line.host, index=index, time=line.time)
-            self._said.setdefault(row.code, sign)
+            if row.example.startswith(_SAID):
+                self._said.setdefault(row.code, sign)
+            self._standing[row.code] = sign
 
 
 def _warning(sign: Sighting) -> Finding:

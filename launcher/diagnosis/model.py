@@ -238,6 +238,8 @@ class Diagnosis:
     rank, in their order. `runner_up` is what else may have been the cause, where that is not sure. Of an
     unknown verdict `summary` says what was read, and `unusual` are the last lines that nobody has explained.
     `checked` is what the account was asked about the root cause: nothing for log files and runs here.
+    `retry_known` is False where nobody can say what another attempt would do, as of a process of which only
+    the exit code is known; `retry` is what the launcher does then.
     """
 
     verdict: Verdict
@@ -250,6 +252,7 @@ class Diagnosis:
     summary: str | None = None
     unusual: tuple[str, ...] = ()
     checked: tuple[AccountCheck, ...] = ()
+    retry_known: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """The shape that `launch diagnose --output json` prints."""
@@ -259,7 +262,7 @@ class Diagnosis:
             "consequences": [finding.to_json() for finding in self.consequences],
             "findings": [finding.to_json() for finding in self.findings],
             # Where nothing failed, or nothing is known, nobody can say what another attempt would do.
-            "retry": self.retry.value if self.root_cause else None,
+            "retry": self.retry.value if self.root_cause and self.retry_known else None,
             "runner_up": self.runner_up.to_json() if self.runner_up else None,
             "ranks": [row.to_json() for row in self.ranks],
             "summary": self.summary,

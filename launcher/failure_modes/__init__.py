@@ -10,7 +10,7 @@ what `launch explain` reads of it.
 
 def __getattr__(name: str) -> object:
     """A family, `sources` or `notices`: read when the first of them is asked for."""
-    from launcher.failure_modes.catalogue import ATTRIBUTES
+    from launcher.failure_modes.registry import ATTRIBUTES
 
     if name in ATTRIBUTES:
         return ATTRIBUTES[name]

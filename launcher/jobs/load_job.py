@@ -23,9 +23,8 @@ from typing import Any, Final
 
 from launcher.documents import Document, DocumentError, read_document, validate_document
 from launcher.failure_modes import job_file
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Finding, Location, Path, Refusal, Stage, dotted
-from launcher.failure_modes.registry import finds
+from launcher.failure_modes.registry import CATALOGUE, finds
 from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE
 from launcher.jobs.script_inputs import (
     CODE_FOLDER,

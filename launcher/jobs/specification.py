@@ -15,8 +15,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_v
 
 from launcher.documents import AsWritten, field_error, is_null
 from launcher.failure_modes import sources
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Figure, Path
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.jobs.job_sections import (
     CHECKPOINT_CHANNEL,
     RESERVED_CHANNEL,

@@ -3,13 +3,11 @@
 From the bottom: `index` walks each file once into scopes, bindings and calls. `values` are what an
 expression can be known to be, a rank, a world size, an object of a library. `bindings` says which
 definitions reach a use and who calls a function with what; `evaluate` makes a value of every expression of
-that. `program` reads the files and is what rules are given; `dataflow` asks it where a value comes from. On
-these stand the analyses: `guards` (which tests differ between ranks), `reachability` (what the entry comes
-to, what surely runs), `participants` (which ranks run a statement), `collective_calls` and `divergence`
-(which collectives a function runs, where ranks part, and where a wrapped model trains). What the names of
-libraries mean is data: a table for each library in `libraries/`. Each module imports those before it and
-none behind it. The room knows Python and the libraries of distributed training, and nothing of jobs or AWS.
-What it does not know is UNKNOWN.
+that. `program` reads the files and is what rules are given; `dataflow` asks it where a value comes from,
+`process_environment` which variables and processes it makes. On these stand the analyses of `ranks`. What the
+names of libraries mean is data: a table for each library in `libraries/`. Each module imports those before it
+and none behind it. The room knows Python and the libraries of distributed training, and nothing of jobs or
+AWS. What it does not know is UNKNOWN.
 
 A rule is a function from a program to findings:
 

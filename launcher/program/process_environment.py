@@ -7,6 +7,7 @@ of the program; what goes into a copy of the environment is not its own.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,6 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
     origins_of_binding,
-    torchrun_commands,
 )
 from launcher.program.index import (
     Binding,
@@ -607,3 +607,48 @@ def _type_of_option(program: Program, call: ast.Call) -> str | None:
     if isinstance(default, ast.Constant) and default.value is None:
         return None
     return _BUILTINS[kind]
+
+
+# The words of commands that a program runs.
+
+
+_COMMANDS = (
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
+    *("os.system", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),
+)
+_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
+_LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
+
+
+def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+    """The calls by which a program starts torchrun, with the words of their commands."""
+    for call, _ in program.calls(*_COMMANDS):
+        given = argument_of(call, "args", 0)
+        if given is None:
+            continue
+        for origin in origins(program, given):
+            words = list(_words_of(program, origin)) if origin is not None else []
+            texts = [program.value(each) for each in words]
+            known = [str(each.value) if isinstance(each, Constant) else "?" for each in texts]
+            if any(map(_TORCHRUN.fullmatch, known)) or _LAUNCH_COMMAND.match(" ".join(known)):
+                yield call, words
+
+
+def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:
+    """The words of a command that is a list or a text, as far as it is written out."""
+    value = program.value(command)
+    if isinstance(command, ast.BinOp) and isinstance(command.op, ast.Add):
+        yield from _words_of(program, command.left)
+        yield from _words_of(program, command.right)
+    elif isinstance(value, Several):
+        yield from value.node.elts
+    elif isinstance(value, Constant):
+        yield from (like(command, ast.Constant(word)) for word in str(value.value).split())
+    elif isinstance(command, ast.JoinedStr):
+        for part in command.values:
+            text = part.value if isinstance(part, ast.Constant) else None
+            yield from (
+                (like(command, ast.Constant(word)) for word in text.split())
+                if isinstance(text, str)
+                else (part,)
+            )

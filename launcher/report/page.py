@@ -60,7 +60,9 @@ def page_of(run: RunReport) -> str:
             request=None if run.planned is None else _as_json(run.planned.request),
             job=None if run.planned is None else _as_json(run.planned.job),
             elapsed=elapsed_time,
-            retry=sentences.RETRY[run.diagnosis.retry],
+            retry=sentences.RETRY[run.diagnosis.retry]
+            if run.diagnosis.retry_known
+            else sentences.RETRY_NOT_KNOWN,
         )
     )
     # Half a surrogate, which JSON allows, is no text of UTF-8.

@@ -26,6 +26,8 @@ RETRY = {
 }
 """Whether to run again, as advice."""
 
+RETRY_NOT_KNOWN = "Nobody can say: the error itself is not in the log."
+
 
 CHECKED = {
     CheckOutcome.WRONG: "error",

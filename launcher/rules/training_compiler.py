@@ -14,7 +14,6 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, origins
-from launcher.program.guards import Truth, compare_values
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -27,12 +26,14 @@ from launcher.program.index import (
     positional_of,
     scope_of,
 )
-from launcher.program.participants import Closure
 from launcher.program.program import Program
-from launcher.program.reachability import Loop, LoopReach, Reachability
+from launcher.program.ranks.guards import Truth, compare_values
+from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import Loop, LoopReach
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, Made, RankValue
+from launcher.rules.script.data.loaders import LOADER, Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, related_at
-from launcher.rules.script.loaders import LOADER, Loaders
 
 # The names of torch_xla and of what stands beside it.
 
@@ -533,7 +534,6 @@ XLA_RULES = (
     gradients_are_shared,
     weights_begin_alike,
 )
-"""The rules of this family, in the order in which their findings are shown."""
 
 XLA_JOB_RULES = (entry_point_has_a_worker_function, seed_is_given)
 

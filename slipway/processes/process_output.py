@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import select
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from string import Template
 from typing import IO, NamedTuple
@@ -44,13 +46,16 @@ class Relay(threading.Thread):
         masking: Masking = NOTHING_MASKED,
         *,
         mark: bytes = b"",
+        read: Callable[[bytes], None] = lambda _: None,
     ) -> None:
+        """`read` gets the text that is passed on, before its lines are marked."""
         super().__init__(daemon=True)
         assert pipe is not None
         self._pipe = pipe
         self._stream = stream
         self._copy = copy
         self._mark, self._within_a_line = mark, False
+        self._read_along = read
         self.last = time.time()
         """When something came last, in seconds since the epoch; when this began where nothing has come."""
         self._masked = masking.stream()
@@ -93,6 +98,7 @@ class Relay(threading.Thread):
                 return
 
     def _pass_on(self, text: bytes) -> None:
+        self._read_along(text)
         if self._mark and text:
             text = self._marked(text)
         # Nobody may be left to read; the process must not block on a full pipe for that.
@@ -134,11 +140,19 @@ class RankTail(NamedTuple):
 class RankOutput:
     """The pipes of a host's ranks, read from before the first rank until `end`."""
 
-    def __init__(self, pipes: Path, ranks: range, logs: Path, masking: Masking, template: str) -> None:
+    def __init__(
+        self,
+        pipes: Path,
+        ranks: range,
+        logs: Path,
+        masking: Masking,
+        template: str,
+        losses: PrintedLosses | None = None,
+    ) -> None:
         """Make the pipes in the folder `pipes`; `ranks` are the global ranks by their local ones.
 
         What they print is kept below `logs`, as `rank-3/stdout.log`. `template` is the mark of their lines,
-        in torchrun's notation. Raises OSError where no pipe can be made.
+        in torchrun's notation; `losses` reads along. Raises OSError where no pipe can be made.
         """
         self._writing: list[int] = []
         self._relays: dict[int, dict[str, Relay]] = {}
@@ -160,6 +174,7 @@ class RankOutput:
                     ),
                     masking,
                     mark=mark,
+                    read=partial(losses.read, rank) if losses is not None else lambda _: None,
                 )
 
     def end(self) -> Mapping[int, RankTail]:
@@ -185,6 +200,69 @@ def _open_pipe(file: Path) -> tuple[int, int]:
         # A rank should not have to wait for whoever reads the container's own output.
         fcntl.fcntl(reading, _SET_PIPE_SIZE, _PIPE_BYTES)
     return reading, writing
+
+
+# The losses in what ranks print: whether they are finite, while the job runs and when it fails.
+
+
+NOT_FINITE = "NUM001"
+
+_LOSS = re.compile(
+    rb"loss(?:es)?\b['\"]?[^\w\n]{0,12}(?:(?:is|value|tensor|array|np\.float\d\d)[ (]{1,3})?"
+    rb"(?P<value>[-+]?(?:nan|inf(?:inity)?|\d[\d_,]*(?:\.\d*)?(?:e[-+]?\d+)?))(?![\w/])",
+    re.IGNORECASE,
+)
+_SMALLEST_SO_FAR = re.compile(rb"best|min|lowest|prev|initial|patience|early|improv", re.IGNORECASE)
+"""Of losses that begin as infinite: what a smallest one is looked for with."""
+
+_NAME = re.compile(rb"[A-Za-z_/.]*[ _]?$")
+_NAME_BYTES, _LINE_BYTES, _MOST_NAMES = 24, 200, 64
+
+
+class PrintedLosses:
+    """Reads the losses that ranks print, each by its name; says once where one is not finite twice in a row.
+
+    One that is not finite may be of an empty evaluation, or a batch that was skipped; from the second on the
+    weights are lost as a rule.
+    """
+
+    def __init__(self, host: str, tell: Callable[[str], None] = say) -> None:
+        self._host, self._tell = host, tell
+        self._lines: dict[tuple[int, bytes], list[str]] = {}
+        self._told = False
+
+    def read(self, rank: int, text: bytes) -> None:
+        """Take a piece of a rank's output into account, which holds whole lines."""
+        if b"loss" not in text and b"Loss" not in text and b"LOSS" not in text:
+            return
+        for match in _LOSS.finditer(text):
+            begins = max(text.rfind(b"\n", 0, match.start()), text.rfind(b"\r", 0, match.start())) + 1
+            before = text[max(begins, match.start() - _NAME_BYTES) : match.start()]
+            name = _NAME.findall(before)[0]
+            finite = match["value"][-1:].isdigit() or match["value"][-1:] == b"."
+            infinite = not finite and b"nan" not in match["value"].lower()
+            if infinite and _SMALLEST_SO_FAR.search(text, begins, match.start()):
+                continue
+            if finite:
+                self._lines.pop((rank, name), None)
+            elif len(self._lines) < _MOST_NAMES:
+                line = re.split(rb"[\r\n]", text[begins : begins + _LINE_BYTES])[0]
+                lines = self._lines.setdefault((rank, name), [])
+                lines[1:] = [line.decode("utf-8", "replace").strip()]
+                if len(lines) > 1:
+                    self._tell_of(rank, lines[1])
+
+    def lost(self) -> dict[int, str]:
+        """The ranks whose last loss was not finite, with the line that they printed."""
+        return {rank: lines[-1] for (rank, _), lines in reversed(list(self._lines.items()))}
+
+    def _tell_of(self, rank: int, line: str) -> None:
+        if not self._told:
+            self._told = True
+            self._tell(
+                f"warning: {NOT_FINITE} rank {rank} on {self._host} prints a loss that is not finite, twice "
+                f"in a row: {line}"
+            )
 
 
 # Output that is kept on a disk.

@@ -18,17 +18,19 @@ from pathlib import Path
 
 from slipway.container import Rendezvous
 from slipway.errors import say
-from slipway.failure import Cause, RankEnd, exit_status, judge_output, root_cause
+from slipway.failure import Cause, RankEnd, cause_by_loss, exit_status, judge_output, root_cause
 from slipway.gate.judge_host import judge_gpus
 from slipway.gate.probe_host import read_nvidia
 from slipway.host_assembly import Assembly, FirstHostSilent
+from slipway.output_signatures import lines_of
 from slipway.processes.rank_connections import Meeting, meeting_of
 from slipway.processes.supervise import Ended, StopRequest, send_signal, workers
 from slipway.processes.torchrun import HostRun, call_all, run_alone, run_under_torchrun
 from slipway.ranks.attendant import STATE_VARIABLE, heartbeat_file, read_beat
 from slipway.saving.stored_checkpoints import stored_checkpoints
-from slipway.watchdog.judge_stall import StallVerdict
-from slipway.watchdog.watch_ranks import watching
+from slipway.watchdog.judge_stall import StallVerdict, judge_ends
+from slipway.watchdog.rank_views import GONE, RankView, in_backward, last_stack_of, text_reader, user_lines
+from slipway.watchdog.watch_ranks import Watchdog, watching
 
 ATTEMPT_VARIABLE = "SLIPWAY_ATTEMPT"
 """Tells the script how often the ranks have been started before in this job: 0, then 1 and so on."""
@@ -202,21 +204,41 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
     verdict = standing = None
     with watching(run.task, run.container, run.environment, assembly, stop, number) as watchdog:
         beside += [watchdog.end_stalled] if watchdog else []
-        ended, failed = start(run, stop, beside=call_all(*beside))
+        ended, failed, losses = start(run, stop, beside=call_all(*beside))
         neighbours.close()
         if watchdog is not None:
             standing = watchdog.standing_verdict()
             verdict = watchdog.verdict if watchdog.ends else None
-        steps = _steps_made(run)
-    cause = None
-    if ended.exit_code != 0:
-        cause = root_cause(failed, str(run.container.code))
-        if cause is None and not neighbours.ended:
-            cause = _cause_of_command(run, ended)
-        # Whoever waited too long says so, and whom for the watchdog knows.
-        if cause is not None and cause.evidence.code in WAITED_IN_VAIN:
-            verdict = verdict or standing
+        steps, cause = _steps_made(run), None
+        if ended.exit_code != 0:
+            cause = root_cause(failed, str(run.container.code))
+            if cause is None and not neighbours.ended:
+                cause = _cause_of_command(run, ended)
+            cause = cause and cause_by_loss(cause, losses)
+            # Whoever waited too long says so, and whom for the watchdog knows.
+            if cause is not None and cause.evidence.code in WAITED_IN_VAIN and verdict is None:
+                verdict = standing or _verdict_of_ends(run, failed, watchdog, stop)
     return StartEnd(ended, verdict, cause, steps, meeting)
+
+
+def _verdict_of_ends(
+    run: HostRun, failed: Sequence[RankEnd], watchdog: Watchdog | None, stop: StopRequest
+) -> StallVerdict | None:
+    """Whom ranks waited for that say no more than that they lost another one: said as the watchdog does."""
+    if watchdog is None or stop.at is not None:
+        return None
+    state, code, host = Path(run.environment[STATE_VARIABLE]), run.container.code, run.container.current_host
+    lost = []
+    for end in failed:
+        beat = read_beat(heartbeat_file(state, end.rank))
+        frames = last_stack_of(line.text for line in lines_of(end.output))
+        lines, steps = user_lines(frames, str(code)), beat.steps if beat is not None else 0
+        view = RankView(end.rank, host, GONE, steps, ended=True, failed=True, lines=lines)
+        lost.append(replace(view, waits_by_stack=in_backward(frames)))
+    verdict = judge_ends([*watchdog.ranks_ended_well(), *lost], text_reader(code))
+    if verdict is not None:
+        say(verdict.text)
+    return verdict
 
 
 def newest_checkpoint(run: HostRun) -> int:

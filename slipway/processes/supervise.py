@@ -119,6 +119,7 @@ def supervise(
     streams: tuple[Path | None, Path | None] | None = None,
     beside: Callable[[int], None] = lambda _: None,
     masking: Masking = NOTHING_MASKED,
+    read: Callable[[bytes], None] = lambda _: None,
 ) -> Ended:
     """Run a command to its end, and everything that it started.
 
@@ -126,7 +127,7 @@ def supervise(
     soon as it names any; what is left after the grace is killed. With `streams`, the lines of its stdout are
     passed on whole, as those of its stderr always are, and both are also kept in these two files, where they
     are given. What `masking` hides is in none of it. `beside` is called with the command's process id as
-    long as it runs, ten times a second.
+    long as it runs, ten times a second; `read` gets what is passed on.
     """
     adopt_orphans()
     process = subprocess.Popen(
@@ -139,9 +140,9 @@ def supervise(
         start_new_session=True,
     )
     copies = [KeptLog(copy, tell=say) if copy is not None else None for copy in streams or (None, None)]
-    relays = [Relay(process.stderr, sys.stderr, copies[1], masking)]
+    relays = [Relay(process.stderr, sys.stderr, copies[1], masking, read=read)]
     if streams:
-        relays.append(Relay(process.stdout, sys.stdout, copies[0], masking))
+        relays.append(Relay(process.stdout, sys.stdout, copies[0], masking, read=read))
     try:
         _wait(process, stop, targets, beside)
         ended = time.time()

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from slipway.container import Container, Rendezvous, Task
 from slipway.errors import say
 from slipway.failure import RankEnd, has_traceback
 from slipway.job_secrets import Masking
-from slipway.processes.process_output import RankOutput, RankTail
+from slipway.processes.process_output import PrintedLosses, RankOutput, RankTail
 from slipway.processes.supervise import Ended, StopRequest, process_itself, running_below, supervise, workers
 from slipway.ranks import printing
 from slipway.ranks.printing import PIPES_VARIABLE
@@ -49,10 +50,12 @@ class HostRun:
 
 
 class RunEnd(NamedTuple):
-    """How what was started on a host ended, and of torchrun's ranks those that failed by themselves."""
+    """How what was started on a host ended; of torchrun's ranks those that failed by themselves; and those
+    whose last loss was not finite, with the line that says so."""
 
     ended: Ended
     failed: list[RankEnd]
+    losses: Mapping[int, str]
 
 
 def run_under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> RunEnd:
@@ -63,8 +66,9 @@ def run_under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], 
     task, container, masking = run.task, run.container, run.masking
     first_rank = container.node_rank * task.processes_per_host
     ranks = range(first_rank, first_rank + task.processes_per_host)
+    losses = PrintedLosses(container.current_host)
     with folder_in_memory() as folder:
-        output = RankOutput(folder, ranks, run.logs, masking, run.environment[MARK_VARIABLE])
+        output = RankOutput(folder, ranks, run.logs, masking, run.environment[MARK_VARIABLE], losses)
         try:
             ended = supervise(
                 torchrun_command(
@@ -87,12 +91,12 @@ def run_under_torchrun(run: HostRun, stop: StopRequest, beside: Callable[[int], 
             printed = output.end()
         failed = failed_ranks(printed, folder, ended.stderr, first_rank, masking)
         keep_error_files(folder, run.logs, first_rank, masking)
-    return RunEnd(ended, failed)
+    return RunEnd(ended, failed, losses.lost())
 
 
 def run_alone(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) -> RunEnd:
     """Run the program once, to its end."""
-    logs = run.logs
+    logs, losses = run.logs, PrintedLosses(run.container.current_host)
     streams = (logs / "stdout.log", logs / "stderr.log")
     ended = supervise(
         run.program.command,
@@ -104,8 +108,9 @@ def run_alone(run: HostRun, stop: StopRequest, beside: Callable[[int], None]) ->
         # What is kept as this host's log already is not kept twice.
         streams=(None, None) if "SLIPWAY_LOG" in run.environment else streams,
         masking=run.masking,
+        read=partial(losses.read, run.container.node_rank),
     )
-    return RunEnd(ended, [])
+    return RunEnd(ended, [], losses.lost())
 
 
 @contextlib.contextmanager

@@ -54,6 +54,9 @@ def attend(environment: Mapping[str, str]) -> Heartbeat | None:
         say(f"this rank is not watched: {error}")
         return None
     _current = heartbeat
+    # Where native code ends this rank its stderr says in which line of the script.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        faulthandler.enable()
     # Data loaders are forks that may hold an optimizer: they are not the rank.
     os.register_at_fork(after_in_child=_forget_heartbeat)
     # The first to be registered is the last to be called: until then questions are answered.
@@ -334,9 +337,25 @@ def _threads() -> list[dict[str, Any]]:
 def _stack(frame: FrameType | None) -> list[list[Any]]:
     found: list[list[Any]] = []
     while frame is not None and len(found) < _DEEPEST:
-        found.append([frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name])
+        file = frame.f_code.co_filename
+        found.append([file, frame.f_lineno, frame.f_code.co_name, _whole_numbers(file, frame)])
         frame = frame.f_back
     return found[::-1]
+
+
+_MOST_NUMBERS = 100
+
+
+def _whole_numbers(file: str, frame: FrameType) -> dict[str, int]:
+    """What a function of the script counts in its variables, and `self` in its own: epochs, steps."""
+    if "-packages/" in file:
+        return {}
+    held: dict[str, Any] = dict(frame.f_locals)
+    with contextlib.suppress(AttributeError):
+        own = dict(object.__getattribute__(held["self"], "__dict__")) if "self" in held else {}
+        held.update({f"self.{name}": value for name, value in own.items()})
+    whole = [(name, value) for name, value in held.items() if type(value) is int and abs(value) < 2**63]
+    return dict(whole[:_MOST_NUMBERS])
 
 
 # A rank's heartbeat: a small file that both the rank and the boot see at once.
@@ -348,9 +367,9 @@ def _stack(frame: FrameType | None) -> list[list[Any]]:
 STATE_VARIABLE = "SLIPWAY_STATE"
 """Names the folder of what a running host knows of itself; the ranks' part of it is below `ranks`."""
 
-STARTED, LOADED, ENDED = 0, 1, 2
+STARTED, LOADED, ENDED, FAILED = 0, 1, 2, 3
 """The phases of a rank: its script has begun, PyTorch is loaded and its steps are counted, the script has
-ended."""
+ended well, or by an exception."""
 
 _SIZE = 4096
 _MAGIC = b"slipway1"

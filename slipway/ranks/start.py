@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from slipway.ranks.attendant import ENDED, attend
+from slipway.ranks.attendant import ENDED, FAILED, attend
 
 ANOMALY_VARIABLE = "SLIPWAY_DETECT_ANOMALY"
 """1 in the job's environment asks for anomaly detection."""
@@ -55,14 +55,19 @@ def main(words: Sequence[str]) -> None:
         options.add(given.pop(0))
     _count_restarts()
     heartbeat = attend(os.environ) if _HEARTBEAT in options else None
+    phase = FAILED
     try:
         if given[0] == "-m":
             _run_module(given[1], given[2:], anomaly=_ANOMALY in options)
         else:
             _run_script(given, anomaly=_ANOMALY in options)
+        phase = ENDED
+    except SystemExit as end:
+        phase = FAILED if end.code else ENDED
+        raise
     finally:
         if heartbeat is not None:
-            heartbeat.enter(ENDED)
+            heartbeat.enter(phase)
 
 
 def _count_restarts() -> None:

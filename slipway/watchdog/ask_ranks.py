@@ -19,6 +19,7 @@ from typing import Any
 from slipway.processes.supervise import send_signal
 from slipway.ranks.attendant import (
     ENDED,
+    FAILED,
     Beat,
     answer_file,
     heartbeat_file,
@@ -33,6 +34,7 @@ from slipway.watchdog.rank_views import (
     STOPPED,
     RankView,
     StackFrame,
+    counters_in,
     group_ranks,
     is_saving,
     operations_in,
@@ -145,7 +147,9 @@ class Ranks:
 
     def _view(self, rank: int, beat: Beat, told: Mapping[str, Any] | None, now: float) -> RankView:
         state = process_state(beat.pid)
-        view = RankView(rank, self._host, state, beat.steps, beat.phase == ENDED, told is not None)
+        failed = beat.phase == FAILED
+        ended = failed or beat.phase == ENDED
+        view = RankView(rank, self._host, state, beat.steps, ended, told is not None, failed=failed)
         with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
             if told is not None:
                 groups = {name: tuple(ranks) for name, ranks in told["groups"].items()}
@@ -167,7 +171,10 @@ class Ranks:
         return self._at(view, mine[-1]) if mine else view
 
     def _at(self, view: RankView, frames: Sequence[StackFrame]) -> RankView:
-        return replace(view, lines=user_lines(frames, self._code), saving=is_saving(frames))
+        counters = counters_in(frames, self._code)
+        return replace(
+            view, lines=user_lines(frames, self._code), saving=is_saving(frames), counters=counters
+        )
 
 
 # What a rank tells that does not answer: where C code keeps the interpreter's lock, or nothing listens.

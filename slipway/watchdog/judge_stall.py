@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.ranks.attendant import ENDED, STARTED, Beat
+from slipway.ranks.attendant import ENDED, FAILED, STARTED, Beat
 from slipway.watchdog.rank_views import GONE, STOPPED, Operation, RankView, UserLine
 
 STALLED, LEFT_THE_LOOP, SAVED_ALONE = "NCCL004", "DATA001", "CKPT003"
@@ -80,22 +80,60 @@ def judge_stall(
 
 def _verdict_of_mismatch(found: Mismatch, text_of: Callable[[str], str | None]) -> StallVerdict:
     """Another collective than the others', under the same number."""
-    called, expected = found.odd[0][1], found.usual[0][1]
-    members = found.odd[0][0].groups.get(called.group, ())
-    views = [view for view, _ in found.odd]
+    odd, usual = found.odd, found.usual
     code, because = STALLED, ""
-    left = loop_left(expected.lines, called.lines, text_of)
-    if called.saving and not expected.saving:
+    left = _left_for_good(usual[0], odd[0], text_of)
+    if left is None and (inside := _left_for_good(odd[0], usual[0], text_of)) is not None:
+        # The few are those that go on: the others had fewer steps.
+        left, odd, usual = inside, usual, odd
+    (_, called), (_, expected) = odd[0], usual[0]
+    views, others = [view for view, _ in odd], [view for view, _ in usual]
+    if left is not None:
+        code = LEFT_THE_LOOP
+        who = "it has" if len(views) == 1 else "they have"
+        steps = _steps_text(views, others)
+        because = f": {who} left the loop at {left}, in which the others still are{steps}"
+    elif called.saving and not expected.saving:
         code = SAVED_ALONE
-        because = f": saving needs {ranks_text([view.rank for view, _ in found.usual])} as well"
-    elif left is not None:
-        code, because = LEFT_THE_LOOP, f": it has left the loop at {left}, in which the others still are"
+        because = f": saving needs {ranks_text(_numbers(others))} as well"
+    elif same_round(others[0], views[0], text_of) is False:
+        because = ": the others have gone on without it to another round of the loop around both"
+    members = views[0].groups.get(called.group, ())
     text = (
         f"{code} {with_hosts(views)} called {operation_text(called, members)}, where "
-        f"{ranks_text([view.rank for view, _ in found.usual])} called {operation_text(expected, members)}"
-        f"{because}"
+        f"{ranks_text(_numbers(others))} called {operation_text(expected, members)}{because}"
     )
     return StallVerdict(code, _numbers(views), text, True, expected.timeout, called.lines)
+
+
+def _left_for_good(
+    inside: tuple[RankView, Operation],
+    elsewhere: tuple[RankView, Operation],
+    text_of: Callable[[str], str | None],
+) -> UserLine | None:
+    """The loop that one rank has left and the other is still in, in the same round of all loops around it;
+    of a save, which one rank may do alone in each round, only where the rounds are known."""
+    (view, operation), (other, called) = inside, elsewhere
+    left = loop_left(operation.lines, called.lines, text_of)
+    if left is None:
+        return None
+    together = same_round(view, other, text_of, operation.lines, called.lines)
+    return left if together or (together is None and not called.saving) else None
+
+
+def _steps_text(fewer: Sequence[RankView], others: Sequence[RankView]) -> str:
+    """How many steps each made; empty where nobody counts them."""
+    if not any(view.steps for view in fewer):
+        return ""
+    begun = "has" if len(others) == 1 else "have"
+    return f"; steps made: {_steps_of(fewer)}; {_steps_of(others)}, which {begun} begun another"
+
+
+def _steps_of(views: Sequence[RankView]) -> str:
+    by_steps: dict[int, list[int]] = {}
+    for view in views:
+        by_steps.setdefault(view.steps, []).append(view.rank)
+    return ", ".join(f"{ranks_text(ranks)} {steps}" for steps, ranks in sorted(by_steps.items()))
 
 
 def waited_collectives(ranks: Mapping[int, RankView]) -> list[WaitedCollective]:
@@ -159,7 +197,9 @@ def _verdict_of_absent(
     in_a_ring = not idle
     verb = "has" if len(absent) == 1 else "have"
     code, left = STALLED, loop_left(operation.lines, absent[0].lines, text_of)
-    if all(view.ended or view.state == GONE for view in absent) or left is not None:
+    if left is not None and same_round(first.inside[0], absent[0], text_of) is False:
+        left = None
+    if left is not None or all(view.ended and view.steps and not view.failed for view in absent):
         code = LEFT_THE_LOOP
     text = (
         f"{code} {with_hosts(absent)} {verb} not entered "
@@ -168,6 +208,8 @@ def _verdict_of_absent(
     )
     if left is not None:
         text += f", behind the loop at {left}, in which the others still are"
+    if code == LEFT_THE_LOOP:
+        text += _steps_text(absent, first.inside)
     if in_a_ring:
         text += "; they wait there for those that wait for them"
     stuck = all(view.state in (STOPPED, GONE) or view.ended for view in absent)
@@ -210,6 +252,61 @@ def _wait_text(views: Sequence[RankView]) -> str:
 
 def _numbers(views: Sequence[RankView]) -> tuple[int, ...]:
     return tuple(sorted(view.rank for view in views))
+
+
+# Whom those had waited for that lost a connection: a rank that ended well, or went on behind their loop.
+
+
+def judge_ends(
+    views: Sequence[RankView], text_of: Callable[[str], str | None] = lambda _: None
+) -> StallVerdict | None:
+    """Why ranks lost each other that have all ended; None where nothing tells.
+
+    Of those that failed, `waits_by_stack` says that they did in a step of the training: what one rank does
+    alone, such as an evaluation, has no backward pass.
+    """
+    well = [view for view in views if view.ended and not view.failed]
+    lost = [view for view in views if view.failed and view.lines]
+    for view in lost:
+        behind = [other for other in lost if _is_behind(view, other, text_of)]
+        if behind and (loop := loop_left(view.lines, behind[0].lines, text_of)):
+            others = [each for each in lost if each not in behind]
+            verb = "was" if len(behind) == 1 else "were"
+            text = (
+                f"{LEFT_THE_LOOP} {with_hosts(behind)} {verb} at {behind[0].lines[-1]}, behind the loop at "
+                f"{loop}, in which {ranks_text(_numbers(others))} still "
+                f"{'was' if len(others) == 1 else 'were'}{_steps_text(behind, others)}"
+            )
+            return StallVerdict(LEFT_THE_LOOP, _numbers(behind), text, True, None, behind[0].lines)
+    return _verdict_of_ended(well, lost, text_of) if well and lost else None
+
+
+def _is_behind(inside: RankView, other: RankView, text_of: Callable[[str], str | None]) -> bool:
+    left = loop_left(inside.lines, other.lines, text_of)
+    return left is not None and same_round(inside, other, text_of) is True
+
+
+def _verdict_of_ended(
+    well: Sequence[RankView], lost: Sequence[RankView], text_of: Callable[[str], str | None]
+) -> StallVerdict:
+    loops = (_outermost_loop(line, text_of(line.file)) for line in lost[0].lines)
+    loop = next((found for found in loops if found is not None), None)
+    steps = [view.steps for view in well]
+    trains = any(view.waits_by_stack for view in lost) or _numbers(lost) != (0,)
+    if loop is not None and trains and min(steps) > 0 and max(steps) <= max(view.steps for view in lost):
+        text = (
+            f"{LEFT_THE_LOOP} {with_hosts(well)} {'has' if len(well) == 1 else 'have'} ended, and "
+            f"{_wait_text(lost)} in vain at {lost[0].lines[-1]}, in the loop at {loop}"
+            f"{_steps_text(well, lost)}"
+        )
+        return StallVerdict(LEFT_THE_LOOP, _numbers(well), text, True, None, lost[0].lines)
+    if len(lost) <= len(well):
+        ended = f"for {ranks_text(_numbers(well))}, {'which has' if len(well) == 1 else 'which have'} ended"
+        text = f"{STALLED} {with_hosts(lost)} alone waited at {lost[0].lines[-1]} {ended}"
+        return StallVerdict(STALLED, _numbers(lost), text, True, None, lost[0].lines)
+    verb = "has" if len(well) == 1 else "have"
+    text = f"{STALLED} {with_hosts(well)} {verb} ended, and {_wait_text(lost)} in vain at {lost[0].lines[-1]}"
+    return StallVerdict(STALLED, _numbers(well), text, True, None, lost[0].lines)
 
 
 # The first collective of a group under whose number ranks called different things.
@@ -307,6 +404,47 @@ def _outermost_loop(line: UserLine, text: str | None, behind: int | None = None)
             left if len(left) == len(loops) else [loop for loop in left if not _goes_over_parameters(loop)]
         )
     return UserLine(line.file, min(loop.lineno for loop in loops), line.function) if loops else None
+
+
+def same_round(
+    inside: RankView,
+    elsewhere: RankView,
+    text_of: Callable[[str], str | None],
+    here: Sequence[UserLine] = (),
+    there: Sequence[UserLine] = (),
+) -> bool | None:
+    """Whether two ranks are in the same round of all loops that are around both; None where that is not
+    known: a loop may count nothing. `here` and `there` are their lines, where they are not those of now.
+    """
+    known = True
+    for one, other in zip(here or inside.lines, there or elsewhere.lines):
+        if (one.file, one.function) != (other.file, other.function):
+            break
+        mine = _loops_around(one.number, text_of(one.file))
+        theirs = {loop.lineno for loop in _loops_around(other.number, text_of(one.file))}
+        for loop in mine:
+            if loop.lineno not in theirs:
+                continue
+            keys = [f"{one.file} {one.function} {name}" for name in _counted_by(loop)]
+            rounds = [(inside.counters.get(key), elsewhere.counters.get(key)) for key in keys]
+            if any(None not in pair and pair[0] != pair[1] for pair in rounds):
+                return False
+            known = known and any(None not in pair for pair in rounds)
+        if one.number != other.number:
+            break
+    return known or None
+
+
+def _counted_by(loop: ast.stmt) -> list[str]:
+    """What a loop counts its rounds by, as `epoch` or `self.epoch`: its target, or what its test asks."""
+    counted = getattr(loop, "target", None) or getattr(loop, "test", None)
+    asked = list(ast.walk(counted)) if counted is not None else []
+    of_self = [
+        f"self.{node.attr}"
+        for node in asked
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    ]
+    return of_self + [node.id for node in asked if isinstance(node, ast.Name)]
 
 
 def _loops_around(number: int, text: str | None) -> list[ast.stmt]:
@@ -468,7 +606,7 @@ def pulse_of(beats: Iterable[Beat], now: float) -> Pulse:
         since=min(stepped, default=None),
         begun=min((now - beat.started for beat in listed), default=0.0),
         longest=max((beat.longest for beat in listed), default=0.0),
-        watched=sum(beat.phase not in (STARTED, ENDED) for beat in listed),
+        watched=sum(beat.phase not in (STARTED, ENDED, FAILED) for beat in listed),
     )
 
 
@@ -498,15 +636,15 @@ class Pulses:
         self._heard: dict[str, tuple[Any, float]] = {}
 
     def hear(self, said: Mapping[str, Any], now: float) -> None:
-        """Take what was read of the hosts at this moment: of each a pulse as a list of its fields, and a
-        number that changes with each."""
+        """Take what was read of the hosts at this moment: of each a list of a number
+        that changes with each, the fields of a pulse, and what else it says."""
         for host, value in said.items():
             if host not in self._heard or self._heard[host][0] != value:
                 self._heard[host] = (value, now)
 
     def standstill(self, now: float) -> Standstill | None:
         """How the job stands; None as long as no rank can be watched."""
-        known = [(Pulse(*value[1:]), now - heard) for value, heard in self._heard.values()]
+        known = [(Pulse(*value[1:5]), now - heard) for value, heard in self._heard.values()]
         if not any(pulse.watched for pulse, _ in known):
             return None
         stepped = [pulse.since + age for pulse, age in known if pulse.since is not None]

@@ -11,7 +11,7 @@ import dataclasses
 import io
 import pickle
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -69,6 +69,8 @@ class RankView:
     collectives. `last` is the newest number that it has entered in each group, `operations` are the newest of
     each and all that wait, `groups` the global ranks of its groups. `lines` is where its main thread is in
     the user's code; `waits_by_stack` that the thread is inside of PyTorch where one waits for other ranks.
+    `failed` says that its script ended by an exception; `counters` are the whole numbers that its functions
+    hold, by file, function and name, such as the epoch.
     """
 
     rank: int
@@ -84,6 +86,8 @@ class RankView:
     lines: tuple[UserLine, ...] = ()
     waits_by_stack: bool = False
     saving: bool = False
+    failed: bool = False
+    counters: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def waiting(self) -> tuple[Operation, ...]:
@@ -148,6 +152,7 @@ class StackFrame(NamedTuple):
     file: str
     number: int
     function: str
+    numbers: Mapping[str, int] = {}
 
 
 _DEEPEST = 12
@@ -170,16 +175,26 @@ def user_lines(frames: Sequence[StackFrame], code: str) -> tuple[UserLine, ...]:
     """The lines of files below the user's code, the innermost last; `frames` are in the same order."""
     found = [
         UserLine(str(PurePath(file).relative_to(code)), number, function)
-        for file, number, function in frames
+        for file, number, function, _ in frames
         if file.startswith(f"{code}/")
     ]
     return tuple(found[-_DEEPEST:])
 
 
+def counters_in(frames: Sequence[StackFrame], code: str) -> dict[str, int]:
+    """The whole numbers that the user's functions hold, as `RankView.counters`."""
+    return {
+        f"{PurePath(file).relative_to(code)} {function} {name}": int(value)
+        for file, _, function, numbers in frames
+        if file.startswith(f"{code}/")
+        for name, value in numbers.items()
+    }
+
+
 def is_saving(frames: Sequence[StackFrame]) -> bool:
     """Whether something is being saved: a state_dict is made, PyTorch's distributed checkpoint works, or a
     function of the user's or of a library has a name that says so."""
-    for file, _, function in frames:
+    for file, _, function, _ in frames:
         if "torch/distributed/checkpoint/" in file or "state_dict" in function:
             return True
         if "/torch/" not in file and (function.startswith(_SAVERS) or "_save" in function):
@@ -191,9 +206,50 @@ def waits_inside(frames: Sequence[StackFrame]) -> bool:
     """Whether the innermost frame is one in which a rank waits for others."""
     if not frames:
         return False
-    file, _, function = frames[-1]
+    file, _, function, _ = frames[-1]
     # A decorator of PyTorch lies around its collectives (torch/distributed/c10d_logger.py).
     return any(file.endswith(end) and name in (None, function) for end, name in _WAITING)
+
+
+def in_backward(frames: Sequence[StackFrame]) -> bool:
+    """Whether a stack is in a backward pass."""
+    return any("torch/autograd/" in frame.file or frame.function == "backward" for frame in frames)
+
+
+_PRINTED = re.compile(
+    r'^\s{1,200}File "(?P<file>[^"\n]{1,4096})", line (?P<line>\d{1,9}),? in (?P<name>\S.*)$'
+)
+
+
+def last_stack_of(lines: Iterable[str]) -> list[StackFrame]:
+    """The frames of the last traceback that a rank printed, the outermost first, or of its main thread where
+    faulthandler printed those of a signal."""
+    stacks: list[list[StackFrame]] = []
+    crashed = False
+    for line in lines:
+        begins = "most recent call" in line
+        crashed = crashed or line.endswith("Fatal Python error: Aborted")
+        match = _PRINTED.match(line)
+        if begins:
+            stacks.append([])
+        elif match is not None and stacks:
+            stacks[-1].append(StackFrame(match["file"], int(match["line"]), match["name"]))
+    if crashed:
+        # faulthandler begins with the innermost frame, and writes the main thread last.
+        stacks = [stack[::-1] for stack in stacks]
+    return next((stack for stack in reversed(stacks) if stack), [])
+
+
+def text_reader(code: Path) -> Callable[[str], str | None]:
+    """Gives the text of a file of the user's code by its name; None where it cannot be read."""
+
+    def text_of(name: str) -> str | None:
+        try:
+            return (code / name).read_text("utf-8")
+        except (OSError, ValueError):
+            return None
+
+    return text_of
 
 
 # PyTorch's flight recorder: what a dump says of a rank's collectives.

@@ -23,7 +23,7 @@ from slipway.container import Container, Task
 from slipway.errors import say
 from slipway.host_assembly import Assembly, FirstHostSilent
 from slipway.processes.supervise import StopRequest, send_signal
-from slipway.ranks.attendant import STATE_VARIABLE
+from slipway.ranks.attendant import ENDED, STATE_VARIABLE
 from slipway.watchdog.ask_ranks import NcclPipes, Ranks
 from slipway.watchdog.judge_stall import (
     Pulse,
@@ -41,10 +41,12 @@ from slipway.watchdog.judge_stall import (
 )
 from slipway.watchdog.rank_views import (
     DUMPS_FOLDER,
+    GONE,
     Operation,
     RankView,
     keep_dumps,
     steady_view,
+    text_reader,
     view_from_json,
     view_to_json,
 )
@@ -235,9 +237,8 @@ class Watchdog:
         now, assembly = self._clock(), self._watched.assembly
         pulse = pulse_of(self._watched.ranks.beats().values(), now)
         self._counted += 1
-        assembly.post(
-            self._topic_of("beats"), [self._counted, pulse.since, pulse.begun, pulse.longest, pulse.watched]
-        )
+        told = [self._counted, pulse.since, pulse.begun, pulse.longest, pulse.watched]
+        assembly.post(self._topic_of("beats"), [*told, self._ended_well()])
         if assembly.is_first:
             self._pulses.hear(assembly.read(self._topic_of("beats")), now)
             stands = self._pulses.standstill(now)
@@ -249,6 +250,26 @@ class Watchdog:
             self._answered = asked[0]
             self._look_at_ranks(*asked)
         self._waits.look(pulse, self._clock())
+
+    def _ended_well(self) -> list[tuple[int, int]]:
+        """This host's ranks whose scripts came to their end, with the steps that they made."""
+        beats = self._watched.ranks.beats()
+        return [(rank, beat.steps) for rank, beat in beats.items() if beat.phase == ENDED]
+
+    def ranks_ended_well(self) -> list[RankView]:
+        """All hosts' ranks whose scripts came to their end; waits for what the other hosts say once more."""
+        assembly = self._watched.assembly
+        told = {assembly.current: self._ended_well()}
+        with contextlib.suppress(FirstHostSilent):
+            if len(assembly.hosts) > 1:
+                self._closed.wait(self._poll * 1.5)
+                said = assembly.read(self._topic_of("beats"))
+                told = {**{host: value[5] for host, value in said.items()}, **told}
+        return [
+            RankView(rank, host, GONE, steps, ended=True)
+            for host, ended in told.items()
+            for rank, steps in ended
+        ]
 
     def _wants_look(self, stands: Standstill, now: float) -> bool:
         if self.verdict is not None and now - stands.seconds > self._judged_at:
@@ -292,7 +313,11 @@ class Watchdog:
         for _, seen in said.values():
             views += [view_from_json(each) for each in seen]
         moves = any(each[0] for each in said.values())
-        verdict = None if moves else judge_stall(sorted(views, key=lambda view: view.rank), self._text_of)
+        verdict = (
+            None
+            if moves
+            else judge_stall(sorted(views, key=lambda view: view.rank), text_reader(self._watched.code))
+        )
         self._judged_at = now = self._clock()
         if verdict is None or self.verdict is None or verdict.ranks != self.verdict.ranks:
             self._told_at = now
@@ -330,12 +355,6 @@ class Watchdog:
 
     def _topic_of(self, what: str) -> str:
         return f"{self._topic}:{what}"
-
-    def _text_of(self, name: str) -> str | None:
-        try:
-            return (self._watched.code / name).read_text("utf-8")
-        except (OSError, ValueError):
-            return None
 
 
 # DDP005: a rank that waits in a collective for half of what its process group allows, or longer.

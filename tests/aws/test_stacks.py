@@ -15,7 +15,7 @@ from launcher.aws.stacks import fetch_stack, fetch_stacks
 from launcher.failure_modes.model import Refusal
 from tests.emulator.account import use_test_keys
 from tests.emulator.cloudformation.stacks import Stacks
-from tests.session.clusters.checkout import ACCOUNT, REGION, hold_stack
+from tests.session.checkout import ACCOUNT, REGION, hold_stack
 
 CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 

@@ -20,8 +20,8 @@ from launcher.backends.interface import (
     LogLine,
     UnknownJob,
 )
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Severity, Stage
+from launcher.failure_modes.registry import CATALOGUE
 from tests.backends.places import PLACES, Place
 from tests.backends.workplace import eventually
 

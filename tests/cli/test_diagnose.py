@@ -14,8 +14,7 @@ import pytest
 from launcher.cli.diagnose import explain
 from launcher.cli.interaction import OutputFormat
 from launcher.failure_modes import network, notices, sources
-from launcher.failure_modes.catalogue import CATALOGUE
-from launcher.failure_modes.registry import stages_covered
+from launcher.failure_modes.registry import CATALOGUE, stages_covered
 from tests.cli.conftest import RunLaunch
 from tests.diagnosis.evidence.recorders import RECORDED
 from tests.logs.cases import log_case, write_log

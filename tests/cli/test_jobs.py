@@ -85,6 +85,21 @@ def test_status_of_a_running_job_says_how_to_get_a_shell(
     assert "--remote-debug-config EnableRemoteDebug=true" in text
 
 
+def test_status_of_a_running_job_shows_what_its_watchdog_warns_of(
+    run_launch: RunLaunch, account: TrainingScript
+) -> None:
+    account.logs["algo-2"] += [
+        "slipway: warning: NCCL004 rank 9 on algo-2 has not entered all_reduce #21 [4160] (train.py:27), in "
+        "which ranks 0-8, 10-15 wait; it is at train.py:33, process state S"
+    ]
+    for _ in range(3):
+        code, out, _ = run_launch("status", NAME, "--output", "json")
+    shown = json.loads(out)
+    assert (code, shown["state"], shown["verdict"]) == (0, "InProgress", None)
+    assert [each["code"] for each in shown["warnings"]] == ["NCCL004"]
+    assert "warning NCCL004 rank 9 on algo-2 has not entered" in run_launch("status", NAME)[1]
+
+
 def test_status_of_a_failed_job_exits_with_1_and_says_why(
     run_launch: RunLaunch, account: TrainingScript
 ) -> None:

@@ -15,7 +15,7 @@ from constructs import Construct
 from constructs.efa_security_group import EfaSecurityGroup
 from constructs.slipway_checks import PREVENTS, RULES, SlipwayChecks
 
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.registry import CATALOGUE
 from tests.constructs.checking import reported, violations, vpc_of_others
 from tests.stacks.synthesis import ROOT, dev_spec, new_app, new_stack, synthesize
 

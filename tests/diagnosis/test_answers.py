@@ -41,6 +41,9 @@ MACROS = {
     re.compile(r"<(\d+) times (.+)>"): lambda count, line: "\n".join([line] * int(count)),
     re.compile(r"<steps (\d+) (\d+)>"): lambda first, last: steps(int(first), int(last)),
     re.compile(r"<timed out (\d+) (\d+) (\w+)>"): lambda rank, at, what: timed_out(int(rank), int(at), what),
+    re.compile(r"<lengths (.+)>"): lambda line: "\n".join(
+        f"[rank{rank}] {line.replace('N', str(100 - rank // 2 * 2))}" for rank in range(3)
+    ),
     re.compile(r"<raised (\d+) (.+)>"): lambda rank, exception: raised(int(rank), exception),
 }
 
@@ -115,7 +118,7 @@ def answers(given: dict[str, str], texts: Iterable[tuple[str, str, str]]) -> dic
     told = {
         "cause": str(found.verdict),
         "verdict": str(found.verdict),
-        "retry": str(found.retry),
+        "retry": str(found.retry) if found.retry_known else "not known",
         "summary": found.summary or "",
         "unusual": "\n".join(found.unusual),
         "findings": ", ".join(f"{each.code} {each.severity}" for each in found.findings),

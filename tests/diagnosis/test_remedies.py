@@ -11,7 +11,7 @@ from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import Diagnosis, RootCause
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, GpuShortage, shortage_in, smaller_batch
 from launcher.failure_modes import hardware
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.registry import CATALOGUE
 
 RESOLVE = (
     "requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', "

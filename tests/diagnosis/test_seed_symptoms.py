@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from launcher.diagnosis.diagnose import diagnose
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.registry import CATALOGUE
 from tests.diagnosis.cases import records
 
 SYMPTOMS: list[dict[str, Any]] = json.loads(

@@ -10,8 +10,8 @@ import pytest
 
 from launcher import failure_modes
 from launcher.failure_modes import nccl, sources
-from launcher.failure_modes.catalogue import ATTRIBUTES, CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Source
+from launcher.failure_modes.registry import ATTRIBUTES, CATALOGUE, FAMILIES
 
 KNOWN_SOURCES = [value for value in vars(sources).values() if isinstance(value, Source)]
 

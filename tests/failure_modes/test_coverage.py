@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import Stage
-from launcher.failure_modes.registry import IN_WORDS, stages_covered
+from launcher.failure_modes.registry import CATALOGUE, FAMILIES, IN_WORDS, stages_covered
 from tools.generate.generated import command_of
 from tools.generate.pages import failure_mode_page as generator
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from launcher import failure_modes
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Figure
+from launcher.failure_modes.registry import CATALOGUE
 from tests.failure_modes.numbers import figures_in
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import json
 import re
 
 from launcher.diagnosis.signatures import LACKS, SIGNATURES
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.jobs.specification import JobSpec
 from tests.docs.test_commands import unknown_commands
 

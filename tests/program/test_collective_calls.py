@@ -7,15 +7,15 @@ from textwrap import dedent
 
 import pytest
 
-from launcher.program import divergence
-from launcher.program.collective_calls import (
+from launcher.program.index import file_of
+from launcher.program.program import Program
+from launcher.program.ranks import divergence
+from launcher.program.ranks.collective_calls import (
     COLLECTIVES,
     CollectiveCalls,
     collective_last_names,
 )
-from launcher.program.divergence import FunctionSummaries
-from launcher.program.index import file_of
-from launcher.program.program import Program
+from launcher.program.ranks.divergence import FunctionSummaries
 from launcher.program.values import canonical_name
 from launcher.rules.script.check import check_program
 from tests.program.conftest import ReadProgram, wrong_answers

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from launcher.program.dataflow import averages_models, calculate_number
-from launcher.program.reachability import runs_once
+from launcher.program.ranks.reachability import runs_once
 from tests.program.conftest import ReadProgram, program
 
 __all__ = ["program"]

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from launcher.program.guards import Guard, Guards, Truth
+from launcher.program.ranks.guards import Guard, Guards, Truth
 from tests.program.conftest import ReadProgram, wrong_answers
 
 START = """

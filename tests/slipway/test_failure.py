@@ -13,7 +13,9 @@ from slipway.failure import (
     MAX_CHARACTERS,
     REPORTS,
     Cause,
+    Evidence,
     RankEnd,
+    cause_by_loss,
     exit_status,
     judge_output,
     root_cause,
@@ -375,3 +377,66 @@ def test_who_only_ends_because_another_rank_did_says_so() -> None:
 def test_what_the_checkpoint_manager_raises_names_its_code_itself(code: str) -> None:
     output = traceback(f"slipway.CheckpointError: {code} why")
     assert judge_output(output, 1, CODE).code == code
+
+
+# What a script ends with when its loss is not finite.
+
+
+def cause_with(message: str, details: str = "", code: str = "CODE001", exit_code: int = 1) -> Cause:
+    return Cause(0, 1.0, exit_code, Evidence(code, message, "train.py:4", details))
+
+
+@pytest.mark.parametrize(
+    ("message", "details"),
+    [
+        ("AssertionError", ""),
+        ("exited with code 1", ""),
+        ("ValueError: the loss diverged", ""),
+        ("AssertionError: oh no", "    assert math.isnan(loss)\n           ^^^^^\nAssertionError: oh no"),
+    ],
+)
+def test_a_script_that_gives_up_on_a_loss_that_is_not_finite_failed_of_that(
+    message: str, details: str
+) -> None:
+    found = cause_by_loss(cause_with(message, details), {0: "step 3 loss nan"})
+    assert found.evidence.code == "NUM001"
+    assert found.evidence.message == f"the loss is not finite, and the script ended: {message}"
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        cause_with("KeyError: 'label'", "    y = batch['label']\nKeyError: 'label'"),
+        cause_with(
+            "RuntimeError: expected scalar type Long", "    loss = nll_loss(x, y)\nRuntimeError: expected"
+        ),
+        cause_with("killed by SIGKILL", code="MEM002", exit_code=-9),
+        cause_with("AssertionError", exit_code=-9),
+    ],
+)
+def test_what_else_ends_a_script_stays_what_it_is(cause: Cause) -> None:
+    assert cause_by_loss(cause, {0: "step 3 loss nan"}) == cause
+    assert cause_by_loss(cause_with("AssertionError"), {}) == cause_with("AssertionError")
+
+
+def test_an_abort_while_python_comes_down_after_an_exception_is_the_exceptions() -> None:
+    output = f"{TRACEBACK}ValueError: broken\nterminate called without an active exception\n"
+    assert judge_output(output, -6, "/opt/ml/code").code == "CODE001"
+    assert (
+        judge_output("terminate called without an active exception\n", -6, "/opt/ml/code").code == "CODE004"
+    )
+
+
+def test_a_crash_in_native_code_is_at_the_line_that_called_it() -> None:
+    output = (
+        "Fatal Python error: Segmentation fault\n\n"
+        "Thread 0x00007f2 (most recent call first):\n"
+        f'  File "{CODE}/other.py", line 3 in wait\n\n'
+        "Current thread 0x00007f1 (most recent call first):\n"
+        '  File "/usr/lib/python3.12/ctypes/__init__.py", line 519 in string_at\n'
+        f'  File "{CODE}/pictures/read.py", line 7 in decode\n'
+        f'  File "{CODE}/train.py", line 14 in <module>\n'
+    )
+    found = judge_output(output, -11, CODE)
+    assert (found.code, found.place) == ("CODE004", "pictures/read.py:7")
+    assert judge_output("no stack\n", -11, CODE).place is None

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import slipway
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Stage
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.source.packaging import build_boot
 from slipway.errors import SlipwayError
 from slipway.failure import REPORTS

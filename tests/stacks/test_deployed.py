@@ -19,7 +19,7 @@ from moto import mock_aws
 from launcher.cluster.files import load_cluster_file
 from stacks.deployed import NotCompared, deployed_clusters, refused_changes
 from stacks.validation import Purpose, purpose
-from tests.session.clusters.checkout import ACCOUNT, TEAM, hold_stack
+from tests.session.checkout import ACCOUNT, TEAM, hold_stack
 from tests.stacks.synthesis import ROOT, synthesize
 
 MANIFEST = "slipway-team-manifest"

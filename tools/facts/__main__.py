@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from textwrap import fill
 
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import SHELF_LIFE_DAYS
+from launcher.failure_modes.registry import CATALOGUE
 from tools.facts import actions
 from tools.facts.comparison import Comparison
 from tools.facts.freshness import installed_versions, must_be_looked_at, newer_sources

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from launcher.provisioning import picture
-from launcher.session.clusters.show_cluster import render
+from launcher.session.show_cluster import render
 from tools.generate.generated import ROOT
 from tools.generate.synthesis import synthesize
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from launcher.provisioning.picture import FONT, quoted
-from launcher.session.clusters.show_cluster import render
+from launcher.session.show_cluster import render
 from tools.generate.generated import ROOT
 
 PICTURE = ROOT / "docs" / "rooms.svg"

@@ -30,8 +30,8 @@ from launcher.backends.local.processes import (
 from launcher.backends.local.records import JobRecord
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes import disk, hardware
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Symptom
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.text.regular_files import read_regular
 
 POLL_SECONDS = 0.1

@@ -19,7 +19,11 @@ from launcher.diagnosis.evidence.dumps import (
     RecordedOperation,
     Recording,
     find_elsewhere,
+    is_analysis,
+    is_ras_report,
     is_recording,
+    read_analysis,
+    read_ras_report,
     read_recording,
 )
 from launcher.diagnosis.evidence.host_records import (
@@ -29,12 +33,6 @@ from launcher.diagnosis.evidence.host_records import (
     read_clock_samples,
     read_kernel_log,
     read_nvidia_smi,
-)
-from launcher.diagnosis.evidence.rank_reports import (
-    is_analysis,
-    is_ras_report,
-    read_analysis,
-    read_ras_report,
 )
 from launcher.diagnosis.logs.tracebacks import RankStack, is_stack_dump, read_stacks
 from launcher.diagnosis.model import CollectiveCall, RankState, table_of

@@ -16,9 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Retry, Stage
-from launcher.failure_modes.registry import register
+from launcher.failure_modes.registry import CATALOGUE, register
 
 
 class LineRole(StrEnum):

@@ -134,6 +134,9 @@ _WAITS = re.compile(
     r"^(?:_?(?:monitored_)?barrier|all_reduce|all_gather\w*|reduce_scatter\w*|broadcast\w*|gather\w*|scatter\w*"
     r"|all_to_all\w*|recv|wait_for_everyone|synchronize|wait|init_process_group|_store_based_barrier)$"
 )
+IN_A_WAIT = "while it waited for other ranks"
+"""What is said of a rank that Ctrl-C interrupted so."""
+
 _OF_GROUPS = ("/torch/distributed/", "/horovod/", "/accelerate/", "/deepspeed/comm/")
 
 
@@ -148,7 +151,7 @@ def _waited_in(traceback: Traceback) -> str:
         return ""
     place = f" at {traceback.place}" if traceback.place else ""
     where = f"{inside[0].function}{place}"
-    return f" while it waited for other ranks in {where}: if it stood there for long, a rank did not come"
+    return f" {IN_A_WAIT} in {where}: if it stood there for long, a rank did not come"
 
 
 def sign_of_cut(traceback: Traceback, header: Candidate, line: Line) -> Sighting:

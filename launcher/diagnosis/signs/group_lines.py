@@ -541,7 +541,7 @@ def _host_of_entry(fields: Mapping[str, str]) -> str:
 # for each collective that does not match a record of `name: value` lines, with the ranks that did not join
 # it, or a culprit and what differs.
 #
-# A file that holds nothing else is evidence by itself (`evidence/rank_reports.py`). People run the analyser
+# A file that holds nothing else is evidence by itself (`evidence/dumps.py`). People run the analyser
 # where the job ran, and torchcomms prints its words while ranks still wait. Dumps themselves are not looked
 # for in logs: no public one was found to have any, as pickle or as JSON.
 

@@ -479,6 +479,25 @@ _LENGTHS = (
         r"(?:batches|steps|iterations)\b",
         re.I,
     ),
+    # A loop, an epoch or its data that came to its end, and then the number by its name or behind it.
+    re.compile(
+        r"(?P<what>(?<![a-z])(?:stream|epoch|data|loader|dataloader|dataset|iterator|loop|shards?)"
+        r"[ _-]?\d{0,6} ?(?:is |has |was )?(?:end|ended|ends|done|over|finished|completed?"
+        r"|exhausted)(?![a-z]))"
+        r".{0,60}?\b(?:\w{0,10}_)?(?:batches|steps|iterations)['\"]? ?[=:]? ?(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
+    re.compile(
+        r"(?P<what>(?:\bran out of (?:data|batches|samples)|\bexhausted|\bno more (?:data|batches)"
+        r"|\bStopIteration|\bend of (?:the )?(?:epoch|data|loader|stream))(?: \d{1,6})?\b.{0,20}?"
+        r"\b(?:at|after|with) (?:(?:step|batch|iteration) )?)(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
+    re.compile(
+        r"(?P<what>\b(?:number of|num|my|local) (?:train(?:ing)? )?(?:batches|steps)(?: per epoch)?)\W{1,3}"
+        r"(?P<steps>\d{1,9})\b",
+        re.I,
+    ),
 )
 _STEP = re.compile(
     r"(?<![\w/])(?:global[_ ])?(?:step|iter(?:ation)?|batch(?:e(?=s))?)s?(?: (?:so far|seen|done|number)){0,2}"

@@ -35,9 +35,8 @@ from launcher.diagnosis.signs.sightings import (
 )
 from launcher.diagnosis.signs.topics import LITERALS_OF, OpenTracebacks, Topic, learn_line, topics_of
 from launcher.failure_modes import distribution, training_script
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
-from launcher.failure_modes.registry import finds
+from launcher.failure_modes.registry import CATALOGUE, finds
 
 _RESTARTED = re.compile(
     r"^slipway: (?P<what>restart (?P<number>\d{1,4}) of \d{1,4}: after \d{1,9} s and \d{1,12} steps "

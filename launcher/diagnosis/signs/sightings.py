@@ -18,8 +18,8 @@ from launcher.diagnosis.match.rows import rows_matching, weightiest
 from launcher.diagnosis.signatures import FRAGMENTS, LineRole, Signature
 from launcher.diagnosis.signs.ranks import group_and_rank
 from launcher.failure_modes import training_script
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Finding, Retry, Stage, Symptom
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.text.log_lines import printed_time
 
 _SMALLER = r"(?:the )?(?:micro[- ]?)?batch[ _]size"
@@ -225,10 +225,16 @@ _ROLES: Mapping[Symptom | None, LineRole] = {
 """What a report of the container is in the story of the failure, by the symptom of its failure mode."""
 
 _WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun)(?: on (?P<host>[\w.-]+))?: ", re.MULTILINE)
+_WAITED_FOR = re.compile(r"rank (?P<rank>\d+) on (?P<host>[\w.-]+) ")
+"""How a verdict of the watchdog begins (slipway/watchdog/judge_stall.py)."""
+
 _SILENT = re.compile(r"exited with code \d+")
 _SILENT_REMEDY = (
-    "It printed no traceback: what it wrote last is in its log. In a shell script, `set -ex` below the first "
-    "line prints each command and ends the script at the first that fails."
+    "It printed no traceback. What it printed last `launch logs JOB --rank N` shows, and it is kept in the "
+    "job's output, slipway/HOST/rank-N/stdout.log and stderr.log (slipway/HOST/stderr.log without ranks); "
+    "sys.exit and os._exit end a script without a word, and what it writes to a log file of its own stands "
+    "only there. In a shell script, `set -ex` below the first line prints each command and ends the script "
+    "at the first that fails."
 )
 _COMMAND = 'Command "'
 _CITATION, _AFTER_CITATION = 'ErrorMessage "', ('ExtraInfo "', _COMMAND)
@@ -272,6 +278,7 @@ def _sign_of_boot(failure_reason: str | None) -> Iterator[Sighting]:
     who = _WHO.match(headline)
     place = _PLACE.search(finding.message)
     what = headline[who.end() :] if who else headline
+    named = who or _WAITED_FOR.match(headline)
     if place and what.endswith(place[0].rstrip()):
         what = what[: -len(place[0].rstrip())].rstrip()
     mode = CATALOGUE[finding.code]
@@ -285,8 +292,8 @@ def _sign_of_boot(failure_reason: str | None) -> Iterator[Sighting]:
         role=_ROLES[mode.symptom],
         vague=False,
         what=what,
-        rank=int(who["rank"]) if who and who["rank"] else None,
-        host=who["host"] if who else None,
+        rank=int(named["rank"]) if named and named["rank"] else None,
+        host=named["host"] if named else None,
         index=BEFORE_ALL_LINES,
         clock=None,
         time=None,

@@ -24,6 +24,7 @@ from launcher.diagnosis.model import (
 )
 from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob, remedy_with_numbers
 from launcher.diagnosis.signatures import SHORTLY, LineRole
+from launcher.diagnosis.signs.exceptions import IN_A_WAIT
 from launcher.diagnosis.signs.ranks import add_silent_ranks
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, replace_by_log
@@ -34,6 +35,7 @@ from launcher.diagnosis.verdict.findings import (
     group_findings,
     judge_sureness,
     name_rank,
+    tells_no_error,
     warn_survived,
 )
 from launcher.diagnosis.verdict.incidents import Clocks, find_first, last_incident, mark_consequences
@@ -172,6 +174,7 @@ def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
         named.retry or named.mode.retry,
         ranks=case.ranks,
         runner_up=find_runner_up(named, rivals, others),
+        retry_known=not tells_no_error(named),
     )
 
 
@@ -195,7 +198,7 @@ def _diagnose_stop(case: _Case, stop: RootCause) -> Diagnosis:
 
     Where the watchdog's last word was that ranks wait for others, that leads, though it may have passed.
     """
-    if (standing := _standing_warning(case)) is not None:
+    if (standing := _standing_verdict(case)) is not None:
         return _diagnose_standing(case, standing, stop)
     closing, ranks = case.reading.closing, case.ranks
     earlier, later = split_by_stop(case.signs, case.ending)
@@ -209,22 +212,33 @@ def _diagnose_stop(case: _Case, stop: RootCause) -> Diagnosis:
     return Diagnosis(Verdict.STOPPED, stop, followed, findings, interruption.STOPPED.retry, ranks=ranks)
 
 
-def _standing_warning(case: _Case) -> Sighting | None:
-    """The watchdog's last warning that ranks wait for others, after which its stream has no step."""
-    said = [sign for sign in case.notes if sign.mode in _STALLS and sign.text.startswith(_WATCHDOG_WARNS)]
+def _standing_verdict(case: _Case) -> Sighting | None:
+    """The watchdog's last word that ranks wait for others, after which its stream has no step. It comes after
+    the stop where that made it look, which it does before the ranks are asked to end."""
+    said = [
+        sign
+        for sign in (*case.notes, *case.signs)
+        if sign.mode in _STALLS and _OF_WATCHDOG.match(sign.text) is not None
+    ]
     last = max(said, key=lambda sign: sign.index, default=None)
     if last is None:
         return None
     lines = case.reading.closing.streams.get(last.stream, [])
     went_on = any(each.progresses and each.index > last.index for each in lines)
-    return None if went_on else replace(last, role=LineRole.SYMPTOM)
+    return None if went_on else last
 
 
 def _diagnose_standing(case: _Case, standing: Sighting, stop: RootCause) -> Diagnosis:
     """A job that was stopped while its watchdog said that it stands still."""
-    cause = describe_root_cause(standing, case.signs, None)
-    why = "the watchdog said it last before the stop; waiting on might have shown that it passes"
-    cause = replace(cause, sureness=Sureness(Confidence.LIKELY, why))
+    others = [sign for sign in case.signs if sign is not standing]
+    if standing.role is LineRole.ADVISORY:
+        cause = describe_root_cause(replace(standing, role=LineRole.SYMPTOM), others, None)
+        why = "the watchdog said it last before the stop; waiting on might have shown that it passes"
+        cause = replace(cause, sureness=Sureness(Confidence.LIKELY, why))
+    else:
+        cause = describe_root_cause(standing, others, None)
+        why = "the watchdog saw at the stop what every rank waited for, and that it could not pass"
+        cause = replace(cause, sureness=Sureness(Confidence.SURE, why))
     notes = group_findings((sign for sign in case.notes if sign.mode is not standing.mode), warn=True)
     findings = (cause.finding, stop.finding, *notes, *case.warn_earlier())
     retry = standing.retry or standing.mode.retry
@@ -263,7 +277,11 @@ _STALLS = (
     data.UNEVEN_BATCHES,
     checkpoints.STATE_DICT_NOT_ON_EVERY_RANK,
 )
-_WATCHDOG_WARNS = "slipway: warning: "
+_OF_WATCHDOG = re.compile(
+    r"slipway: (?:warning: )?[A-Z]{3,5}\d{3} ranks? \d[\d, -]{0,200} on [\w.-]{1,63}[ ,]"
+)
+"""How the watchdog's lines begin (slipway/watchdog/judge_stall.py); what the boot says of a rank's own end
+has a colon there."""
 
 _WAITED_IN_VAIN = (nccl.COLLECTIVE_TIMED_OUT, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
 
@@ -557,9 +575,17 @@ def stop_as_cause(signs: Iterable[Sighting], ending: Ending) -> RootCause | None
     stops = [sign for sign in signs if sign.mode is interruption.STOPPED]
     if not stops:
         return None
-    # A limit that was reached says more than what the service, or the ranks, then do.
+    # A limit that was reached says more than what the service, or the ranks, then do, and a rank that was
+    # interrupted in a wait more than who started it.
     first = min(
-        stops, key=lambda sign: ("limit" not in sign.captured, sign.index, sign.host or "", sign.rank or 0)
+        stops,
+        key=lambda sign: (
+            "limit" not in sign.captured,
+            IN_A_WAIT not in sign.what,
+            sign.index,
+            sign.host or "",
+            sign.rank or 0,
+        ),
     )
     what = f"ended from outside: {_named_signal(first)}, and nothing had failed before"
     finding = interruption.STOPPED.finding(
@@ -574,6 +600,12 @@ def _remedy_by_lines(stop: Sighting) -> str:
         return (
             "Raise limits.max_runtime, and go on from the last checkpoint. Where the job seemed to stand "
             "still, look at when its ranks printed last."
+        )
+    if IN_A_WAIT in stop.what:
+        return (
+            "If no step had been made for long, a rank did not come to this wait: look for a branch by rank "
+            "around it, or a loop with fewer steps; the job's watchdog (`watchdog`, on by default) names the "
+            "rank. If it went on until then, nothing has to be repaired: go on from the last checkpoint."
         )
     return (
         "Nothing has to be repaired. Go on from the last checkpoint; who sent the signal stands in no "

@@ -105,11 +105,12 @@ def _remedy(sign: Sighting) -> str | None:
 
 
 def _writer_in_words(sign: Sighting) -> str:
-    """Such as `rank 3 on algo-2: `."""
+    """Such as `rank 3 on algo-2: `; nothing where the sign's own words begin so."""
     host = redacted(sign.host) if sign.host else None
     if sign.rank is None:
         return f"{host}: " if host else ""
-    return f"rank {sign.rank} on {host}: " if host else f"rank {sign.rank}: "
+    who = f"rank {sign.rank} on {host}" if host else f"rank {sign.rank}"
+    return "" if sign.what.startswith(f"{who} ") else f"{who}: "
 
 
 def judge_sureness(root: Sighting, rivals: Sequence[Sighting]) -> Sureness:
@@ -155,6 +156,17 @@ def find_runner_up(root: Sighting, rivals: Sequence[Sighting], others: Sequence[
         default=None,
     )
     return None if first is None else next(iter(group_findings([first], warn=True)))
+
+
+def tells_no_error(root: Sighting) -> bool:
+    """Whether all that is known of a failure is with which exit code it ended, so that nobody can say whether
+    it would fail again."""
+    told = "exit" in root.captured or "exitcode" in root.captured or _EXITED.fullmatch(root.what) is not None
+    return told and _says_only_that_it_ended(root)
+
+
+_EXITED = re.compile(r"exited with code \d+")
+"""What the boot says of a rank that printed nothing."""
 
 
 def _says_only_that_it_ended(sign: Sighting) -> bool:

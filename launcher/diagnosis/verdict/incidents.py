@@ -234,20 +234,23 @@ def _was_killed_by_starter(sign: Sighting, signs: Sequence[Sighting]) -> bool:
 
 
 _ASSERTION = re.compile(r"\bAssertionError\b")
-_OF_LOSSES = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|loss)")
+_OF_LOSSES = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|diverge|loss)")
+_DIVERGED = re.compile(r"(?i:finite|\bnan\b|isnan|isinf|diverge)")
+"""What other exceptions say: many speak of a loss that has nothing to do with its value."""
 
 
 def _with_divergence(sign: Sighting, signs: Sequence[Sighting]) -> Sighting:
-    """An assertion with which a script ends because of a loss that is no number, as that."""
-    if sign.mode is not training_script.SCRIPT_RAISED or not _ASSERTION.search(sign.what):
+    """An exception with which a script ends because of a loss that is no number, as that."""
+    if sign.mode is not training_script.SCRIPT_RAISED:
         return sign
+    speaks = _OF_LOSSES if _ASSERTION.search(sign.what) else _DIVERGED
     lost = [
         other
         for other in signs
         if other.mode is losses.LOSS_NOT_FINITE and other.stream == sign.stream and other.index < sign.index
     ]
     told = sign.what.strip() == "AssertionError" or any(
-        _OF_LOSSES.search(text) for text in (sign.what, *sign.details)
+        speaks.search(text) for text in (sign.what, *sign.details)
     )
     if not lost or not told:
         return sign

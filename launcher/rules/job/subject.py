@@ -39,7 +39,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability, surely_runs
+from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.values import (
     UNKNOWN,
     Constant,

@@ -10,9 +10,8 @@ from launcher.account.facts import Unverified
 from launcher.cluster.traffic import ALL_TRAFFIC, Direction, Passage, SecurityGroupRule, ports_in_words
 from launcher.diagnosis.model import AccountCheck, CheckOutcome, Diagnosis
 from launcher.failure_modes import capacity, checkpoints, nccl, network, storage
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Finding, Severity
-from launcher.failure_modes.registry import REGISTRY
+from launcher.failure_modes.registry import CATALOGUE, REGISTRY
 from launcher.rules.live.account_rules import (
     caller_may_submit,
     image_exists,

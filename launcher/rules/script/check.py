@@ -17,31 +17,27 @@ from pathlib import Path
 from typing import Any
 
 from launcher.failure_modes import job_file, registry, training_script
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
-from launcher.failure_modes.registry import REGISTRY, finds
+from launcher.failure_modes.registry import CATALOGUE, REGISTRY, finds
 from launcher.program.index import Unread
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability
+from launcher.program.ranks.reachability import Reachability
 from launcher.rules import training_compiler
-from launcher.rules.script import checkpoints, collectives, environment, gradients, process_groups, processes
-from launcher.rules.script import checkpoints as kept
-from launcher.rules.script import checkpoints as state_keys
-from launcher.rules.script import environment as options
-from launcher.rules.script import environment as topology
-from launcher.rules.script import gradients as no_sync
-from launcher.rules.script import gradients as reduction
+from launcher.rules.script import (
+    checkpoints,
+    collectives,
+    environment,
+    gradients,
+    process_groups,
+    processes,
+    state_keys,
+)
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
 )
-from launcher.rules.script.data_files import channels_are_there, listings_are_sorted, one_rank_downloads
-from launcher.rules.script.findings import IgnoreComment, ScriptSubject
-from launcher.rules.script.loaders import (
-    workers_are_there,
-    workers_leave_the_devices_alone,
-)
-from launcher.rules.script.samplers import (
+from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted, one_rank_downloads
+from launcher.rules.script.data.samplers import (
     samplers_are_used,
     samplers_count_all_ranks,
     samplers_know_the_epoch,
@@ -50,7 +46,13 @@ from launcher.rules.script.samplers import (
     shuffles_before_a_cut_agree,
     training_data_is_split,
 )
-from launcher.rules.script.shards import batches_are_skipped_together, shards_are_equally_many
+from launcher.rules.script.data.shards import batches_are_skipped_together, shards_are_equally_many
+from launcher.rules.script.data.workers import (
+    workers_are_there,
+    workers_have_cpus,
+    workers_leave_the_devices_alone,
+)
+from launcher.rules.script.findings import IgnoreComment, ScriptSubject
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
@@ -72,26 +74,26 @@ DATA_RULES = (
     one_rank_downloads,
 )
 
-DATA_JOB_RULES = (process_groups.workers_have_cpus, channels_are_there)
+DATA_JOB_RULES = (workers_have_cpus, channels_are_there)
 
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
     *environment.ENVIRONMENT_RULES,
-    *topology.TOPOLOGY_RULES,
+    *environment.TOPOLOGY_RULES,
     *process_groups.BACKEND_RULES,
     *processes.DEVICE_RULES,
-    *processes.LOADING_RULES,
-    *options.OPTION_RULES,
+    *state_keys.LOADING_RULES,
+    *environment.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
     *process_groups.JOINING_RULES,
     *collectives.FORWARD_RULES,
     *collectives.STEP_RULES,
     *gradients.CLIPPING_RULES,
-    *no_sync.NO_SYNC_RULES,
-    *reduction.REDUCTION_RULES,
+    *gradients.NO_SYNC_RULES,
+    *gradients.REDUCTION_RULES,
     *process_groups.ENGINE_RULES,
     *checkpoints.CHECKPOINT_RULES,
     *processes.COMMAND_RULES,
@@ -101,8 +103,8 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
 )
 
 SINGLE_PROCESS_RULES = (
-    *options.OPTION_RULES,
-    checkpoints.keys_are_not_cut_by_partition,
+    *environment.OPTION_RULES,
+    state_keys.keys_are_not_cut_by_partition,
     processes.uploads_are_looked_at,
 )
 """The rules that hold for a program of one process as well."""
@@ -112,7 +114,7 @@ SEVERAL_HOSTS_CODES = frozenset({"DIST006", "DIST007", "NCCL009"})
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
-    *kept.STORAGE_JOB_RULES,
+    *checkpoints.STORAGE_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
     *process_groups.MEETING_RULES,
     *training_compiler.XLA_JOB_RULES,

@@ -4,44 +4,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.script_inputs import CONTAINER_ROOT
+from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
 from launcher.program.dataflow import (
-    all_arguments,
     argument_of,
     has_star_arguments,
     origins,
     parts_of,
-    text_beginning,
     text_parts,
 )
-from launcher.program.guards import Guard, Guards
-from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
-from launcher.program.participants import Participants
-from launcher.program.program import Program, joining_calls, read_program
-from launcher.program.reachability import Reachability
+from launcher.program.index import ancestors, last_name
+from launcher.program.program import Program, joining_calls
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.values import (
-    DDP,
     PATH,
     Constant,
     Defined,
-    Dictionary,
     Instance,
-    Made,
     RankKind,
     RankValue,
-    entries_of,
 )
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
+    as_attribute,
     finding_at,
     guard_by_rank_zero,
-    path_beginnings,
+    option_of,
     related_at,
 )
 
@@ -84,7 +78,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     participants = program.analysis(Participants)
     severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
-        path = _opened(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
+        path = path_of_file(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
         if path is None or not participants.uniformity.is_uniform(path):
             continue
         who = participants.ranks_running(call)
@@ -119,7 +113,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
             )
 
 
-def _opened(program: Program, path: ast.expr | None) -> ast.expr | None:
+def path_of_file(program: Program, path: ast.expr | None) -> ast.expr | None:
     """The path of what is written to: that of `open(path, "wb")`, where it is such a file."""
     value = None if path is None else program.value(path)
     if isinstance(value, Instance) and value.name == "open":
@@ -152,76 +146,7 @@ def _is_spawned(program: Program, guard: Guard) -> bool:
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
 
-@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
-def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
-    """`key.partition("module.")[2]`, which turns a key without the prefix into the empty string.
-
-    All but one of those keys are lost. Right where a test for the prefix goes before it.
-
-    Bad: `{k.partition("module.")[2]: v for k, v in state.items()}`. Good: `k.removeprefix("module.")`.
-    Source: the recipe of AWS's guide distributed-troubleshooting-data-parallel.
-    """
-    for file in program.files:
-        for call in file.calls_of.get("partition", ()):
-            taken = parent_of(call)
-            if not (isinstance(taken, ast.Subscript) and taken.value is call and len(call.args) == 1):
-                continue
-            item, prefix = program.value(taken.slice), program.value(call.args[0])
-            if item not in (Constant(2), Constant(-1)) or not isinstance(prefix, Constant):
-                continue
-            key = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if not isinstance(prefix.value, str) or not prefix.value.endswith(".") or key is None:
-                continue
-            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key), prefix.value):
-                continue
-            yield finding_at(
-                checkpoints.UNEXPECTED_KEY_PREFIX,
-                taken,
-                f"`{ast.unparse(taken)}` is the empty string for every key without {prefix.value!r}: all of "
-                "them become one key, and all but one of their tensors are lost",
-                remedy=f"Use `{ast.unparse(key)}.removeprefix({prefix.value!r})`, which keeps other keys.",
-            )
-
-
-def _becomes_a_key(node: ast.expr) -> bool:
-    """Whether an expression is the key of a dictionary that a loop over another one fills."""
-    parent = parent_of(node)
-    if isinstance(parent, ast.DictComp):
-        return parent.key is node
-    if isinstance(parent, ast.Tuple):  # `dict((k.partition("module.")[2], v) for k, v in ...)`
-        return isinstance(parent_of(parent), ast.GeneratorExp | ast.ListComp) and parent.elts[0] is node
-    if isinstance(parent, ast.Subscript) and parent.slice is node:
-        return isinstance(parent.ctx, ast.Store) and any(
-            isinstance(each, ast.For) for each in ancestors(node)
-        )
-    return False
-
-
-def _asked_before(node: ast.expr, key: str, prefix: str) -> bool:
-    """Whether a test around an expression looks at the key, or for the prefix in another one: keys of a
-    wrapped model all have it, so that people ask for the first."""
-    inner: ast.AST = node
-    for outer in ancestors(node):
-        tests: list[ast.expr] = []
-        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
-            tests = [outer.test]
-        elif isinstance(outer, ast.DictComp | ast.GeneratorExp | ast.ListComp):
-            tests = [test for each in outer.generators for test in each.ifs]
-        asked = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.expr)]
-        if any(ast.unparse(part) == key or _looks_for(part, prefix) for part in asked):
-            return True
-        inner = outer
-    return False
-
-
-def _looks_for(test: ast.expr, prefix: str) -> bool:
-    """Whether something is asked for beginning with the prefix."""
-    if not isinstance(test, ast.Call) or last_name(test.func) != "startswith":
-        return False
-    return any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
-
-
-CHECKPOINT_RULES = (one_rank_writes_a_file, keys_are_not_cut_by_partition)
+CHECKPOINT_RULES = (one_rank_writes_a_file,)
 
 
 # Paths that each host has for itself: below /tmp.
@@ -245,288 +170,109 @@ def _texts_in(program: Program, path: ast.expr) -> Iterator[str]:
                 yield each.value
 
 
-# Keys of saved states: those of a wrapper do not load into the bare model, nor the other way round.
+# Where paths lead in the run of a job, by what they begin with.
 
 
-_PREFIXES = {
-    DDP: "module.",
-    "torch.nn.parallel.DataParallel": "module.",
-    "torch.compile": "_orig_mod.",
+_HOST_FOLDERS = {
+    "pathlib.Path.home": "~/",
+    "pathlib.Path.cwd": "./",
+    "os.getcwd": "./",
+    "tempfile.gettempdir": "/tmp/",
+    "tempfile.mkdtemp": "/tmp/",
+    "tempfile.TemporaryDirectory": "/tmp/",
+    "tempfile.NamedTemporaryFile": "/tmp/",
 }
-_SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float"})
+"""What gives a folder of the host, or a file in one."""
+
+_KEPT_BY_VARIABLE = "SM_"
+"""What the names of variables begin with that lead to folders of SageMaker's."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """A model's state in a file: where it is saved or loaded, under which key, and with which prefix."""
-
-    call: ast.Call
-    path: ast.expr
-    key: str | None
-    prefix: str
-
-
-@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
-def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
-    """A state saved from a wrapper and loaded into the bare model, or the other way round, by one path.
-
-    The keys do not match: load_state_dict raises, or with strict=False loads nothing. Both ends must be in
-    the program, with the same path and key as written, and the model's way to its wrapper must be known; what
-    happens to the keys between says nothing.
-
-    A program beside it, such as the inference.py of an endpoint, loads what has the file's name.
-
-    Bad: `torch.save(ddp.state_dict(), path)` and `model.load_state_dict(torch.load(path))`. Good:
-    `torch.save(ddp.module.state_dict(), path)`. Source: discuss.pytorch.org topic 494.
-    """
-    saved = list(_saved(program))
-    yield from _loaded_beside(program, saved)
-    for loaded in _loaded(program):
-        place = _place(program, loaded.path)
-        same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
-        if not same or any(each.prefix == loaded.prefix for each in same):
-            continue
-        save, path = same[0], ast.unparse(loaded.path)
-        yield finding_at(
-            checkpoints.UNEXPECTED_KEY_PREFIX,
-            loaded.call,
-            f"the keys saved to `{path}` {_begin(save.prefix)}, and the model that loads them has keys "
-            f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
-            related=[related_at(save.call, "saved here")],
-        )
+def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[str | None]:
+    """What a path may begin with, by all that it may come from; None where that is not written."""
+    made = subject.program.value(path)
+    if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
+        return [_HOST_FOLDERS[made.name] if argument_of(made.call, "dir") is None else None]
+    if isinstance(path, ast.Name) and path.id == "__file__":
+        return [None if _leaves_the_code(path) else f"{CODE_FOLDER}/"]
+    if not depth:
+        return [None]
+    return [
+        each
+        for origin in origins(subject.program, path)
+        if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
+        for each in _begin_of(subject, origin, depth - 1)
+    ]
 
 
-def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
-    """States that other programs of the same folder load, which this one does not import."""
-    names = {each: _file_name(program, each.path) for each in saved if each.prefix}
-    folder, own = program.entry.path.parent, {each.path for each in program.files}
-    beside = sorted({*folder.glob("*.py"), *folder.glob("*/*.py")} - own) if any(names.values()) else []
-    for path in beside[:_MOST_BESIDE]:
-        if path.stat().st_size > _LARGEST_BESIDE or b"load_state_dict" not in path.read_bytes():
-            continue
-        other = read_program(path, folder)
-        if not isinstance(other, Program):
-            continue
-        for loaded in _loaded(other):
-            owner = loaded.call.func
-            model = other.value(owner.value) if isinstance(owner, ast.Attribute) else None
-            if not isinstance(model, Made) or not program.mentioning(model.definition.name):
-                continue  # It is another model, whose file has the same name.
-            name = _file_name(other, loaded.path)
-            same = [each for each in saved if each.key == loaded.key and name in (names.get(each), None)]
-            same += [each for each in saved if not each.prefix and _file_name(program, each.path) == name]
-            if name and same and all(each.prefix != loaded.prefix for each in same):
-                yield finding_at(
-                    checkpoints.UNEXPECTED_KEY_PREFIX,
-                    same[0].call,
-                    f"the keys saved to {name} {_begin(same[0].prefix)}, and the model that gets them in "
-                    f"{path.name} has keys that {_begin(loaded.prefix)}: load_state_dict raises",
-                    related=[related_at(loaded.call, "loaded here")],
-                )
+def _leaves_the_code(file: ast.Name) -> bool:
+    """Whether more than one parent is taken of the script's own file."""
+    up = 0
+    for outer in ancestors(file):
+        if isinstance(outer, ast.stmt):
+            break
+        named = outer.func if isinstance(outer, ast.Call) else outer
+        up += isinstance(named, ast.Attribute) and named.attr in ("dirname", "parent")
+        up += 2 * (isinstance(named, ast.Attribute) and named.attr == "parents")
+    return up > 1
 
 
-_MOST_BESIDE, _LARGEST_BESIDE = 50, 200_000
-"""So many files beside a program, of so many bytes, are looked at for what loads its states."""
+def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
+    parts, _ = text_parts(subject.program, origin)
+    inner = parts[0] if parts else None
+    name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
+    match origin:
+        case ast.Constant(value=str() as text) if text:
+            return [text]
+        case ast.BoolOp(op=ast.Or()):
+            return [each for one in origin.values for each in path_beginnings(subject, one, depth)]
+        case ast.BinOp(op=ast.Mod()):
+            inner = origin.left
+        case ast.Attribute(attr="parent"):
+            inner = origin.value
+        case ast.Attribute(value=owner) if origin.attr == "name" and _begins_on_host(subject, owner):
+            inner = owner
+        case ast.Attribute():
+            return _begin_of_option(subject, origin, depth)
+        case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
+            return _begin_of_variable(subject, variable, others, depth)
+        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
+            inner = owner
+        case ast.Call(args=[path, *_]) if name == "os.path.dirname":
+            inner = path
+    return [None] if inner is None else path_beginnings(subject, inner, depth)
 
 
-def _file_name(program: Program, path: ast.expr, depth: int = 6) -> str | None:
-    """The name of the file that a path ends with, where it is written."""
-    value = program.value(path)
-    if isinstance(value, Constant):
-        return str(value.value).rpartition("/")[2] or None
-    parts, _ = text_parts(program, path)
-    made = origins(program, path) if not parts else ()
-    inner = parts[-1] if parts else made[0] if len(made) == 1 else None
-    return _file_name(program, inner, depth - 1) if inner not in (None, path) and inner and depth else None
+def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
+    made = subject.program.value(owner)
+    return isinstance(made, Instance) and made.name in _HOST_FOLDERS
 
 
-def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
-    """What tells a path from others: its text where that is known, else how and of which names it is made."""
-    known = text_beginning(program, path)
-    if known is not None and known[1]:
-        return (known[0],)
-    names = [each for each in ast.walk(path) if isinstance(each, ast.Name)]
-    values = [(each, program.value(each)) for each in names]
-    return (
-        ast.unparse(path),
-        *(
-            value if isinstance(value, Made) else id(scope_of(each).holder_of(each.id))
-            for each, value in values
-        ),
-    )
+def _begin_of_variable(
+    subject: ScriptSubject, variable: ast.expr, others: list[ast.expr], depth: int
+) -> list[str | None]:
+    """What an environment variable begins with: as the job sets it, or else by the default of its reader."""
+    name = subject.program.value(variable)
+    if not isinstance(name, Constant) or not isinstance(name.value, str) or not others:
+        return [None]
+    given = subject.job.environment.get(name.value)
+    if given is not None:
+        return [str(given)]
+    if name.value.startswith(_KEPT_BY_VARIABLE) or subject.program.mentioning(name.value):
+        return [None]
+    return path_beginnings(subject, others[0], depth)
 
 
-def _renamed(program: Program, path: ast.expr) -> ast.expr:
-    """The name that a file gets once it is whole: `os.replace(path + ".tmp", path)`, `tmp.rename(path)`."""
-    place = _place(program, path)
-    for name in ("replace", "rename", "move"):
-        for call in file_of(path).calls_of.get(name, ()):
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-            given = call.args if len(call.args) == 2 else [owner, *call.args]
-            before, after = given if len(given) == 2 else (None, None)
-            if before is not None and after is not None and _place(program, before) == place:
-                return after
-    return path
-
-
-def _begin(prefix: str) -> str:
-    return f"begin with `{prefix}`" if prefix else "have no prefix"
-
-
-def _saved(program: Program) -> Iterator[_State]:
-    for call, _ in program.calls("torch.save"):
-        path, what = _opened(program, argument_of(call, "f", 1)), argument_of(call, "obj", 0)
-        if path is None or what is None:
-            continue
-        (whole, *others) = origins(program, what) or (None,)
-        if whole is None or others:
-            continue
-        parts: list[tuple[str | None, ast.expr]] = [(None, whole)]
-        table = program.value(whole)
-        if isinstance(table, Dictionary):
-            parts = [(str(k.value), v) for k, v in entries_of(table.node) if isinstance(k, ast.Constant)]
-        for key, value in parts:
-            prefix = _prefix_of_state(program, value)
-            if prefix is not None:
-                yield _State(call, _renamed(program, path), key, prefix)
-
-
-def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
-    """The prefix of the keys of `model.state_dict()`; None for other things and for models not known."""
-    if (
-        not isinstance(node, ast.Call)
-        or node.args
-        or node.keywords
-        or not isinstance(node.func, ast.Attribute)
-    ):
-        return None
-    return _Prefixes(program).prefix_of(node.func.value) if node.func.attr == "state_dict" else None
-
-
-def _loaded(program: Program) -> Iterator[_State]:
-    for file in program.files:
-        for call in file.calls_of.get("load_state_dict", ()):
-            state = argument_of(call, "state_dict", 0)
-            if state is None or not isinstance(call.func, ast.Attribute):
-                continue
-            read = _read(program, state)
-            prefix = _Prefixes(program).prefix_of(call.func.value)
-            if read is not None and prefix is not None:
-                yield _State(call, read[0], read[1], prefix)
-
-
-def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:
-    """The path and key of `torch.load(path)["model"]`, also through names that nobody else gets to see."""
-    key = None
-    if isinstance(node, ast.Subscript):
-        value = program.value(node.slice)
-        if not isinstance(value, Constant):
-            return None
-        key, node = str(value.value), node.value
-    if isinstance(node, ast.Name | ast.Attribute) and _may_be_changed(node, key):
-        return None
-    found = [each for each in origins(program, node) if not _is_empty(each)]
-    if len(found) != 1 or found[0] is None:
-        return None
-    if key is None and isinstance(found[0], ast.Subscript) and found[0] is not node:
-        return _read(program, found[0])
-    if not isinstance(found[0], ast.Call) or program.qualified(found[0].func) != "torch.load":
-        return None
-    holder = parent_of(found[0])
-    targets = holder.targets if isinstance(holder, ast.Assign) else []
-    targets = [holder.target] if isinstance(holder, ast.NamedExpr) else targets
-    if any(isinstance(each, ast.Name | ast.Attribute) and _may_be_changed(each, key) for each in targets):
-        return None
-    path = _opened(program, argument_of(found[0], "f", 0))
-    return None if path is None else (path, key)
-
-
-def _is_empty(origin: ast.expr | None) -> bool:
-    """Whether an origin stands for no checkpoint at all: None or `{}`."""
-    return not origin.keys if isinstance(origin, ast.Dict) else getattr(origin, "value", 0) is None
-
-
-def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
-    """Whether what was loaded, or what it holds below a key, is handed to anything but load_state_dict."""
-    scope = scope_of(state)
-    changeable = (written := ast.unparse(state), f"{written}[{key!r}]")
-    for call in file_of(state).calls:
-        local = isinstance(state, ast.Attribute) or scope_of(call) is scope
-        if not local or last_name(call.func) == "load_state_dict":
-            continue
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        reading = last_name(call.func) in ("get", "keys")
-        given = all_arguments(call) if reading or owner is None else [*all_arguments(call), owner]
-        named = (each for each in given if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
-        if any(ast.unparse(each) in changeable for each in named):
-            return True
-    return False
-
-
-class _Prefixes:
-    """The prefixes of models that one model is made of, each found once: of a model that is wrapped under a
-    condition that of the wrapper, which it has in a distributed run.
-
-    A model that is made of itself (`self.model = self.model.half()`) is known by its other origins.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._known: dict[ast.expr, str | None] = {}
-        self._open: set[ast.expr] = set()
-
-    def prefix_of(self, model: ast.expr) -> str | None:
-        """The prefix of a model, None where it is not known."""
-        found = origins(self._program, model)
-        if len(found) > 1 and any(map(_is_unwrapped, found)):
-            return None  # `model.module if hasattr(model, "module") else model`: whatever it is, it is bare.
-        prefixes: set[str] = set()
-        for origin in found:
-            if origin in self._open:
-                continue
-            prefix = None if origin is None else self._of_origin(origin)
-            if prefix is None:
-                return None
-            prefixes.add(prefix)
-        wrapped = {each for each in prefixes if each}
-        if len(wrapped) > 1:
-            return None
-        return wrapped.pop() if wrapped else "" if prefixes else None
-
-    def _of_origin(self, origin: ast.expr) -> str | None:
-        if origin not in self._known:
-            self._open.add(origin)
-            self._known[origin] = self._made(origin)
-            self._open.remove(origin)
-        return self._known[origin]
-
-    def _made(self, origin: ast.expr) -> str | None:
-        if isinstance(origin, ast.Attribute) and _is_unwrapped(origin):
-            whole = self.prefix_of(origin.value)
-            outer = f"{origin.attr}."
-            return whole.removeprefix(outer) if whole is not None and whole.startswith(outer) else None
-        if not isinstance(origin, ast.Call):
-            return None
-        name = self._program.qualified(origin.func) or ""
-        if name in _PREFIXES:
-            inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
-            below = None if inner is None else self.prefix_of(inner)
-            return None if below is None else _PREFIXES[name] + below
-        if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
-            return self.prefix_of(origin.func.value)
-        if name.endswith("convert_sync_batchnorm") and origin.args:
-            return self.prefix_of(origin.args[0])
-        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
-            return ""
-        return "" if isinstance(self._program.value(origin), Made) else None
-
-
-def _is_unwrapped(model: ast.expr | None) -> bool:
-    """Whether an expression takes a model out of its wrapper."""
-    return isinstance(model, ast.Attribute) and f"{model.attr}." in _PREFIXES.values()
-
-
-STATE_KEY_RULES = (states_are_loaded_as_they_are_saved,)
+def _begin_of_option(subject: ScriptSubject, node: ast.Attribute, depth: int) -> list[str | None]:
+    """What an option of the script begins with, as the job gives it or by its default."""
+    option = option_of(subject.program, node)
+    if option is None or subject.job.code.arguments:
+        return [None]
+    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
+    if option.name not in given:
+        return path_beginnings(subject, option.default, depth)
+    value = given[option.name]
+    return [value if isinstance(value, str) and value else None]
 
 
 # What a script saves and loads, judged with the job: what is left when the hosts are gone.
@@ -610,7 +356,7 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
 def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls that write a state, with the file or folder that it goes to."""
     for call, name in program.calls(*_SAVED_TO):
-        path = _opened(program, argument_of(call, *_SAVED_TO[name]))
+        path = path_of_file(program, argument_of(call, *_SAVED_TO[name]))
         if path is not None:
             yield call, path
 

@@ -16,21 +16,7 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.collective_calls import SHARDED_FORWARD, CollectiveRun
 from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
-from launcher.program.divergence import (
-    BY_RANK,
-    Difference,
-    Divergence,
-    FunctionSummaries,
-    Loop,
-    calls_in,
-    collectives_run_by,
-    makes_ranks_agree,
-    may_run_collectives,
-    wrapped_training_loops,
-)
-from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -42,8 +28,19 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import ends_block
 from launcher.program.program import Program
+from launcher.program.ranks.collective_calls import SHARDED_FORWARD, CollectiveRun
+from launcher.program.ranks.divergence import (
+    BY_RANK,
+    Difference,
+    Divergence,
+    FunctionSummaries,
+    collectives_run_by,
+    may_run_collectives,
+)
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import ends_block
+from launcher.program.ranks.training_loops import Loop, calls_in, makes_ranks_agree, wrapped_training_loops
 from launcher.program.values import (
     DDP,
     UNKNOWN,

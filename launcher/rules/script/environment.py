@@ -22,10 +22,8 @@ from launcher.program.dataflow import (
     origins,
     text_beginning,
     text_parts,
-    torchrun_commands,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
-from launcher.program.participants import Participants
 from launcher.program.process_environment import (
     ChangedVariable,
     changed_variables,
@@ -34,10 +32,12 @@ from launcher.program.process_environment import (
     mentions_environment,
     plain_type_of,
     process_starts,
+    torchrun_commands,
     variables_in,
 )
 from launcher.program.program import Program
-from launcher.program.reachability import runs_wherever, surely_runs
+from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.values import (
     UNKNOWN,
     Constant,

@@ -21,12 +21,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
-from launcher.jobs.script_inputs import CODE_FOLDER
-from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments, origins, text_parts
+from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
 from launcher.program.index import (
     BindingKind,
     FileIndex,
-    ancestors,
     file_of,
     parent_of,
     scope_of,
@@ -34,7 +32,7 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
-from launcher.program.values import Constant, External, Instance
+from launcher.program.values import Constant, External
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -653,108 +651,3 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, call, default)
-
-
-# Where paths lead in the run of a job, by what they begin with.
-
-
-_HOST_FOLDERS = {
-    "pathlib.Path.home": "~/",
-    "pathlib.Path.cwd": "./",
-    "os.getcwd": "./",
-    "tempfile.gettempdir": "/tmp/",
-    "tempfile.mkdtemp": "/tmp/",
-    "tempfile.TemporaryDirectory": "/tmp/",
-    "tempfile.NamedTemporaryFile": "/tmp/",
-}
-"""What gives a folder of the host, or a file in one."""
-
-_KEPT_BY_VARIABLE = "SM_"
-"""What the names of variables begin with that lead to folders of SageMaker's."""
-
-
-def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[str | None]:
-    """What a path may begin with, by all that it may come from; None where that is not written."""
-    made = subject.program.value(path)
-    if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
-        return [_HOST_FOLDERS[made.name] if argument_of(made.call, "dir") is None else None]
-    if isinstance(path, ast.Name) and path.id == "__file__":
-        return [None if _leaves_the_code(path) else f"{CODE_FOLDER}/"]
-    if not depth:
-        return [None]
-    return [
-        each
-        for origin in origins(subject.program, path)
-        if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
-        for each in _begin_of(subject, origin, depth - 1)
-    ]
-
-
-def _leaves_the_code(file: ast.Name) -> bool:
-    """Whether more than one parent is taken of the script's own file."""
-    up = 0
-    for outer in ancestors(file):
-        if isinstance(outer, ast.stmt):
-            break
-        named = outer.func if isinstance(outer, ast.Call) else outer
-        up += isinstance(named, ast.Attribute) and named.attr in ("dirname", "parent")
-        up += 2 * (isinstance(named, ast.Attribute) and named.attr == "parents")
-    return up > 1
-
-
-def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
-    parts, _ = text_parts(subject.program, origin)
-    inner = parts[0] if parts else None
-    name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
-    match origin:
-        case ast.Constant(value=str() as text) if text:
-            return [text]
-        case ast.BoolOp(op=ast.Or()):
-            return [each for one in origin.values for each in path_beginnings(subject, one, depth)]
-        case ast.BinOp(op=ast.Mod()):
-            inner = origin.left
-        case ast.Attribute(attr="parent"):
-            inner = origin.value
-        case ast.Attribute(value=owner) if origin.attr == "name" and _begins_on_host(subject, owner):
-            inner = owner
-        case ast.Attribute():
-            return _begin_of_option(subject, origin, depth)
-        case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
-            return _begin_of_variable(subject, variable, others, depth)
-        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
-            inner = owner
-        case ast.Call(args=[path, *_]) if name == "os.path.dirname":
-            inner = path
-    return [None] if inner is None else path_beginnings(subject, inner, depth)
-
-
-def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
-    made = subject.program.value(owner)
-    return isinstance(made, Instance) and made.name in _HOST_FOLDERS
-
-
-def _begin_of_variable(
-    subject: ScriptSubject, variable: ast.expr, others: list[ast.expr], depth: int
-) -> list[str | None]:
-    """What an environment variable begins with: as the job sets it, or else by the default of its reader."""
-    name = subject.program.value(variable)
-    if not isinstance(name, Constant) or not isinstance(name.value, str) or not others:
-        return [None]
-    given = subject.job.environment.get(name.value)
-    if given is not None:
-        return [str(given)]
-    if name.value.startswith(_KEPT_BY_VARIABLE) or subject.program.mentioning(name.value):
-        return [None]
-    return path_beginnings(subject, others[0], depth)
-
-
-def _begin_of_option(subject: ScriptSubject, node: ast.Attribute, depth: int) -> list[str | None]:
-    """What an option of the script begins with, as the job gives it or by its default."""
-    option = option_of(subject.program, node)
-    if option is None or subject.job.code.arguments:
-        return [None]
-    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-    if option.name not in given:
-        return path_beginnings(subject, option.default, depth)
-    value = given[option.name]
-    return [value if isinstance(value, str) and value else None]

@@ -21,14 +21,6 @@ from launcher.program.dataflow import (
     parts_of,
     unmoved,
 )
-from launcher.program.divergence import (
-    Loop,
-    calls_in,
-    ends_with_an_error,
-    is_forward,
-    makes_ranks_agree,
-    trains_within,
-)
 from launcher.program.index import (
     ancestors,
     ancestors_in_function,
@@ -38,9 +30,17 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability
+from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import (
+    Loop,
+    calls_in,
+    ends_with_an_error,
+    is_forward,
+    makes_ranks_agree,
+    trains_within,
+)
 from launcher.program.values import (
     DDP,
     FSDP,

@@ -1,4 +1,4 @@
-"""How process groups are made and ended, whether their backend is there, and whether workers have CPUs."""
+"""How process groups are made and ended, and whether their backend is there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import data, ddp, distribution
-from launcher.failure_modes.model import Finding, Related, Severity, Stage
+from launcher.failure_modes import ddp, distribution
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
-    all_arguments,
     argument_of,
     calculate_number,
     constant_argument,
@@ -20,8 +19,6 @@ from launcher.program.dataflow import (
     origins,
     parts_of,
 )
-from launcher.program.divergence import ends_with_an_error, trains_within
-from launcher.program.guards import Guard
 from launcher.program.index import (
     FunctionNode,
     Scope,
@@ -33,10 +30,12 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Participants, ends_block
 from launcher.program.process_environment import rank_starts
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability, never_runs, surely_runs
+from launcher.program.ranks.guards import Guard
+from launcher.program.ranks.participants import Participants, ends_block
+from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
+from launcher.program.ranks.training_loops import ends_with_an_error, trains_within
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -45,7 +44,6 @@ from launcher.program.values import (
     Constant,
     External,
     Instance,
-    WorldSize,
     alternatives,
 )
 from launcher.rules.script.findings import (
@@ -54,11 +52,8 @@ from launcher.rules.script.findings import (
     default_of_option,
     destroy_group_at_end,
     finding_at,
-    is_given,
-    option_of,
     related_at,
 )
-from launcher.rules.script.loaders import Loaders
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
@@ -641,95 +636,3 @@ def _accumulates(program: Program) -> bool:
 
 
 ENGINE_RULES = (engines_are_stepped,)
-
-
-# The workers that a script starts, against the CPUs of the job's hosts.
-
-
-@finds(Stage.SCRIPT, data.TOO_MANY_WORKERS)
-def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
-    """More workers in a DataLoader than the host has vCPUs for each process, by literal, default or a count.
-
-    Each process starts as many, and they take time and memory from each other and from the training: also
-    where it counts the CPUs of its host, which are not its own alone. What the job file gives the script is
-    judged there.
-
-    Bad: `DataLoader(dataset, num_workers=os.cpu_count())` on an ml.p4d.24xlarge with 96 vCPUs, 8 processes
-    Good: `DataLoader(dataset, num_workers=os.cpu_count() // torch.cuda.device_count())`
-
-    Source: torch.utils.data documentation; EC2's vCPUs of the instance type.
-    """
-    processes = subject.plan.processes_per_host
-    facts = instance_facts(subject.job.resources.instance_type)
-    if facts is None or processes is None:
-        return
-    program = subject.program
-    cpus = max(1, facts.vcpus // processes)
-    loaders = program.analysis(Loaders)
-    for loader in loaders.calls:
-        given = loaders.given(loader, "num_workers")
-        if given is None:
-            continue
-        number = _number_on_host(subject, given)
-        option = option_of(program, given)
-        related: list[Related] = [] if option is None else [related_at(option.call, "its default")]
-        if number is not None and int(number) > cpus:
-            workers = int(number)
-            yield finding_at(
-                data.TOO_MANY_WORKERS,
-                given,
-                f"{workers} workers in each of {processes} processes make {workers * processes} on the "
-                f"{facts.vcpus} vCPUs of {facts.instance_type}",
-                remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs a process, less one.",
-                related=related,
-            )
-
-
-_OF_SAGEMAKER = ("SM_NUM_CPUS", "SM_NUM_GPUS")
-_CPU_COUNTS = frozenset(
-    f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
-) | {"os.process_cpu_count"}
-
-
-def _as_number(node: ast.expr) -> float | ast.expr:
-    """The number that a literal text holds; any other expression as it is."""
-    text = node.value if isinstance(node, ast.Constant) else None
-    return int(text) if isinstance(text, str) and text.isdecimal() else node
-
-
-def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
-    """What an expression of literals, options, CPUs and processes is on the job's hosts; None if unknown."""
-    program, processes = subject.program, subject.plan.processes_per_host
-    facts = instance_facts(subject.job.resources.instance_type)
-
-    def of_sagemaker(variable: Constant | None) -> float | None:
-        by_name = {"SM_NUM_CPUS": None if facts is None else facts.vcpus, "SM_NUM_GPUS": processes}
-        return None if variable is None else by_name.get(str(variable.value))
-
-    def of_host(part: ast.expr) -> float | ast.expr | None:
-        if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
-            return None if is_given(subject.job, option.name) else option.default
-        name = program.qualified(part.func) if isinstance(part, ast.Call) else None
-        if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
-            variable = constant_argument(program, part.args[0])
-            given = variable is None or variable.value in subject.job.environment
-            own = variable is not None and variable.value in _OF_SAGEMAKER
-            known = given or own or isinstance(program.value(part), WorldSize)
-            return of_sagemaker(variable) if own else None if known else _as_number(part.args[1])
-        if isinstance(part, ast.Subscript) and program.value(part.value) == External("os.environ"):
-            return of_sagemaker(constant_argument(program, part.slice))
-        if isinstance(part, ast.Call) and name in _CPU_COUNTS and not all_arguments(part):
-            return None if facts is None else facts.vcpus
-        if isinstance(part, ast.Call) and name == "len" and part.args:
-            affinity = program.qualified(part.args[0]) == "os.sched_getaffinity"
-            return facts.vcpus if affinity and facts is not None else None
-        size = program.value(part)
-        if name == "torch.cuda.device_count" or (
-            isinstance(size, WorldSize) and "LOCAL" in size.source.upper()
-        ):
-            return processes
-        if isinstance(size, WorldSize) and processes is not None:
-            return processes * subject.job.resources.instance_count
-        return None
-
-    return calculate_number(program, node, of_host)

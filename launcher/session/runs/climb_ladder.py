@@ -32,8 +32,8 @@ from launcher.experiments.ladder_rungs import (
     words_for_synthetic_data,
 )
 from launcher.failure_modes import distribution
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Finding, Refusal
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.jobs.job_sections import Ladder
 from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -35,7 +36,8 @@ class Outcome:
     reported.
 
     `warnings` are what a completed job's lines say against its success, None where nobody read them: those
-    of a job on AWS that was not followed.
+    of a job on AWS that was not followed. Of a running job they are what the boot and its watchdog have
+    warned of and not taken back.
     """
 
     status: JobStatus
@@ -89,7 +91,9 @@ def outcome_of(
     AWS refuses them and gives no reason itself.
     """
     ended = status.state in (JobState.FAILED, JobState.STOPPED)
-    if status.state is not JobState.COMPLETED:
+    if not status.state.is_final:
+        warnings = standing_warnings_of(backend, status.name)
+    elif status.state is not JobState.COMPLETED:
         warnings = ()
     elif warnings is None and backend.runs_here:
         warnings = warnings_of(backend, status.name)
@@ -151,6 +155,24 @@ def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
     for lines in _batches(backend, name):
         reader.read(lines)
     return reader.warnings
+
+
+_STANDING_SECONDS = 10.0
+"""So long the lines of a running job are read for its warnings: its status is to be had at once."""
+
+
+def standing_warnings_of(backend: Backend, name: str) -> tuple[Finding, ...] | None:
+    """What the lines of a running job warn of and have not taken back; None where they could not be read, or
+    not in time."""
+    reader, until = SuccessReader(), time.monotonic() + _STANDING_SECONDS
+    try:
+        for lines in _batches(backend, name):
+            reader.read(lines)
+            if time.monotonic() > until:
+                return None
+    except AwsRefusal:
+        return None
+    return reader.standing
 
 
 def _diagnosed(status: JobStatus, ending: Ending, lines: Iterator[LogLine], *, here: bool) -> Diagnosis:

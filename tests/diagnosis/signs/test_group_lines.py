@@ -101,5 +101,32 @@ def test_a_warning_on_the_way_is_over_when_the_ranks_met() -> None:
     assert read(lines(STARTED[0], WARNING)) == []
 
 
+NOT_FINITE = (
+    "slipway: warning: NUM001 rank 0 on algo-1 prints a loss that is not finite, twice in a row: loss nan"
+)
+WAITS = (
+    "slipway: warning: NCCL004 rank 2 on algo-2 has not entered all_reduce #21 [4160] (train.py:27), in "
+    "which ranks 0, 1, 3 wait; it is at train.py:33, process state S"
+)
+GETS_ON = "slipway: the ranks get on again, after NCCL004 was told"
+
+
+def test_losses_that_were_not_finite_are_said_of_a_job_that_completed_and_of_one_that_runs() -> None:
+    reader = SuccessReader()
+    reader.read(lines("loss 0.3", NOT_FINITE))
+    assert [(each.code, each.severity.value) for each in reader.warnings] == [("NUM001", "warning")]
+    assert [each.code for each in reader.standing] == ["NUM001"]
+
+
+def test_what_the_watchdog_warns_of_stands_until_it_is_taken_back_and_is_none_of_a_success() -> None:
+    reader = SuccessReader()
+    reader.read(lines(WAITS))
+    (standing,) = reader.standing
+    assert standing.code == "NCCL004"
+    assert "rank 2 on algo-2 has not entered all_reduce" in standing.message
+    reader.read(lines(GETS_ON))
+    assert (reader.standing, reader.warnings) == ((), ())
+
+
 def diagnosis(lines: Iterable[tuple[str, str]]) -> Diagnosis:
     return diagnose([Record(None, host, line, host) for host, line in lines])

@@ -7,8 +7,8 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.signs.sightings import finding_of_boot
 from launcher.failure_modes import interruption
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import FailureMode, Stage
+from launcher.failure_modes.registry import CATALOGUE
 from tests.diagnosis.cases import records
 
 FULL = "RuntimeError: CUDA error: uncorrectable ECC error encountered"

@@ -16,9 +16,8 @@ from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import CheckOutcome, Diagnosis
 from launcher.failure_modes import network
-from launcher.failure_modes.catalogue import CATALOGUE
 from launcher.failure_modes.model import Stage
-from launcher.failure_modes.registry import registered
+from launcher.failure_modes.registry import CATALOGUE, registered
 from launcher.rules.live import check
 from launcher.rules.live.check import RULES, MissingRule, check_account, checked, missing_rules, suspects_of
 from launcher.rules.live.subject import live_rule

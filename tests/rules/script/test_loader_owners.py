@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.program.program import Program
-from launcher.rules.script.loaders import LOADER, SAMPLER, LoaderOwner, LoaderOwners
+from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderOwner, LoaderOwners
 from tests.program.conftest import ReadProgram, program
 
 __all__ = ["program"]

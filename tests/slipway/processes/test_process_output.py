@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slipway.job_secrets import Masking
-from slipway.processes.process_output import PARTS, KeptLog, RankOutput, Relay
+from slipway.processes.process_output import PARTS, KeptLog, PrintedLosses, RankOutput, Relay
 from slipway.ranks.printing import PIPES_VARIABLE, pipe_of
 
 VALUE = "hf_planted0123456789"
@@ -234,3 +234,58 @@ def test_what_found_no_room_is_counted_and_said_when_there_is_room_again(
     log.write(b"after\n")
     assert file.read_bytes() == b"before\n\nslipway: 12 bytes of the output are missing here\nafter\n"
     assert told == [f"of the output not all can be kept in {file}: No space left on device"]
+
+
+# The losses in what ranks print.
+
+
+def told_of(*pieces: bytes, rank: int = 0) -> tuple[list[str], dict[int, str]]:
+    """What is said of a rank that prints this, and which ranks' losses are lost in the end."""
+    told: list[str] = []
+    losses = PrintedLosses("algo-1", told.append)
+    for piece in pieces:
+        losses.read(rank, piece)
+    return told, losses.lost()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"step 12 | train loss nan | lr 3.00e-04",
+        b"{'loss': nan, 'grad_norm': nan, 'epoch': 0.1}",
+        b'{"train/loss": "NaN", "step": 3}',
+        b"Epoch 5: 10/32 [00:01<00:01, 35.1it/s, v_num=0, train_loss=nan]",
+        b"loss: tensor(nan, device='cuda:0')",
+        b"lm loss: inf | loss scale: 1.0 | grad norm: inf",
+        b"Loss is -inf",
+    ],
+)
+def test_a_loss_that_is_not_finite_is_told_the_second_time_and_only_once(line: bytes) -> None:
+    assert told_of(line + b"\n") == ([], {0: line.decode()})
+    told, lost = told_of(line + b"\n", line + b"\n" + line + b"\n")
+    (only,) = told
+    assert only == (
+        "warning: NUM001 rank 0 on algo-1 prints a loss that is not finite, twice in a row: " + line.decode()
+    )
+    assert list(lost) == [0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"loss nan\nloss 0.7\nloss nan\nloss 0.6\n",
+        b"best loss inf\nbest loss inf\n",
+        b"min_loss=inf best_val_loss: inf\n" * 3,
+        b"loss info: nanoseconds\n" * 3,
+        b"loss: 1.2 | loss_scale: inf\n" * 3,
+        b"lossless inf\nthe losses of nan and inf are skipped\n" * 2,
+    ],
+)
+def test_what_recovers_or_is_no_loss_is_not_told(text: bytes) -> None:
+    assert told_of(text) == ([], {})
+
+
+def test_losses_are_told_apart_by_their_names() -> None:
+    told, lost = told_of(b"train_loss 0.5 val_loss nan\n", b"train_loss 0.4 val_loss nan\n")
+    assert len(told) == 1
+    assert lost == {0: "train_loss 0.4 val_loss nan"}

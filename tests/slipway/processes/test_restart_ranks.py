@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.registry import CATALOGUE
 from slipway.container import Rendezvous
 from slipway.failure import REPORTS
 from slipway.host_assembly import Assembly
@@ -111,6 +111,21 @@ def test_a_killed_script_is_started_again_and_both_outputs_are_kept(boot: Boot) 
     logs = boot.root / "output" / "data" / "slipway" / "algo-1"
     assert (logs / "stdout.log").read_text().startswith("start 0")
     assert (logs / "restart-1" / "stdout.log").read_text().startswith("start 1")
+
+
+def test_an_assertion_after_losses_that_are_not_finite_is_of_the_loss(boot: Boot) -> None:
+    script = """\
+        for step in range(3):
+            print(f"step {step} loss {float('nan')}", flush=True)
+        assert step != step, "training has gone wrong: the loss is lost"
+    """
+    process = boot.start(script)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert err.count("slipway: warning: NUM001 rank 0 on algo-1 prints a loss that is not finite") == 1
+    assert boot.failure.startswith(
+        "NUM001 rank 0 on algo-1: the loss is not finite, and the script ended: AssertionError: training has "
+        "gone wrong"
+    )
 
 
 def test_without_restarts_the_first_end_is_the_last(boot: Boot) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.ranks.attendant import ENDED, heartbeat_file, read_beat
+from slipway.ranks.attendant import ENDED, FAILED, heartbeat_file, read_beat
 from slipway.ranks.start import words_for_rank
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -162,11 +162,12 @@ def test_objects_of_the_scripts_own_classes_travel_between_processes(tmp_path: P
     assert ended.stdout == "7\n42\n", ended.stderr
 
 
-def test_the_heartbeat_says_when_the_script_has_ended_however_it_did(tmp_path: Path) -> None:
-    for script in ("pass", "raise SystemExit(3)", "1 / 0"):
+def test_the_heartbeat_says_when_the_script_has_ended_and_whether_by_an_exception(tmp_path: Path) -> None:
+    scripts = {"pass": ENDED, "raise SystemExit": ENDED, "raise SystemExit(3)": FAILED, "1 / 0": FAILED}
+    for script, phase in scripts.items():
         run(tmp_path, script)
         beat = read_beat(heartbeat_file(tmp_path / "state", 3))
-        assert beat is not None and beat.phase == ENDED, script
+        assert beat is not None and beat.phase == phase, script
 
 
 def test_where_no_heartbeat_can_be_written_the_script_runs_and_it_is_said(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from slipway.ranks.attendant import ENDED, LOADED, STARTED, Beat
@@ -11,8 +14,10 @@ from slipway.watchdog.judge_stall import (
     StallLimits,
     StallVerdict,
     ends_job,
+    judge_ends,
     judge_stall,
     pulse_of,
+    same_round,
     verdict_from_json,
     verdict_to_json,
 )
@@ -78,7 +83,8 @@ def test_who_waits_in_another_collective_behind_the_loop_has_left_it() -> None:
     assert (verdict.code, verdict.ranks, verdict.certain) == ("DATA001", (2,), True)
     assert verdict.text.endswith(
         "called barrier #36 (train.py:9), where ranks 0, 1, 3 called all_reduce #36 [4160] (train.py:6): it "
-        "has left the loop at train.py:2, in which the others still are"
+        "has left the loop at train.py:2, in which the others still are; steps made: rank 2 35; "
+        "ranks 0, 1, 3 35, which have begun another"
     )
 
 
@@ -90,7 +96,7 @@ def test_of_two_ranks_the_one_behind_the_loop_is_the_odd_one() -> None:
 def test_who_works_behind_the_loop_may_come_back() -> None:
     verdict = judged(waiting(0), waiting(1), seen(2, lines=BEHIND), waiting(3))
     assert (verdict.code, verdict.certain) == ("DATA001", False)
-    assert verdict.text.endswith("behind the loop at train.py:2, in which the others still are")
+    assert "behind the loop at train.py:2, in which the others still are; steps made: " in verdict.text
 
 
 def test_whose_script_has_ended_does_not() -> None:
@@ -98,11 +104,81 @@ def test_whose_script_has_ended_does_not() -> None:
     assert (verdict.code, verdict.certain) == ("DATA001", True)
 
 
-def test_a_collective_of_saving_that_one_rank_alone_called_is_named_so() -> None:
-    saving = operation(name="all_gather", lines=(UserLine("train.py", 10, "<module>"),), saving=True)
-    verdict = judged(waiting(0, saving), waiting(1), waiting(2), waiting(3))
+@pytest.mark.parametrize("how", [{"failed": True}, {"steps": 0}])
+def test_whose_script_failed_or_never_made_a_step_had_not_fewer_batches(how: dict[str, Any]) -> None:
+    verdict = judged(waiting(0), waiting(1), replace(seen(2, ended=True, lines=()), **how), waiting(3))
+    assert (verdict.code, verdict.certain) == ("NCCL004", True)
+
+
+def test_those_that_have_left_the_loop_are_named_though_they_are_the_most() -> None:
+    barrier = operation(name="barrier", sizes="", lines=BEHIND)
+    verdict = judged(waiting(0, barrier), waiting(1, barrier), waiting(2), waiting(3, barrier))
+    assert (verdict.code, verdict.ranks) == ("DATA001", (0, 1, 3))
+    assert "they have left the loop at train.py:2" in verdict.text
+
+
+EPOCHS = """\
+for epoch in range(10):
+    for batch in loader:
+        step(batch)
+    if rank == 0:
+        save()
+"""
+
+
+def in_epochs(rank: int, line: int, epoch: int | None, **more: object) -> RankView:
+    """A rank that waits in this line of a script with epochs."""
+    lines = (UserLine("train.py", line, "<module>"),)
+    counters = {} if epoch is None else {"train.py <module> epoch": epoch}
+    return waiting(rank, operation(lines=lines, **more), counters=counters)
+
+
+def saves(rank: int, epoch: int | None) -> RankView:
+    return in_epochs(rank, 5, epoch, name="all_gather", sizes="[8]", saving=True)
+
+
+@pytest.mark.parametrize("epoch", [2, None])
+def test_a_save_that_one_rank_alone_comes_to_while_the_others_are_in_the_next_epoch(
+    epoch: int | None,
+) -> None:
+    others = [in_epochs(rank, 3, None if epoch is None else epoch + 1) for rank in (1, 2, 3)]
+    verdict = judge_stall([saves(0, epoch), *others], {"train.py": EPOCHS}.get)
+    assert verdict is not None
     assert (verdict.code, verdict.ranks, verdict.certain) == ("CKPT003", (0,), True)
     assert verdict.text.endswith("saving needs ranks 1, 2, 3 as well")
+
+
+def test_a_save_that_ranks_come_to_while_the_others_are_in_the_same_epoch_is_of_uneven_loops() -> None:
+    others = [in_epochs(rank, 3, 2) for rank in (1, 2, 3)]
+    verdict = judge_stall([saves(0, 2), *others], {"train.py": EPOCHS}.get)
+    assert verdict is not None
+    assert (verdict.code, verdict.ranks) == ("DATA001", (0,))
+
+
+def test_a_save_behind_a_loop_that_has_no_other_around_it_is_of_uneven_loops_too() -> None:
+    saving = operation(name="all_gather", lines=(UserLine("train.py", 10, "<module>"),), saving=True)
+    verdict = judged(waiting(0, saving), waiting(1), waiting(2), waiting(3))
+    assert (verdict.code, verdict.ranks, verdict.certain) == ("DATA001", (0,), True)
+
+
+def test_what_one_rank_does_alone_in_each_epoch_is_no_uneven_loop() -> None:
+    odd = in_epochs(0, 5, 2, name="barrier", sizes="")
+    others = [in_epochs(rank, 3, 3) for rank in (1, 2, 3)]
+    verdict = judge_stall([odd, *others], {"train.py": EPOCHS}.get)
+    assert verdict is not None
+    assert verdict.code == "NCCL004"
+    assert verdict.text.endswith(
+        "the others have gone on without it to another round of the loop around both"
+    )
+
+
+def test_a_loop_is_counted_by_an_attribute_or_by_its_test_as_well() -> None:
+    text = EPOCHS.replace("for epoch in range(10):", "while self.epoch < 10:")
+    views = [
+        replace(view, counters={"train.py <module> self.epoch": 1 if view.rank else 0})
+        for view in (saves(0, None), in_epochs(1, 3, None), in_epochs(2, 3, None), in_epochs(3, 3, None))
+    ]
+    assert same_round(views[0], views[1], {"train.py": text}.get) is False
 
 
 def test_of_a_chain_the_last_is_named_and_not_the_links() -> None:
@@ -176,6 +252,61 @@ def test_the_report_ends_with_the_lines_of_the_first_that_is_named() -> None:
 
 def verdict(rank: int, *, certain: bool = True, timeout: float | None = None) -> StallVerdict:
     return StallVerdict("NCCL004", (rank,), "NCCL004 ...", certain, timeout, (UserLine("a.py", 1, "f"),))
+
+
+# Of ranks that have all ended.
+
+
+def ended(rank: int, **more: Any) -> RankView:
+    """A rank whose script came to its end."""
+    return RankView(rank, "algo-1", GONE, 35, ended=True, **more)
+
+
+def lost(rank: int, lines: tuple[UserLine, ...] = IN_STEP, **more: Any) -> RankView:
+    """A rank that ended because it lost its connection to another one in these lines."""
+    return ended(rank, failed=True, lines=lines, **more)
+
+
+def ends(*views: RankView) -> StallVerdict | None:
+    return judge_ends(views, {"train.py": TRAIN}.get)
+
+
+def test_who_ended_well_while_the_others_were_in_a_step_had_fewer_batches() -> None:
+    verdict = ends(lost(0), lost(1), ended(2), lost(3))
+    assert verdict is not None
+    assert verdict.text == (
+        "DATA001 rank 2 on algo-1 has ended, and ranks 0, 1, 3 wait in vain at train.py:6, in the loop at "
+        "train.py:2; steps made: rank 2 35; ranks 0, 1, 3 35, which have begun another"
+    )
+
+
+def test_what_the_first_rank_alone_does_without_a_backward_pass_is_no_step() -> None:
+    verdict = ends(lost(0), ended(1), ended(2))
+    assert verdict is not None
+    assert (verdict.code, verdict.ranks) == ("NCCL004", (0,))
+    in_step = ends(lost(0, waits_by_stack=True), ended(1), ended(2))
+    assert in_step is not None
+    assert (in_step.code, in_step.ranks) == ("DATA001", (1, 2))
+
+
+def test_who_ended_well_while_the_others_were_behind_the_loop_left_something_out() -> None:
+    verdict = ends(lost(0, BEHIND), ended(1), lost(2, BEHIND))
+    assert verdict is not None
+    assert verdict.text == "NCCL004 rank 1 on algo-1 has ended, and ranks 0, 2 wait in vain at train.py:9"
+
+
+def test_of_those_that_failed_one_that_was_behind_the_loop_of_the_others_is_named() -> None:
+    verdict = ends(lost(0), lost(1, BEHIND))
+    assert verdict is not None
+    assert (verdict.code, verdict.ranks) == ("DATA001", (1,))
+
+
+def test_where_all_were_at_the_same_line_nothing_is_known() -> None:
+    assert ends(lost(0), lost(1)) is None
+    assert ends(ended(0), ended(1)) is None
+
+
+# What follows from a verdict.
 
 
 def test_what_is_certain_ends_the_job_once_a_second_look_says_the_same() -> None:

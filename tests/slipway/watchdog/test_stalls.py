@@ -47,3 +47,12 @@ def test_pytorchs_analyzer_reads_the_dumps_that_are_kept(stalled: Path, tmp_path
     )
     assert ended.returncode == 0, ended.stderr
     assert "all_reduce" in ended.stdout + ended.stderr
+
+
+def test_a_rank_that_ends_while_the_others_train_is_the_reason_of_both_hosts(tmp_path: Path) -> None:
+    judged = run(CASE["ended while the others train"], tmp_path)
+    assert judged.wrong == "", judged
+    for host in (1, 2):
+        assert (
+            "; steps made: rank 2 20; rank" in (tmp_path / f"algo-{host}" / "output" / "failure").read_text()
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.failure_modes.catalogue import CATALOGUE
+from launcher.failure_modes.registry import CATALOGUE
 from tools.checks.real_programs import EARLIER, NEW, Figures, half_of, labels, packages
 
 

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import FailureMode, Stage
-from launcher.failure_modes.registry import IN_WORDS, BlindExamples, registered
+from launcher.failure_modes.registry import CATALOGUE, FAMILIES, IN_WORDS, BlindExamples, registered
 from tools.generate.generated import ROOT, as_markdown, command_of, table_of
 
 PAGES = ROOT / "docs" / "reference" / "failure-modes"

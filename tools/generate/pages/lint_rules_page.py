@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.failure_modes.catalogue import CATALOGUE, FAMILIES
 from launcher.failure_modes.model import Finding, Severity
+from launcher.failure_modes.registry import CATALOGUE, FAMILIES
 from launcher.rules.script.check import RuleDescription, rule_descriptions
 from tools.generate.generated import ROOT, as_markdown, filled_in, table_of
 from tools.generate.pages.failure_mode_page import page_of_code

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins, parts_of
-from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -26,7 +25,8 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
-from launcher.program.reachability import Reachability
+from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.values import (
     RANK_VARIABLES,
     UNKNOWN,
@@ -603,18 +603,8 @@ _MOST = 200
 """So many expressions, functions and classes are looked into."""
 
 _SPLITTING = (
-    "rank",
-    "world",
-    "shard",
-    "replica",
-    "num_processes",
-    "process_index",
-    "process_count",
-    "split_dataset",
-    "num_hosts",
-    "local_examples",
-    "sampler",
-    "stream",
+    *("rank", "world", "shard", "replica", "num_processes", "process_index", "process_count"),
+    *("split_dataset", "num_hosts", "local_examples", "sampler", "stream"),
 )
 """Parts of identifiers where data may differ between the ranks already: they only silence a rule."""
 

@@ -10,11 +10,11 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
-from launcher.program.divergence import calls_in, makes_ranks_agree
-from launcher.program.guards import Guard, Guards
 from launcher.program.index import ancestors, class_of, file_of, last_name, parent_of, scope_of
-from launcher.program.participants import Closure
 from launcher.program.program import Program
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.training_loops import calls_in, makes_ranks_agree
 from launcher.program.values import (
     LAST_RANK,
     Constant,
@@ -24,8 +24,8 @@ from launcher.program.values import (
     RankValue,
     WorldSize,
 )
+from launcher.rules.script.data.loaders import Loaders
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.loaders import Loaders
 
 _EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "even", "minimum", "smallest")
 """Words in identifiers where a dataset may see to equal numbers itself: they only silence the rule."""

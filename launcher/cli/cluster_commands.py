@@ -14,7 +14,7 @@ from launcher.cluster.names import CLUSTER_NAME
 from launcher.failure_modes.model import Figure, Refusal
 
 if TYPE_CHECKING:
-    from launcher.session.clusters.destroy_cluster import Aftermath, Survey
+    from launcher.session.destroy_cluster import Aftermath, Survey
 
 cluster = App(
     name="cluster",
@@ -22,13 +22,9 @@ cluster = App(
     help_format="plaintext",
     result_action="return_value",
 )
-cluster.command(
-    "launcher.cli.clusters.cluster_commands:plan", name="plan", help="Show what `cdk deploy` would do."
-)
-cluster.command(
-    "launcher.cli.clusters.cluster_commands:show", name="show", help="Show what there is of a cluster."
-)
-cluster.command("launcher.cli.clusters.cluster_commands:destroy", name="destroy", help="Take a cluster away.")
+cluster.command("launcher.cli.cluster_commands:plan", name="plan", help="Show what `cdk deploy` would do.")
+cluster.command("launcher.cli.cluster_commands:show", name="show", help="Show what there is of a cluster.")
+cluster.command("launcher.cli.cluster_commands:destroy", name="destroy", help="Take a cluster away.")
 
 
 FIGURES = (Figure("32", "characters of a cluster's name, a bound of our own", None),)
@@ -68,13 +64,13 @@ def plan(
 ) -> int:
     """Show what `cdk deploy` would do to a cluster, and what stands in its way; changes nothing."""
     from launcher.aws.clients import Clients
-    from launcher.session.clusters.plan_update import plan_update, to_json
+    from launcher.session.plan_update import plan_update, to_json
 
     found = plan_update(name, Clients(brisk=True), replace_data=replace_data, tell=message)
     if output is OutputFormat.JSON:
         print_json(to_json(found))
     else:
-        from launcher.cli.clusters.cluster_view import show_plan
+        from launcher.cli.cluster_view import show_plan
 
         show_plan(console(), found)
     return 1 if found.obstacles else 0
@@ -92,8 +88,8 @@ def show(
     """Show what there is of a cluster. Exit code 1 where something is missing or failed."""
     from launcher.aws.clients import Clients
     from launcher.aws.session import LOOK_SECONDS, bounded
-    from launcher.cli.clusters.cluster_view import cluster_table, shown_json
-    from launcher.session.clusters.show_cluster import picture_of, show_cluster
+    from launcher.cli.cluster_view import cluster_table, shown_json
+    from launcher.session.show_cluster import picture_of, show_cluster
 
     region = region_of(name)
     clients = Clients(brisk=True)
@@ -110,7 +106,7 @@ def show(
 
 
 def _write_picture(path: Path, graph: str) -> None:
-    from launcher.session.clusters.show_cluster import render
+    from launcher.session.show_cluster import render
 
     svg = render(graph)
     try:
@@ -136,9 +132,9 @@ def destroy(
     """Take a cluster away, after showing what goes, what is kept and what that frees. Exit code 1 where jobs
     of it run, where a stack of it is being changed, or where something is left over that it cannot delete."""
     from launcher.aws.clients import Clients
-    from launcher.cli.clusters.cluster_view import destroyed_json, destruction_table, show_aftermath
-    from launcher.session.clusters import destroy_cluster as end
-    from launcher.session.clusters.destroy_cluster import survey_cluster
+    from launcher.cli.cluster_view import destroyed_json, destruction_table, show_aftermath
+    from launcher.session import destroy_cluster as end
+    from launcher.session.destroy_cluster import survey_cluster
 
     if confirm is not None and confirm != name:
         raise Refusal(

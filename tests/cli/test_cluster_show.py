@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from tests.cli.conftest import RunLaunch
 from tests.emulator.account import use_test_keys
-from tests.session.clusters.deployed import ACCOUNT, REGION, client, deploy, stack_of
+from tests.session.deployed import ACCOUNT, REGION, client, deploy, stack_of
 from tests.stacks import synthesis
 
 CLUSTER = "p4d"
@@ -100,7 +100,7 @@ def test_a_permission_that_is_missing_hides_nothing_else(
     run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from launcher.failure_modes.model import AwsRefusal
-    from launcher.session.clusters import show_cluster
+    from launcher.session import show_cluster
 
     def refused(*_: Any) -> None:
         raise AwsRefusal("AWS refused to look at the key: AccessDenied.", "Ask for it.")

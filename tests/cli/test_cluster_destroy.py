@@ -15,13 +15,13 @@ from moto.s3.models import s3_backends
 
 from launcher.cluster.files import load_cluster_file
 from launcher.cluster.manifest import Lustre
-from launcher.session.clusters import destroy_cluster as end
-from launcher.session.clusters.destroy_cluster import KeptLustre
+from launcher.session import destroy_cluster as end
+from launcher.session.destroy_cluster import KeptLustre
 from tests.cli.conftest import RunLaunch
 from tests.emulator.account import use_test_keys
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.running_jobs import emulated_search
-from tests.session.clusters.deployed import ACCOUNT, REGION, client, deploy, stack_of
+from tests.session.deployed import ACCOUNT, REGION, client, deploy, stack_of
 from tests.stacks.synthesis import Synthesized, dev_spec, synthesize
 
 CLUSTER = "dev"

@@ -48,8 +48,8 @@ from launcher.cluster.manifest import Lustre
 from launcher.cluster.names import PARTS, stack_name
 from launcher.failure_modes.model import AwsRefusal
 from launcher.provisioning.rest_costs import CostLine, rest_costs
-from launcher.session.clusters.plan_update import ClusterJob, unfinished_jobs
-from launcher.session.clusters.show_cluster import not_deployed
+from launcher.session.plan_update import ClusterJob, unfinished_jobs
+from launcher.session.show_cluster import not_deployed
 
 TRIES = 3
 """How often a stack is deleted whose buckets are not empty again, as access logs come late."""

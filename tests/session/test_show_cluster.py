@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from launcher.failure_modes.model import Refusal
-from launcher.session.clusters import show_cluster
+from launcher.session import show_cluster
 from tools.generate.generated import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"

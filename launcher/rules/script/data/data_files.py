@@ -12,7 +12,6 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of, text_parts
-from launcher.program.guards import Guard, Guards
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -22,11 +21,14 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Participants, Uniformity
 from launcher.program.process_environment import is_for_one_host, process_starts
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability
+from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.participants import Participants, Uniformity
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.values import Constant, Defined, External, Made, RankValue, alternatives
+from launcher.rules.script.data.loaders import Loaders
+from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank, names_in
 from launcher.rules.script.findings import (
     ScriptSubject,
     as_attribute,
@@ -35,8 +37,6 @@ from launcher.rules.script.findings import (
     related_at,
     wrap_node,
 )
-from launcher.rules.script.loaders import Loaders
-from launcher.rules.script.shards import class_around, follow_list, is_cut_by_rank, names_in
 from launcher.text.values import nearest
 
 LISTINGS = (

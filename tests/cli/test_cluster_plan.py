@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from tests.cli.conftest import RunLaunch
 from tests.emulator.account import use_test_keys
-from tests.session.clusters.checkout import TEAM, Checkout, deploy
+from tests.session.checkout import TEAM, Checkout, deploy
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from functools import cached_property
 
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
-from launcher.program.guards import Guard
 from launcher.program.index import (
     EXIT_NAMES,
     Binding,
@@ -29,6 +28,7 @@ from launcher.program.index import (
     with_enclosing_statements,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.guards import Guard
 from launcher.program.values import (
     FSDP,
     FULLY_SHARD,

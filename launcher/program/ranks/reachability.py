@@ -15,10 +15,8 @@ from functools import cached_property
 
 from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import origins
-from launcher.program.guards import Guards
 from launcher.program.index import (
     COMPREHENSIONS,
-    BindingKind,
     FileIndex,
     FunctionNode,
     ancestors,
@@ -32,6 +30,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
+from launcher.program.ranks.guards import Guards
 from launcher.program.values import (
     UNKNOWN,
     Defined,
@@ -46,7 +45,7 @@ from launcher.program.values import (
 _NameInFile = tuple["FileIndex | None", str]
 """A name, and the file in which it means something; None where that may be any."""
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 _FINDING_BY_TEXT = ("globals", "__subclasses__", "import_module", "instantiate")
 """By which a program may come to definitions whose names it only calculates; so do `eval` and `sys.modules`,
@@ -121,7 +120,7 @@ class Reachability:
         outer = [node, *ancestors(node)]
         if any(isinstance(each, ast.If) and _asks_for_name(each.test) for each in outer):
             return False  # What a module does when it is started is not done when it is imported.
-        definitions = [each for each in outer if isinstance(each, _DEFINITIONS)]
+        definitions = [each for each in outer if isinstance(each, DEFINITIONS)]
         return not definitions or definitions[-1] in self._reached
 
     def is_named_nowhere(self, node: ast.AST) -> bool:
@@ -129,7 +128,7 @@ class Reachability:
 
         Not where decorators, registries of subclasses or texts may lead to it.
         """
-        definitions = [each for each in ancestors(node) if isinstance(each, _DEFINITIONS)]
+        definitions = [each for each in ancestors(node) if isinstance(each, DEFINITIONS)]
         outer = definitions[-1] if definitions else None
         if any(map(self._is_an_unused_method, definitions)):
             return True
@@ -184,7 +183,7 @@ class Reachability:
             return True
         for part in file.tree.body:
             if part.lineno <= line <= (part.end_lineno or part.lineno):
-                if isinstance(part, _DEFINITIONS):
+                if isinstance(part, DEFINITIONS):
                     return part in self._reached
                 return not (isinstance(part, ast.If) and _asks_for_name(part.test))
         return True
@@ -224,7 +223,7 @@ def _reached_definitions(program: Program) -> set[ast.AST]:
             keys = None if file is program.entry else _names_that_reach(program, part)
             if keys is None:
                 waiting += reader.read_in(part)
-                keys = [part.name] if isinstance(part, _DEFINITIONS) else []
+                keys = [part.name] if isinstance(part, DEFINITIONS) else []
                 waiting += [(file, key) for key in keys]
             for key in keys:
                 read.setdefault((file, key), []).append(part)
@@ -246,7 +245,7 @@ def _reached_definitions(program: Program) -> set[ast.AST]:
 
 def _names_that_reach(program: Program, part: ast.AST) -> list[str] | None:
     """The names by which a part of a module is come to; None where it runs, or may be called otherwise."""
-    if isinstance(part, _DEFINITIONS):
+    if isinstance(part, DEFINITIONS):
         kept = [each for each in part.decorator_list if _may_call(program, each)]
         holders = [_registry_name(each) for each in kept]
         return None if None in holders else [part.name, *(each for each in holders if each)]
@@ -610,152 +609,3 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
     return scope_of(node).function is scope_of(call).function and (
         file_of(node) is file_of(call) and branch_arms(node) <= branch_arms(call)
     )
-
-
-# What a loop runs in each of its turns, in its own function and in those that it comes to.
-
-
-Loop = ast.For | ast.AsyncFor | ast.While
-_DYNAMIC = (ast.Call, ast.Subscript)
-"""What is called without a name: `getattr(hook, name)(self)`, `steps["update"]()`."""
-
-
-class LoopReach:
-    """The loops of one program, and what they come to: by the names of methods where more is unknown."""
-
-    def __init__(self, program: Program) -> None:
-        """Nothing is looked at before somebody asks."""
-        self.program = program
-        self._parts: dict[ast.AST, list[ast.AST]] = {}
-
-    @cached_property
-    def loops(self) -> list[Loop]:
-        """The loops of what the entry may come to."""
-        reaches = self.program.analysis(Reachability).reaches
-        kinds = (ast.For, ast.AsyncFor, ast.While)
-        found = (
-            each for file in self.program.files for kind in kinds for each in file.statements.get(kind, ())
-        )
-        return [each for each in found if isinstance(each, Loop) and reaches(each)]
-
-    @cached_property
-    def _methods(self) -> dict[str, list[ast.AST]]:
-        """The functions in classes, by their names."""
-        found: dict[str, list[ast.AST]] = {}
-        for file in self.program.files:
-            for each in file.functions:
-                if isinstance(scope_of(each).node, ast.ClassDef):
-                    found.setdefault(each.name, []).append(each)
-        return found
-
-    def loops_around(self, node: ast.AST) -> list[Loop]:
-        """The innermost loops whose turns may come to a node."""
-        found = [each for each in self.loops if self.comes_to(each, node)]
-        return [
-            each
-            for each in found
-            if not any(
-                other is not each and self.comes_to(each, other) and not self.comes_to(other, each)
-                for other in found
-            )
-        ]
-
-    def comes_to(self, loop: Loop, node: ast.AST) -> bool:
-        """Whether a turn of a loop may come to a node."""
-        outer = {node, *ancestors(node)}
-        return any(part in outer for part in self.parts(loop))
-
-    def parts(self, loop: Loop) -> list[ast.AST]:
-        """The statements of a loop, and the functions that they may come to."""
-        if loop not in self._parts:
-            found: list[ast.AST] = list(loop.body)
-            seen = set(found)
-            for part in found:
-                for each in self._called_in(part):
-                    if each not in seen:
-                        seen.add(each)
-                        found.append(each)
-            self._parts[loop] = found
-        return self._parts[loop]
-
-    def nodes(self, loop: Loop) -> Iterator[ast.AST]:
-        """All that a turn may evaluate."""
-        for part in self.parts(loop):
-            yield from ast.walk(part)
-
-    def ways(
-        self, body: list[ast.stmt], kind_of: Callable[[ast.Call], str | None], depth: int = 3
-    ) -> list[list[tuple[str, ast.Call]]]:
-        """The calls of a kind in each of the ways through the branches of a body, in their order.
-
-        Through the functions of the program, so deep; without exceptions, and loops once.
-        """
-        ways: list[list[tuple[str, ast.Call]]] = [[]]
-        for statement in body:
-            following = [way for each in _bodies_of(statement) for way in self.ways(each, kind_of, depth)]
-            simple = not following and not isinstance(statement, _DEFINITIONS)
-            for call in _calls_in_order(statement) if simple else ():
-                called = self.program.value(call.func)
-                kind = kind_of(call)
-                if kind is not None:
-                    following = [[*way, (kind, call)] for way in following or [[]]]
-                elif isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef) and depth:
-                    within = self.ways(called.node.body, kind_of, depth - 1)
-                    following = [[*way, *each] for way in following or [[]] for each in within]
-            if following:
-                ways = [[*way, *each] for way in ways for each in following][:_MOST_WAYS]
-        return ways
-
-    def is_open(self, loop: Loop) -> bool:
-        """Whether a turn calls something that has no name, and may be anything of the program."""
-        return any(isinstance(each, ast.Call) and self._is_dynamic(each) for each in self.nodes(loop))
-
-    def _is_dynamic(self, call: ast.Call) -> bool:
-        if isinstance(call.func, _DYNAMIC):
-            return self.program.value(call.func) is UNKNOWN
-        sources = self.program.evaluation.sources(call.func) if isinstance(call.func, ast.Name) else []
-        return any(each.kind is BindingKind.LOOPED for each in sources)
-
-    def _called_in(self, part: ast.AST) -> Iterator[ast.AST]:
-        value_of = self.program.value
-        for decorator in part.decorator_list if isinstance(part, ast.FunctionDef) else ():
-            value = value_of(decorator)
-            if isinstance(value, Defined):
-                yield value.node
-        for node in ast.walk(part):
-            if not isinstance(node, ast.Call):
-                continue
-            for value in alternatives(value_of(node.func)):
-                if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
-                    yield value.node
-                elif isinstance(value, Defined):
-                    yield from _methods_of(value.node, "__init__")
-                elif isinstance(value, Made):
-                    yield from _methods_of(value.definition, "__call__", "forward")
-                elif value is UNKNOWN and isinstance(node.func, ast.Attribute):
-                    yield from self._methods.get(node.func.attr, ())
-            for each in node.args:  # `self.call("after_step")`.
-                if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                    yield from self._methods.get(each.value, ())
-
-
-def _methods_of(definition: ast.AST, *names: str) -> Iterator[ast.FunctionDef]:
-    body = definition.body if isinstance(definition, ast.ClassDef) else []
-    yield from (each for each in body if isinstance(each, ast.FunctionDef) and each.name in names)
-
-
-_MOST_WAYS = 16
-
-
-def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:
-    """The blocks of a statement of which one runs; what stands one behind the other is one block."""
-    if isinstance(statement, ast.If):
-        return [statement.body, statement.orelse]
-    if isinstance(statement, ast.Try):
-        return [[*statement.body, *statement.orelse, *statement.finalbody]]
-    return [statement.body] if isinstance(statement, ast.With | ast.For | ast.While) else []
-
-
-def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
-    found = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
-    return sorted(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0))

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.evidence.collect import evidence_of
-from launcher.diagnosis.evidence.dumps import FileEvidence
-from launcher.diagnosis.evidence.rank_reports import read_ras_report
+from launcher.diagnosis.evidence.dumps import FileEvidence, read_ras_report
 
 BEGINNING = """NCCL version 2.28.3 compiled with CUDA 12.9
 CUDA runtime version 12090, driver version 12080

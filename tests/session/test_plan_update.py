@@ -16,9 +16,9 @@ from launcher.cluster.names import PARTS
 from launcher.cluster.specification import ClusterSpec
 from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
 from launcher.provisioning.updates import Fate, StackFate
-from launcher.session.clusters.plan_update import ClusterPlan, judge_adopted, plan_update, synthesize
+from launcher.session.plan_update import ClusterPlan, judge_adopted, plan_update, synthesize
 from tests.emulator.account import REGION, EmulatedAccount
-from tests.session.clusters.checkout import TEAM, Checkout, deploy, hold_stack
+from tests.session.checkout import TEAM, Checkout, deploy, hold_stack
 from tests.stacks.synthesis import ROOT, cluster, dev_spec
 
 CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))

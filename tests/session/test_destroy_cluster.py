@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from launcher.aws.clients import Clients
 from launcher.failure_modes.model import AwsRefusal
-from launcher.session.clusters.destroy_cluster import (
+from launcher.session.destroy_cluster import (
     Aftermath,
     ClusterJob,
     Survey,
@@ -22,7 +22,7 @@ from tests.emulator.account import use_test_keys
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.running_jobs import emulated_search
-from tests.session.clusters.deployed import REGION, client, deploy, stack_of
+from tests.session.deployed import REGION, client, deploy, stack_of
 from tests.stacks.synthesis import dev_spec, synthesize
 
 CLUSTER = "dev"
@@ -170,7 +170,7 @@ def test_tags_that_may_not_be_read_are_told_and_end_nothing(monkeypatch: pytest.
     def refused(*_: Any) -> None:
         raise AwsRefusal("AWS refused to look: AccessDenied.", "Ask for tag:GetResources.")
 
-    monkeypatch.setattr("launcher.session.clusters.destroy_cluster.fetch_tagged", refused)
+    monkeypatch.setattr("launcher.session.destroy_cluster.fetch_tagged", refused)
     assert run() == Aftermath(unseen="AWS refused to look: AccessDenied. Ask for tag:GetResources.")
     assert standing() == []
 

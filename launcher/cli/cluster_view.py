@@ -16,12 +16,12 @@ from launcher.aws.stacks import DeployedStack, StackResource
 from launcher.cluster.updates import FieldChange, Policy
 from launcher.provisioning.rest_costs import CostLine, not_priced, total
 from launcher.provisioning.updates import Fate, ResourceChange, StackChange, StackFate
-from launcher.session.clusters.show_cluster import Presence, ShownCluster, StackHealth, health
+from launcher.session.show_cluster import Presence, ShownCluster, StackHealth, health
 from launcher.text.values import size_in_words
 
 if TYPE_CHECKING:
-    from launcher.session.clusters.destroy_cluster import Aftermath, Survey
-    from launcher.session.clusters.plan_update import ClusterPlan
+    from launcher.session.destroy_cluster import Aftermath, Survey
+    from launcher.session.plan_update import ClusterPlan
 
 _POLICY_STYLES = {
     Policy.IN_PLACE: "green",
@@ -367,7 +367,7 @@ def show_aftermath(screen: Console, survey: Survey, aftermath: Aftermath) -> Non
         if survey.kept_lustre.vpc_id:
             end = "without `availability_zones`; its VPC has no way out any more, and jobs need one"
             screen.print(Text(end), soft_wrap=True)
-    from launcher.session.clusters.destroy_cluster import Aftermath
+    from launcher.session.destroy_cluster import Aftermath
 
     if aftermath == Aftermath():
         screen.print(Text(f"{survey.name} is gone; nothing is left of it"))
@@ -434,7 +434,7 @@ def _going_stacks_table(stacks: Sequence[DeployedStack]) -> Table:
 
 
 def _data_that_goes(survey: Survey) -> list[str]:
-    from launcher.session.clusters.destroy_cluster import FILE_SYSTEM
+    from launcher.session.destroy_cluster import FILE_SYSTEM
 
     systems = [each for stack in survey.stacks for each in stack.of_type(FILE_SYSTEM) if not each.kept]
     return [f"the file system {each.physical_id} goes, with everything on it" for each in systems]

@@ -15,25 +15,19 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from launcher.program.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
-from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, parts_of
-from launcher.program.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.dataflow import all_arguments
 from launcher.program.index import (
     FunctionNode,
     ancestors,
-    ancestors_in_function,
     class_of,
     file_of,
     last_name,
     parent_of,
-    scope_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
+from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.values import (
-    DDP,
-    FSDP,
-    FULLY_SHARD,
-    LIBRARY_TABLES,
     Defined,
     Environment,
     External,
@@ -539,142 +533,6 @@ def merge_arms(body: Block, other: Block) -> Block:
     both = [run for run in body.must if run.short_name in in_other]
     rest = [run for run in (*body.everything, *other.everything) if run not in both]
     return Block(both, rest, [*body.leaving, *other.leaving])
-
-
-# Where a program trains a wrapped model: loops and functions in which every rank must run the same.
-
-
-Loop = ast.For | ast.AsyncFor | ast.While
-
-_SHARING_WORDS = (
-    "reduce",
-    "gather",
-    "broadcast",
-    "agree",
-    "sync",
-    "vote",
-    "consensus",
-    "any_rank",
-    "all_ranks",
-)
-"""In the names of what makes ranks see the same."""
-
-_NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
-"""In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
-
-
-def wrapped_training_loops(program: Program) -> Iterator[Loop]:
-    """The innermost loops that run a wrapped model forward and backward."""
-    seen: set[ast.AST] = set()
-    for file in program.files:
-        for backward in file.calls_of.get("backward", ()):
-            loop = next((each for each in ancestors_in_function(backward) if isinstance(each, Loop)), None)
-            if loop is not None and loop not in seen:
-                seen.add(loop)
-                if runs_wrapped_model(program, loop):
-                    yield loop
-
-
-def calls_in(block: ast.AST) -> list[ast.Call]:
-    """The calls in a statement or in a function, without those in functions within it."""
-    known = file_of(block).calls_within
-    if block in known:
-        return known[block]
-    found = known[block] = []
-    pending = [block]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Call):
-            found.append(node)
-        if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(node))
-    return found
-
-
-def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
-    """Whether a block calls a model that DDP or FSDP wraps, and backward, with nothing like Join around."""
-    calls = calls_in(block)
-    if not any(last_name(each.func) == "backward" for each in calls):
-        return False
-    around = [each for each in ancestors_in_function(block) if isinstance(each, ast.With)]
-    if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
-        return False
-    if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
-        return True
-    making = (
-        each
-        for call in calls
-        if last_name(call.func) == "backward"
-        for each in parts_of(program, call.func)
-        if isinstance(each, ast.Call) and each in calls
-    )
-    return any(is_forward(program, each) for each in calls) or any(
-        _is_wrapped(program, given) for each in making for given in all_arguments(each)
-    )
-
-
-def is_forward(program: Program, call: ast.Call) -> bool:
-    """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
-    model = call.func
-    if isinstance(model, ast.Attribute) and model.attr == "forward":
-        model = model.value
-    return _is_wrapped(program, model)
-
-
-def _is_wrapped(program: Program, model: ast.expr) -> bool:
-    """Whether an expression is a model that DDP or FSDP may wrap over all ranks."""
-    if not isinstance(model, ast.Name | ast.Attribute):
-        return False
-    wrappers = calls_that_may_make(program, model, DDP, FSDP) or _sharded_in_place(program, model)
-    groups = ("process_group", "device_mesh", "mesh")
-    return bool(wrappers) and not any(argument_of(each, name) for each in wrappers for name in groups)
-
-
-def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
-    """The calls of `fully_shard`, which changes the model that it is given, on a variable of this name."""
-    if not isinstance(model, ast.Name):
-        return []
-    holder = scope_of(model).holder_of(model.id)
-    return [
-        call
-        for call, _ in program.calls(FULLY_SHARD)
-        if call.args
-        and isinstance(given := call.args[0], ast.Name)
-        and given.id == model.id
-        and holder is not None
-        and scope_of(given).holder_of(given.id) is holder
-    ]
-
-
-def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:
-    """Whether a block, or a function that it calls, runs a wrapped model forward and backward."""
-    if runs_wrapped_model(program, block):
-        return True
-    for call in calls_in(block) if deeper else ():
-        called = program.value(call.func)
-        node = called.node if isinstance(called, Defined) else None
-        if isinstance(node, ast.FunctionDef) and trains_within(program, node, deeper - 1):
-            return True
-    return False
-
-
-def ends_with_an_error(body: Sequence[ast.stmt]) -> bool:
-    """Whether anything in a block raises or ends the process."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Raise):
-                return True
-            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
-                return True
-    return False
-
-
-def makes_ranks_agree(call: ast.Call) -> bool:
-    """Whether a call, by its name, makes the ranks see the same value."""
-    name = ast.unparse(call.func).lower()
-    return any(word in name for word in _SHARING_WORDS) and not any(
-        word in name for word in _NOT_SHARING_WORDS
-    )
 
 
 # What surely differs between the ranks.

@@ -21,7 +21,6 @@ from launcher.program.dataflow import (
     parts_of,
     uses_of,
 )
-from launcher.program.divergence import makes_ranks_agree
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -33,9 +32,10 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.participants import Closure
 from launcher.program.program import Program
-from launcher.program.reachability import Reachability, runs_once
+from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.reachability import Reachability, runs_once
+from launcher.program.ranks.training_loops import makes_ranks_agree
 from launcher.program.values import (
     Constant,
     Instance,
@@ -45,9 +45,9 @@ from launcher.program.values import (
     alternatives,
     library_names,
 )
+from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderLoop, Loaders
+from launcher.rules.script.data.shards import follow_list, is_cut_by_rank, uses_of_target
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
-from launcher.rules.script.loaders import LOADER, SAMPLER, LoaderLoop, Loaders
-from launcher.rules.script.shards import follow_list, is_cut_by_rank, uses_of_target
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)

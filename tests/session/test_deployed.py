@@ -7,7 +7,7 @@ from typing import Any
 from moto import mock_aws
 
 from tests.emulator.buckets import emulated_buckets
-from tests.session.clusters.deployed import client, deploy, stack_of
+from tests.session.deployed import client, deploy, stack_of
 from tests.stacks.synthesis import dev_spec, synthesize
 
 

@@ -1,4 +1,4 @@
-"""The DataLoaders of a program: what they are made of, whose they are, what their workers may do and need.
+"""The DataLoaders of a program: what they are made of, and whose they are.
 
 A loader that was handed to a library (`accelerator.prepare`, a Trainer) is that library's: it may give it a
 sampler and tell it the epoch.
@@ -12,23 +12,17 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Stage
-from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
     calls_that_made,
-    constant_argument,
     has_star_arguments,
     origins,
     unpacked_argument,
 )
 from launcher.program.index import (
-    SCOPE,
     FileIndex,
-    FunctionNode,
     ancestors,
     ancestors_in_function,
     class_of,
@@ -36,8 +30,8 @@ from launcher.program.index import (
     last_name,
     scope_of,
 )
-from launcher.program.participants import Closure
 from launcher.program.program import Program
+from launcher.program.ranks.participants import Closure
 from launcher.program.values import (
     LIBRARY_TABLES,
     Constant,
@@ -45,297 +39,10 @@ from launcher.program.values import (
     External,
     Instance,
     Made,
-    Nothing,
-    RankKind,
-    RankValue,
-    Value,
     alternatives,
     is_import_of,
     library_names,
 )
-from launcher.rules.script.findings import (
-    default_of_option,
-    finding_at,
-    related_at,
-)
-
-
-@finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
-def workers_are_there(program: Program) -> Iterator[Finding]:
-    """`prefetch_factor` or `persistent_workers=True` in a DataLoader without workers.
-
-    DataLoader raises ValueError, on every rank, before the first batch. num_workers is 0 unless given.
-
-    Bad: `DataLoader(dataset, persistent_workers=True)`
-    Good: `DataLoader(dataset, num_workers=4, persistent_workers=True)`
-
-    Source: torch/utils/data/dataloader.py.
-    """
-    loaders = program.analysis(Loaders)
-    for loader in loaders.calls:
-        workers = loaders.given(loader, "num_workers")
-        if has_star_arguments(loader) or not (workers is None or program.value(workers) == Constant(0)):
-            continue
-        for name in ("prefetch_factor", "persistent_workers"):
-            given = constant_argument(program, argument_of(loader, name))
-            if given is not None and given.value is not None and given.value is not False:
-                yield finding_at(
-                    data.LOADER_WORKER_KILLED,
-                    loader,
-                    f"{name}={given.value}, but num_workers is 0: DataLoader raises ValueError on every rank",
-                    remedy=f"Give num_workers, or leave out {name}.",
-                )
-                break
-
-
-@finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
-def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
-    """CUDA in what the workers of a DataLoader run: the dataset's methods, collate functions, what they call.
-
-    A training process has initialised CUDA before it forks its workers, and in these every use of it raises
-    "Cannot re-initialize CUDA in forked subprocess": the worker dies, its rank with it, and the others wait.
-    Such a use is also to index a tensor or to call a model that is on the device already, as a TensorDataset
-    of such tensors does. Not found with the start methods spawn and forkserver, where it works.
-
-    Bad: `def __getitem__(self, index): return self.samples[index].cuda()`
-    Good: return tensors of the host, and move the batch in the training loop.
-
-    Source: torch.utils.data documentation (multi-process data loading); torch/cuda/__init__.py.
-    """
-    loaders = program.analysis(Loaders)
-    if not loaders.calls or _starts_otherwise(program):
-        return
-    reported = set[ast.AST]()
-    for loader in loaders.calls:
-        workers = _workers_of(loaders, loader)
-        if workers is None or workers < 1:
-            continue
-        if argument_of(loader, "multiprocessing_context") is not None:
-            continue
-        uses = [use for each in _run_by_workers(loaders, loader) for use in _uses_of_cuda(program, each)]
-        if _holds_cuda_tensors(loaders, loader):
-            uses.append(loader)
-        for use in uses:
-            if use not in reported:
-                reported.add(use)
-                yield finding_at(
-                    data.LOADER_WORKER_KILLED,
-                    use,
-                    "CUDA in a DataLoader worker, which is forked from a process that has used it: "
-                    "it dies with `Cannot re-initialize CUDA in forked subprocess`",
-                    remedy="Return tensors of the host, and move the batch to the device in the training "
-                    "loop (pin_memory=True, `.to(device, non_blocking=True)`).",
-                    related=[related_at(loader, f"its loader, with {workers} workers")],
-                )
-
-
-def _workers_of(loaders: Loaders, loader: ast.Call) -> int | None:
-    """The workers of a loader, by a literal or the default of an option."""
-    given = loaders.given(loader, "num_workers")
-    literal = constant_argument(loaders.program, given)
-    option = None if given is None or literal is not None else default_of_option(loaders.program, given)
-    workers: object = literal.value if literal is not None else None if option is None else option.value
-    return workers if isinstance(workers, int) and not isinstance(workers, bool) else None
-
-
-def _starts_otherwise(program: Program) -> bool:
-    """Whether the program chooses how processes are started."""
-    names = ("set_start_method", "set_forkserver_preload", "get_context")
-    return any(file.calls_of.get(name) for file in program.files for name in names)
-
-
-_ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
-_PARTS_OF_DATASETS = (
-    "torch.utils.data.Subset",
-    "torch.utils.data.ConcatDataset",
-    "torch.utils.data.random_split",
-)
-_STARTING_CUDA = frozenset({"torch.cuda.set_device", "torch.cuda.synchronize", "torch.cuda.current_device"})
-
-
-def _run_by_workers(loaders: Loaders, loader: ast.Call) -> Iterator[FunctionNode]:
-    """What the program has its workers run: the methods of the dataset, and of those within it, the collate
-    and the first function, and what these call."""
-    program = loaders.program
-    waiting: list[FunctionNode] = []
-    for name in ("collate_fn", "worker_init_fn"):
-        given = loaders.given(loader, name)
-        for each in () if given is None else alternatives(program.value(given)):
-            if isinstance(each, Instance) and each.name == "functools.partial" and each.call.args:
-                each = program.value(each.call.args[0])
-            if isinstance(each, Made):
-                waiting += _methods(each.definition, "__call__")
-            elif isinstance(each, Defined) and not isinstance(each.node, ast.ClassDef):
-                waiting.append(each.node)
-    dataset = loaders.given(loader, "dataset")
-    for each in () if dataset is None else _datasets_within(program, program.value(dataset), 0):
-        if isinstance(each, Made):
-            waiting += _methods(each.definition, *_ITEM_METHODS)
-        elif isinstance(each, Instance):
-            waiting += _functions_within(program, each)
-    seen = set[ast.AST]()
-    while waiting:
-        function = waiting.pop(0)
-        if function in seen or len(seen) >= _MOST_FUNCTIONS:
-            continue
-        seen.add(function)
-        yield function
-        for part in ast.walk(function):
-            if not isinstance(part, ast.Call | ast.Subscript) or _is_conditional(program, part, function):
-                continue
-            reads = isinstance(part, ast.Subscript)
-            used = part.value if isinstance(part, ast.Subscript) else part.func
-            for each in alternatives(program.value(used)):
-                if isinstance(each, Made):
-                    waiting += _methods(
-                        each.definition, *(_ITEM_METHODS if reads else ("__call__", "forward"))
-                    )
-                elif isinstance(each, Defined) and not reads and not isinstance(each.node, ast.ClassDef):
-                    waiting.append(each.node)
-                elif isinstance(each, Instance):
-                    waiting += _functions_within(program, each)
-
-
-def _functions_within(program: Program, made: Instance, deepest: int = 4) -> Iterator[FunctionNode]:
-    """What an object of a library was given to call: `Compose([ToTensor(), Jitter()])`, `Lambda(augment)`."""
-    given = all_arguments(made.call) if deepest and SCOPE in made.call.__dict__ else []
-    for node in (one for each in given for one in (each.elts if isinstance(each, ast.List) else [each])):
-        for each in alternatives(program.value(node)):
-            if isinstance(each, Made):
-                yield from _methods(each.definition, "__call__", "forward")
-            elif isinstance(each, Defined) and not isinstance(each.node, ast.ClassDef):
-                yield each.node
-            elif isinstance(each, Instance):
-                yield from _functions_within(program, each, deepest - 1)
-
-
-_MOST_FUNCTIONS = 40
-"""So many functions are followed from what a worker runs."""
-
-
-def _methods(definition: ast.ClassDef, *names: str) -> list[FunctionNode]:
-    return [each for name in names if (each := _method(definition, name)) is not None]
-
-
-def _datasets_within(program: Program, value: Value, depth: int) -> Iterator[Value]:
-    """A dataset, or those of which it takes a part: `Subset(dataset, indices)`."""
-    for each in alternatives(value):
-        if isinstance(each, Instance) and each.name in _PARTS_OF_DATASETS and each.call.args:
-            inner = each.call.args[0]
-            for one in inner.elts if isinstance(inner, ast.List | ast.Tuple) else [inner]:
-                if depth < _DEEPEST:
-                    yield from _datasets_within(program, program.value(one), depth + 1)
-        else:
-            yield each
-
-
-def _holds_cuda_tensors(loaders: Loaders, loader: ast.Call) -> bool:
-    """Whether a loader's dataset is made of tensors that are on a CUDA device."""
-    dataset = loaders.given(loader, "dataset")
-    program = loaders.program
-    return any(
-        isinstance(each, Instance)
-        and each.name == "torch.utils.data.TensorDataset"
-        and any(_is_on_cuda(program, given) for given in all_arguments(each.call))
-        for each in (() if dataset is None else _datasets_within(program, program.value(dataset), 0))
-    )
-
-
-def _is_on_cuda(program: Program, node: ast.expr, depth: int = 0) -> bool:
-    """Whether a tensor or model surely is on a CUDA device: by the last of what was asked of it."""
-    found = origins(program, node) if depth < _DEEPEST else ()
-    return bool(found) and all(each is not None and _is_put_on_cuda(program, each, depth) for each in found)
-
-
-def _is_put_on_cuda(program: Program, made: ast.expr, depth: int) -> bool:
-    if isinstance(made, ast.Subscript):
-        return _is_on_cuda(program, made.value, depth + 1)
-    if not isinstance(made, ast.Call):
-        return False
-    if _puts_on_cuda(program, made):
-        return True
-    function = made.func
-    if not isinstance(function, ast.Attribute) or function.attr in ("cpu", "numpy", "tolist", "item", "to"):
-        return False
-    return isinstance(program.value(made), Nothing | Instance) and _is_on_cuda(
-        program, function.value, depth + 1
-    )
-
-
-def _uses_of_cuda(program: Program, function: FunctionNode) -> Iterator[ast.expr]:
-    """What in a function surely needs a CUDA device, outside of any test."""
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Call | ast.Subscript) or _is_conditional(program, node, function):
-            continue
-        if isinstance(node, ast.Subscript):
-            if isinstance(node.value, ast.Attribute) and _is_on_cuda(program, node.value):
-                yield node
-        elif _puts_on_cuda(program, node) or program.qualified(node.func) in _STARTING_CUDA:
-            yield node
-        elif isinstance(node.func, ast.Attribute) and _is_on_cuda(program, node.func):
-            yield node  # A model that is there already.
-
-
-def _puts_on_cuda(program: Program, call: ast.Call) -> bool:
-    """Whether a call surely puts something on a CUDA device."""
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
-        return True
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
-        target = argument_of(call, "device", 0)
-        return target is not None and _is_cuda(program, target)
-    called = program.value(call.func)
-    device = argument_of(call, "map_location" if called == External("torch.load") else "device")
-    external = isinstance(called, External) and called.name.startswith("torch.")
-    return device is not None and external and _is_cuda(program, device)
-
-
-def _is_conditional(program: Program, call: ast.AST, function: FunctionNode) -> bool:
-    inner = call
-    for outer in ancestors(call):
-        if outer is function:
-            return False
-        if isinstance(outer, ast.Try):
-            return True
-        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
-            body = outer.body if isinstance(outer, ast.If) else [outer.body]
-            if inner not in body or not _is_there(program, outer.test):
-                return True
-        inner = outer
-    return True
-
-
-def _is_there(program: Program, test: ast.expr) -> bool:
-    """Whether a test asks for something that the program gives: `if self.transform is not None`."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
-        test = test.left if isinstance(test.comparators[0], ast.Constant) else test
-    return isinstance(program.value(test), Made | Defined | Instance)
-
-
-def _is_cuda(program: Program, device: ast.expr) -> bool:
-    """Whether it is a CUDA device where there is one: also `"cuda" if is_available() else "cpu"`."""
-    if isinstance(device, ast.JoinedStr) and device.values and isinstance(device.values[0], ast.Constant):
-        return str(device.values[0].value).startswith("cuda")
-    if isinstance(device, ast.IfExp):
-        asks = isinstance(device.test, ast.Call) and program.qualified(device.test.func)
-        return asks == "torch.cuda.is_available" and _is_cuda(program, device.body)
-    sources = program.evaluation.sources(device)
-    if len(sources) == 1 and isinstance(sources[0].value, ast.IfExp) and sources[0].item is None:
-        return _is_cuda(program, sources[0].value)
-    made = origins(program, device)
-    if made and all(isinstance(each, ast.JoinedStr) for each in made):
-        return all(isinstance(each, ast.JoinedStr) and _is_cuda(program, each) for each in made)
-    return _names_cuda(program, program.value(device))
-
-
-def _names_cuda(program: Program, value: Value) -> bool:
-    if isinstance(value, Constant):
-        return isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"
-    if isinstance(value, Instance) and value.name == "torch.device" and value.call.args:
-        return _is_cuda(program, value.call.args[0])
-    if isinstance(value, Instance):
-        return value.name == "torch.cuda.current_device"
-    return isinstance(value, RankValue) and value.kind is RankKind.LOCAL
-
 
 # What loaders are made of, and where the program trains with them.
 
@@ -550,7 +257,7 @@ class Loaders:
             for each in alternatives(self.program.value(call.func)):
                 function = each.node if isinstance(each, Defined) else None
                 if isinstance(each, Made):
-                    function = _method(each.definition, "__call__")
+                    function = method_of(each.definition, "__call__")
                 if isinstance(function, ast.FunctionDef) and function not in seen:
                     seen.add(function)
                     if self._calls_backward(function.body, seen, depth + 1):
@@ -601,7 +308,8 @@ class Loaders:
         return not bounds or bounds[-1] != Constant(1) or len(bounds) > 1
 
 
-def _method(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """The method of this name that a class defines by itself."""
     return next(
         (each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == name), None
     )

@@ -1,0 +1,310 @@
+"""Where a program trains a wrapped model, and what the turns of a loop come to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, parts_of
+from launcher.program.index import (
+    BindingKind,
+    FunctionNode,
+    ancestors,
+    ancestors_in_function,
+    file_of,
+    last_name,
+    scope_of,
+)
+from launcher.program.program import Program
+from launcher.program.ranks.reachability import DEFINITIONS, Reachability
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    FULLY_SHARD,
+    LIBRARY_TABLES,
+    UNKNOWN,
+    Defined,
+    Made,
+    alternatives,
+)
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+_SHARING_WORDS = (
+    "reduce",
+    "gather",
+    "broadcast",
+    "agree",
+    "sync",
+    "vote",
+    "consensus",
+    "any_rank",
+    "all_ranks",
+)
+"""In the names of what makes ranks see the same."""
+
+_NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
+"""In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
+
+
+def wrapped_training_loops(program: Program) -> Iterator[Loop]:
+    """The innermost loops that run a wrapped model forward and backward."""
+    seen: set[ast.AST] = set()
+    for file in program.files:
+        for backward in file.calls_of.get("backward", ()):
+            loop = next((each for each in ancestors_in_function(backward) if isinstance(each, Loop)), None)
+            if loop is not None and loop not in seen:
+                seen.add(loop)
+                if runs_wrapped_model(program, loop):
+                    yield loop
+
+
+def calls_in(block: ast.AST) -> list[ast.Call]:
+    """The calls in a statement or in a function, without those in functions within it."""
+    known = file_of(block).calls_within
+    if block in known:
+        return known[block]
+    found = known[block] = []
+    pending = [block]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
+    """Whether a block calls a model that DDP or FSDP wraps, and backward, with nothing like Join around."""
+    calls = calls_in(block)
+    if not any(last_name(each.func) == "backward" for each in calls):
+        return False
+    around = [each for each in ancestors_in_function(block) if isinstance(each, ast.With)]
+    if any("join" in ast.unparse(item.context_expr).lower() for each in around for item in each.items):
+        return False
+    if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
+        return True
+    making = (
+        each
+        for call in calls
+        if last_name(call.func) == "backward"
+        for each in parts_of(program, call.func)
+        if isinstance(each, ast.Call) and each in calls
+    )
+    return any(is_forward(program, each) for each in calls) or any(
+        _is_wrapped(program, given) for each in making for given in all_arguments(each)
+    )
+
+
+def is_forward(program: Program, call: ast.Call) -> bool:
+    """Whether a call is the forward pass of a model that DDP or FSDP may wrap over all ranks."""
+    model = call.func
+    if isinstance(model, ast.Attribute) and model.attr == "forward":
+        model = model.value
+    return _is_wrapped(program, model)
+
+
+def _is_wrapped(program: Program, model: ast.expr) -> bool:
+    """Whether an expression is a model that DDP or FSDP may wrap over all ranks."""
+    if not isinstance(model, ast.Name | ast.Attribute):
+        return False
+    wrappers = calls_that_may_make(program, model, DDP, FSDP) or _sharded_in_place(program, model)
+    groups = ("process_group", "device_mesh", "mesh")
+    return bool(wrappers) and not any(argument_of(each, name) for each in wrappers for name in groups)
+
+
+def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
+    """The calls of `fully_shard`, which changes the model that it is given, on a variable of this name."""
+    if not isinstance(model, ast.Name):
+        return []
+    holder = scope_of(model).holder_of(model.id)
+    return [
+        call
+        for call, _ in program.calls(FULLY_SHARD)
+        if call.args
+        and isinstance(given := call.args[0], ast.Name)
+        and given.id == model.id
+        and holder is not None
+        and scope_of(given).holder_of(given.id) is holder
+    ]
+
+
+def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:
+    """Whether a block, or a function that it calls, runs a wrapped model forward and backward."""
+    if runs_wrapped_model(program, block):
+        return True
+    for call in calls_in(block) if deeper else ():
+        called = program.value(call.func)
+        node = called.node if isinstance(called, Defined) else None
+        if isinstance(node, ast.FunctionDef) and trains_within(program, node, deeper - 1):
+            return True
+    return False
+
+
+def ends_with_an_error(body: Sequence[ast.stmt]) -> bool:
+    """Whether anything in a block raises or ends the process."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Raise):
+                return True
+            if isinstance(node, ast.Call) and last_name(node.func) in ("exit", "_exit", "abort", "kill"):
+                return True
+    return False
+
+
+def makes_ranks_agree(call: ast.Call) -> bool:
+    """Whether a call, by its name, makes the ranks see the same value."""
+    name = ast.unparse(call.func).lower()
+    return any(word in name for word in _SHARING_WORDS) and not any(
+        word in name for word in _NOT_SHARING_WORDS
+    )
+
+
+# What a loop runs in each of its turns, in its own function and in those that it comes to.
+
+
+_DYNAMIC = (ast.Call, ast.Subscript)
+"""What is called without a name: `getattr(hook, name)(self)`, `steps["update"]()`."""
+
+
+class LoopReach:
+    """The loops of one program, and what they come to: by the names of methods where more is unknown."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+        self._parts: dict[ast.AST, list[ast.AST]] = {}
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """The loops of what the entry may come to."""
+        reaches = self.program.analysis(Reachability).reaches
+        kinds = (ast.For, ast.AsyncFor, ast.While)
+        found = (
+            each for file in self.program.files for kind in kinds for each in file.statements.get(kind, ())
+        )
+        return [each for each in found if isinstance(each, Loop) and reaches(each)]
+
+    @cached_property
+    def _methods(self) -> dict[str, list[ast.AST]]:
+        """The functions in classes, by their names."""
+        found: dict[str, list[ast.AST]] = {}
+        for file in self.program.files:
+            for each in file.functions:
+                if isinstance(scope_of(each).node, ast.ClassDef):
+                    found.setdefault(each.name, []).append(each)
+        return found
+
+    def loops_around(self, node: ast.AST) -> list[Loop]:
+        """The innermost loops whose turns may come to a node."""
+        found = [each for each in self.loops if self.comes_to(each, node)]
+        return [
+            each
+            for each in found
+            if not any(
+                other is not each and self.comes_to(each, other) and not self.comes_to(other, each)
+                for other in found
+            )
+        ]
+
+    def comes_to(self, loop: Loop, node: ast.AST) -> bool:
+        """Whether a turn of a loop may come to a node."""
+        outer = {node, *ancestors(node)}
+        return any(part in outer for part in self.parts(loop))
+
+    def parts(self, loop: Loop) -> list[ast.AST]:
+        """The statements of a loop, and the functions that they may come to."""
+        if loop not in self._parts:
+            found: list[ast.AST] = list(loop.body)
+            seen = set(found)
+            for part in found:
+                for each in self._called_in(part):
+                    if each not in seen:
+                        seen.add(each)
+                        found.append(each)
+            self._parts[loop] = found
+        return self._parts[loop]
+
+    def nodes(self, loop: Loop) -> Iterator[ast.AST]:
+        """All that a turn may evaluate."""
+        for part in self.parts(loop):
+            yield from ast.walk(part)
+
+    def ways(
+        self, body: list[ast.stmt], kind_of: Callable[[ast.Call], str | None], depth: int = 3
+    ) -> list[list[tuple[str, ast.Call]]]:
+        """The calls of a kind in each of the ways through the branches of a body, in their order.
+
+        Through the functions of the program, so deep; without exceptions, and loops once.
+        """
+        ways: list[list[tuple[str, ast.Call]]] = [[]]
+        for statement in body:
+            following = [way for each in _bodies_of(statement) for way in self.ways(each, kind_of, depth)]
+            simple = not following and not isinstance(statement, DEFINITIONS)
+            for call in _calls_in_order(statement) if simple else ():
+                called = self.program.value(call.func)
+                kind = kind_of(call)
+                if kind is not None:
+                    following = [[*way, (kind, call)] for way in following or [[]]]
+                elif isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef) and depth:
+                    within = self.ways(called.node.body, kind_of, depth - 1)
+                    following = [[*way, *each] for way in following or [[]] for each in within]
+            if following:
+                ways = [[*way, *each] for way in ways for each in following][:_MOST_WAYS]
+        return ways
+
+    def is_open(self, loop: Loop) -> bool:
+        """Whether a turn calls something that has no name, and may be anything of the program."""
+        return any(isinstance(each, ast.Call) and self._is_dynamic(each) for each in self.nodes(loop))
+
+    def _is_dynamic(self, call: ast.Call) -> bool:
+        if isinstance(call.func, _DYNAMIC):
+            return self.program.value(call.func) is UNKNOWN
+        sources = self.program.evaluation.sources(call.func) if isinstance(call.func, ast.Name) else []
+        return any(each.kind is BindingKind.LOOPED for each in sources)
+
+    def _called_in(self, part: ast.AST) -> Iterator[ast.AST]:
+        value_of = self.program.value
+        for decorator in part.decorator_list if isinstance(part, ast.FunctionDef) else ():
+            value = value_of(decorator)
+            if isinstance(value, Defined):
+                yield value.node
+        for node in ast.walk(part):
+            if not isinstance(node, ast.Call):
+                continue
+            for value in alternatives(value_of(node.func)):
+                if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
+                    yield value.node
+                elif isinstance(value, Defined):
+                    yield from _methods_of(value.node, "__init__")
+                elif isinstance(value, Made):
+                    yield from _methods_of(value.definition, "__call__", "forward")
+                elif value is UNKNOWN and isinstance(node.func, ast.Attribute):
+                    yield from self._methods.get(node.func.attr, ())
+            for each in node.args:  # `self.call("after_step")`.
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield from self._methods.get(each.value, ())
+
+
+def _methods_of(definition: ast.AST, *names: str) -> Iterator[ast.FunctionDef]:
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    yield from (each for each in body if isinstance(each, ast.FunctionDef) and each.name in names)
+
+
+_MOST_WAYS = 16
+
+
+def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks of a statement of which one runs; what stands one behind the other is one block."""
+    if isinstance(statement, ast.If):
+        return [statement.body, statement.orelse]
+    if isinstance(statement, ast.Try):
+        return [[*statement.body, *statement.orelse, *statement.finalbody]]
+    return [statement.body] if isinstance(statement, ast.With | ast.For | ast.While) else []
+
+
+def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
+    found = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    return sorted(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0))

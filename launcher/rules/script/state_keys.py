@@ -1,0 +1,457 @@
+"""States that are loaded: their keys, which a wrapper changes, and the device that they are loaded to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from launcher.failure_modes import checkpoints, distribution
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    has_star_arguments,
+    origins,
+    text_beginning,
+    text_parts,
+)
+from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
+from launcher.program.program import Program, read_program
+from launcher.program.ranks.participants import Participants
+from launcher.program.values import DDP, FSDP, Constant, Dictionary, Made, entries_of
+from launcher.rules.script.checkpoints import path_of_file
+from launcher.rules.script.findings import finding_at, related_at, wrap_node
+
+
+@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
+def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
+    """`key.partition("module.")[2]`, which turns a key without the prefix into the empty string.
+
+    All but one of those keys are lost. Right where a test for the prefix goes before it.
+
+    Bad: `{k.partition("module.")[2]: v for k, v in state.items()}`. Good: `k.removeprefix("module.")`.
+    Source: the recipe of AWS's guide distributed-troubleshooting-data-parallel.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("partition", ()):
+            taken = parent_of(call)
+            if not (isinstance(taken, ast.Subscript) and taken.value is call and len(call.args) == 1):
+                continue
+            item, prefix = program.value(taken.slice), program.value(call.args[0])
+            if item not in (Constant(2), Constant(-1)) or not isinstance(prefix, Constant):
+                continue
+            key = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if not isinstance(prefix.value, str) or not prefix.value.endswith(".") or key is None:
+                continue
+            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key), prefix.value):
+                continue
+            yield finding_at(
+                checkpoints.UNEXPECTED_KEY_PREFIX,
+                taken,
+                f"`{ast.unparse(taken)}` is the empty string for every key without {prefix.value!r}: all of "
+                "them become one key, and all but one of their tensors are lost",
+                remedy=f"Use `{ast.unparse(key)}.removeprefix({prefix.value!r})`, which keeps other keys.",
+            )
+
+
+def _becomes_a_key(node: ast.expr) -> bool:
+    """Whether an expression is the key of a dictionary that a loop over another one fills."""
+    parent = parent_of(node)
+    if isinstance(parent, ast.DictComp):
+        return parent.key is node
+    if isinstance(parent, ast.Tuple):  # `dict((k.partition("module.")[2], v) for k, v in ...)`
+        return isinstance(parent_of(parent), ast.GeneratorExp | ast.ListComp) and parent.elts[0] is node
+    if isinstance(parent, ast.Subscript) and parent.slice is node:
+        return isinstance(parent.ctx, ast.Store) and any(
+            isinstance(each, ast.For) for each in ancestors(node)
+        )
+    return False
+
+
+def _asked_before(node: ast.expr, key: str, prefix: str) -> bool:
+    """Whether a test around an expression looks at the key, or for the prefix in another one: keys of a
+    wrapped model all have it, so that people ask for the first."""
+    inner: ast.AST = node
+    for outer in ancestors(node):
+        tests: list[ast.expr] = []
+        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+            tests = [outer.test]
+        elif isinstance(outer, ast.DictComp | ast.GeneratorExp | ast.ListComp):
+            tests = [test for each in outer.generators for test in each.ifs]
+        asked = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.expr)]
+        if any(ast.unparse(part) == key or _looks_for(part, prefix) for part in asked):
+            return True
+        inner = outer
+    return False
+
+
+def _looks_for(test: ast.expr, prefix: str) -> bool:
+    """Whether something is asked for beginning with the prefix."""
+    if not isinstance(test, ast.Call) or last_name(test.func) != "startswith":
+        return False
+    return any(isinstance(each, ast.Constant) and each.value == prefix for each in test.args)
+
+
+# Keys of saved states: those of a wrapper do not load into the bare model, nor the other way round.
+
+
+_PREFIXES = {
+    DDP: "module.",
+    "torch.nn.parallel.DataParallel": "module.",
+    "torch.compile": "_orig_mod.",
+}
+_SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float"})
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A model's state in a file: where it is saved or loaded, under which key, and with which prefix."""
+
+    call: ast.Call
+    path: ast.expr
+    key: str | None
+    prefix: str
+
+
+@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
+def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
+    """A state saved from a wrapper and loaded into the bare model, or the other way round, by one path.
+
+    The keys do not match: load_state_dict raises, or with strict=False loads nothing. Both ends must be in
+    the program, with the same path and key as written, and the model's way to its wrapper must be known; what
+    happens to the keys between says nothing.
+
+    A program beside it, such as the inference.py of an endpoint, loads what has the file's name.
+
+    Bad: `torch.save(ddp.state_dict(), path)` and `model.load_state_dict(torch.load(path))`. Good:
+    `torch.save(ddp.module.state_dict(), path)`. Source: discuss.pytorch.org topic 494.
+    """
+    saved = list(_saved(program))
+    yield from _loaded_beside(program, saved)
+    for loaded in _loaded(program):
+        place = _place(program, loaded.path)
+        same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
+        if not same or any(each.prefix == loaded.prefix for each in same):
+            continue
+        save, path = same[0], ast.unparse(loaded.path)
+        yield finding_at(
+            checkpoints.UNEXPECTED_KEY_PREFIX,
+            loaded.call,
+            f"the keys saved to `{path}` {_begin(save.prefix)}, and the model that loads them has keys "
+            f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
+            related=[related_at(save.call, "saved here")],
+        )
+
+
+def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
+    """States that other programs of the same folder load, which this one does not import."""
+    names = {each: _file_name(program, each.path) for each in saved if each.prefix}
+    folder, own = program.entry.path.parent, {each.path for each in program.files}
+    beside = sorted({*folder.glob("*.py"), *folder.glob("*/*.py")} - own) if any(names.values()) else []
+    for path in beside[:_MOST_BESIDE]:
+        if path.stat().st_size > _LARGEST_BESIDE or b"load_state_dict" not in path.read_bytes():
+            continue
+        other = read_program(path, folder)
+        if not isinstance(other, Program):
+            continue
+        for loaded in _loaded(other):
+            owner = loaded.call.func
+            model = other.value(owner.value) if isinstance(owner, ast.Attribute) else None
+            if not isinstance(model, Made) or not program.mentioning(model.definition.name):
+                continue  # It is another model, whose file has the same name.
+            name = _file_name(other, loaded.path)
+            same = [each for each in saved if each.key == loaded.key and name in (names.get(each), None)]
+            same += [each for each in saved if not each.prefix and _file_name(program, each.path) == name]
+            if name and same and all(each.prefix != loaded.prefix for each in same):
+                yield finding_at(
+                    checkpoints.UNEXPECTED_KEY_PREFIX,
+                    same[0].call,
+                    f"the keys saved to {name} {_begin(same[0].prefix)}, and the model that gets them in "
+                    f"{path.name} has keys that {_begin(loaded.prefix)}: load_state_dict raises",
+                    related=[related_at(loaded.call, "loaded here")],
+                )
+
+
+_MOST_BESIDE, _LARGEST_BESIDE = 50, 200_000
+"""So many files beside a program, of so many bytes, are looked at for what loads its states."""
+
+
+def _file_name(program: Program, path: ast.expr, depth: int = 6) -> str | None:
+    """The name of the file that a path ends with, where it is written."""
+    value = program.value(path)
+    if isinstance(value, Constant):
+        return str(value.value).rpartition("/")[2] or None
+    parts, _ = text_parts(program, path)
+    made = origins(program, path) if not parts else ()
+    inner = parts[-1] if parts else made[0] if len(made) == 1 else None
+    return _file_name(program, inner, depth - 1) if inner not in (None, path) and inner and depth else None
+
+
+def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
+    """What tells a path from others: its text where that is known, else how and of which names it is made."""
+    known = text_beginning(program, path)
+    if known is not None and known[1]:
+        return (known[0],)
+    names = [each for each in ast.walk(path) if isinstance(each, ast.Name)]
+    values = [(each, program.value(each)) for each in names]
+    return (
+        ast.unparse(path),
+        *(
+            value if isinstance(value, Made) else id(scope_of(each).holder_of(each.id))
+            for each, value in values
+        ),
+    )
+
+
+def _renamed(program: Program, path: ast.expr) -> ast.expr:
+    """The name that a file gets once it is whole: `os.replace(path + ".tmp", path)`, `tmp.rename(path)`."""
+    place = _place(program, path)
+    for name in ("replace", "rename", "move"):
+        for call in file_of(path).calls_of.get(name, ()):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            given = call.args if len(call.args) == 2 else [owner, *call.args]
+            before, after = given if len(given) == 2 else (None, None)
+            if before is not None and after is not None and _place(program, before) == place:
+                return after
+    return path
+
+
+def _begin(prefix: str) -> str:
+    return f"begin with `{prefix}`" if prefix else "have no prefix"
+
+
+def _saved(program: Program) -> Iterator[_State]:
+    for call, _ in program.calls("torch.save"):
+        path, what = path_of_file(program, argument_of(call, "f", 1)), argument_of(call, "obj", 0)
+        if path is None or what is None:
+            continue
+        (whole, *others) = origins(program, what) or (None,)
+        if whole is None or others:
+            continue
+        parts: list[tuple[str | None, ast.expr]] = [(None, whole)]
+        table = program.value(whole)
+        if isinstance(table, Dictionary):
+            parts = [(str(k.value), v) for k, v in entries_of(table.node) if isinstance(k, ast.Constant)]
+        for key, value in parts:
+            prefix = _prefix_of_state(program, value)
+            if prefix is not None:
+                yield _State(call, _renamed(program, path), key, prefix)
+
+
+def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
+    """The prefix of the keys of `model.state_dict()`; None for other things and for models not known."""
+    if (
+        not isinstance(node, ast.Call)
+        or node.args
+        or node.keywords
+        or not isinstance(node.func, ast.Attribute)
+    ):
+        return None
+    return _Prefixes(program).prefix_of(node.func.value) if node.func.attr == "state_dict" else None
+
+
+def _loaded(program: Program) -> Iterator[_State]:
+    for file in program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            state = argument_of(call, "state_dict", 0)
+            if state is None or not isinstance(call.func, ast.Attribute):
+                continue
+            read = _read(program, state)
+            prefix = _Prefixes(program).prefix_of(call.func.value)
+            if read is not None and prefix is not None:
+                yield _State(call, read[0], read[1], prefix)
+
+
+def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:
+    """The path and key of `torch.load(path)["model"]`, also through names that nobody else gets to see."""
+    key = None
+    if isinstance(node, ast.Subscript):
+        value = program.value(node.slice)
+        if not isinstance(value, Constant):
+            return None
+        key, node = str(value.value), node.value
+    if isinstance(node, ast.Name | ast.Attribute) and _may_be_changed(node, key):
+        return None
+    found = [each for each in origins(program, node) if not _is_empty(each)]
+    if len(found) != 1 or found[0] is None:
+        return None
+    if key is None and isinstance(found[0], ast.Subscript) and found[0] is not node:
+        return _read(program, found[0])
+    if not isinstance(found[0], ast.Call) or program.qualified(found[0].func) != "torch.load":
+        return None
+    holder = parent_of(found[0])
+    targets = holder.targets if isinstance(holder, ast.Assign) else []
+    targets = [holder.target] if isinstance(holder, ast.NamedExpr) else targets
+    if any(isinstance(each, ast.Name | ast.Attribute) and _may_be_changed(each, key) for each in targets):
+        return None
+    path = path_of_file(program, argument_of(found[0], "f", 0))
+    return None if path is None else (path, key)
+
+
+def _is_empty(origin: ast.expr | None) -> bool:
+    """Whether an origin stands for no checkpoint at all: None or `{}`."""
+    return not origin.keys if isinstance(origin, ast.Dict) else getattr(origin, "value", 0) is None
+
+
+def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
+    """Whether what was loaded, or what it holds below a key, is handed to anything but load_state_dict."""
+    scope = scope_of(state)
+    changeable = (written := ast.unparse(state), f"{written}[{key!r}]")
+    for call in file_of(state).calls:
+        local = isinstance(state, ast.Attribute) or scope_of(call) is scope
+        if not local or last_name(call.func) == "load_state_dict":
+            continue
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        reading = last_name(call.func) in ("get", "keys")
+        given = all_arguments(call) if reading or owner is None else [*all_arguments(call), owner]
+        named = (each for each in given if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
+        if any(ast.unparse(each) in changeable for each in named):
+            return True
+    return False
+
+
+class _Prefixes:
+    """The prefixes of models that one model is made of, each found once: of a model that is wrapped under a
+    condition that of the wrapper, which it has in a distributed run.
+
+    A model that is made of itself (`self.model = self.model.half()`) is known by its other origins.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[ast.expr, str | None] = {}
+        self._open: set[ast.expr] = set()
+
+    def prefix_of(self, model: ast.expr) -> str | None:
+        """The prefix of a model, None where it is not known."""
+        found = origins(self._program, model)
+        if len(found) > 1 and any(map(_is_unwrapped, found)):
+            return None  # `model.module if hasattr(model, "module") else model`: whatever it is, it is bare.
+        prefixes: set[str] = set()
+        for origin in found:
+            if origin in self._open:
+                continue
+            prefix = None if origin is None else self._of_origin(origin)
+            if prefix is None:
+                return None
+            prefixes.add(prefix)
+        wrapped = {each for each in prefixes if each}
+        if len(wrapped) > 1:
+            return None
+        return wrapped.pop() if wrapped else "" if prefixes else None
+
+    def _of_origin(self, origin: ast.expr) -> str | None:
+        if origin not in self._known:
+            self._open.add(origin)
+            self._known[origin] = self._made(origin)
+            self._open.remove(origin)
+        return self._known[origin]
+
+    def _made(self, origin: ast.expr) -> str | None:
+        if isinstance(origin, ast.Attribute) and _is_unwrapped(origin):
+            whole = self.prefix_of(origin.value)
+            outer = f"{origin.attr}."
+            return whole.removeprefix(outer) if whole is not None and whole.startswith(outer) else None
+        if not isinstance(origin, ast.Call):
+            return None
+        name = self._program.qualified(origin.func) or ""
+        if name in _PREFIXES:
+            inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
+            below = None if inner is None else self.prefix_of(inner)
+            return None if below is None else _PREFIXES[name] + below
+        if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
+            return self.prefix_of(origin.func.value)
+        if name.endswith("convert_sync_batchnorm") and origin.args:
+            return self.prefix_of(origin.args[0])
+        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
+            return ""
+        return "" if isinstance(self._program.value(origin), Made) else None
+
+
+def _is_unwrapped(model: ast.expr | None) -> bool:
+    """Whether an expression takes a model out of its wrapper."""
+    return isinstance(model, ast.Attribute) and f"{model.attr}." in _PREFIXES.values()
+
+
+STATE_KEY_RULES = (keys_are_not_cut_by_partition, states_are_loaded_as_they_are_saved)
+
+
+# Where a checkpoint is loaded to: beside each process's own GPU, or all on the first one.
+
+
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def checkpoints_are_loaded_beside_the_gpu(program: Program) -> Iterator[Finding]:
+    """`torch.load` without `map_location`, on every rank, of a state that this program saves from a GPU.
+
+    Tensors come back to the device that they were saved from: those of rank 0 to GPU 0, in every process of
+    the host, whichever device it has set. Informational, as that memory is needed until the state is copied.
+
+    Silent where the state is not given to load_state_dict, where nothing in the program saves a state from
+    `cuda`, and where not every rank loads.
+
+    Bad: `model.load_state_dict(torch.load(path))`. Good: `torch.load(path, map_location="cpu")`.
+
+    Source: torch's documentation of torch.load.
+    """
+    if not any(True for _ in program.calls(DDP, FSDP)) or not _saves_from_cuda(program):
+        return
+    participants = program.analysis(Participants)
+    for call, _ in program.calls("torch.load"):
+        if (
+            argument_of(call, "map_location", 1) is not None
+            or has_star_arguments(call)
+            or not _is_a_state(call)
+        ):
+            continue
+        if participants.ranks_running(call) is True:
+            yield finding_at(
+                distribution.MORE_PROCESSES_THAN_DEVICES,
+                call,
+                "without map_location the tensors come back to the GPU that they were saved from: every "
+                "process of the host takes memory of the first one",
+                remedy='Load with map_location="cpu": load_state_dict copies to the device of each process.',
+                severity=Severity.INFO,
+                fix=_onto_the_cpu(call),
+            )
+
+
+def _saves_from_cuda(program: Program) -> bool:
+    """Whether a state is saved, in a program that moves to `cuda` and brings nothing back to the CPU."""
+    saved = [call for call, _ in program.calls("torch.save") if "state_dict" in ast.unparse(call)]
+    moves = any(
+        file.calls_of.get("cuda") or '"cuda' in file.text or "'cuda" in file.text for file in program.files
+    )
+    return bool(saved) and moves and not any(file.calls_of.get("cpu") for file in program.files)
+
+
+def _is_a_state(load: ast.Call) -> bool:
+    """Whether what is loaded is given to load_state_dict: at once, or by the name that it gets."""
+    if any(
+        isinstance(each, ast.Call) and last_name(each.func) == "load_state_dict" for each in ancestors(load)
+    ):
+        return True
+    statement = parent_of(load)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name, scope = statement.targets[0].id, scope_of(statement)
+    return any(
+        scope_of(use) is scope
+        and any(
+            isinstance(each, ast.Call) and last_name(each.func) == "load_state_dict"
+            for each in ancestors(use)
+        )
+        for use in file_of(statement).names.get(name, ())
+    )
+
+
+def _onto_the_cpu(load: ast.Call) -> Fix | None:
+    """`map_location="cpu"` behind the path; unsafe, as a program may use the loaded tensors themselves."""
+    if len(load.args) != 1 or isinstance(load.args[0], ast.GeneratorExp):
+        return None
+    return Fix(False, wrap_node(load.args[0], "", ', map_location="cpu"'))
+
+
+LOADING_RULES = (checkpoints_are_loaded_beside_the_gpu,)
+"""The rules of this family, in the order in which their findings are shown."""
