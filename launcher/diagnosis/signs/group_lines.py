@@ -40,6 +40,9 @@ _LABEL = re.compile(
 """What whoever gathers the lines of many processes puts before each and no known prefix is: `[node 0] `,
 `n1: `, `host-b | `, the tasks of `srun --label`."""
 
+_OF_A_JOB = re.compile(r"(?:trial|job|run|exp|experiment|fold|sweep|seed|study)(?![a-z])", re.I)
+"""How labels begin that tell trainings that were meant to be apart."""
+
 _NUMBERED = re.compile(r"\d+|(?<=[-_.])[a-z]$")
 
 
@@ -183,7 +186,7 @@ class WorldSizes:
         them together."""
         kinds: dict[str, set[str]] = {}
         for speaker in self._alone.values():
-            if speaker.label:
+            if speaker.label and not _OF_A_JOB.match(speaker.label):
                 kinds.setdefault(kind_of_label(speaker.label), set()).add(speaker.label)
         return max((sorted(labels) for labels in kinds.values()), key=len, default=[])
 
