@@ -63,7 +63,7 @@ _OF_COMPILERS_ENTRIES = re.compile(
     r"/triton/(?:runtime/cache|compiler/compiler)\.py |/torch/_inductor/(?:codecache|runtime/\w{1,40})\.py "
 )
 _MOVED_ENTRY = re.compile(r"\[Errno (?:2|17|39)\] [\w ]{1,60}: '/(?!.{0,300}/s?bin/)")
-"""What is raised of a file or folder that another process has moved or made; not of a program that is missing."""
+"""What is raised of an entry that another process has moved or made; not of a program that is missing."""
 
 _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Pattern[str], str]] = (
     (

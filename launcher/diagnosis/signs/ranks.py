@@ -500,7 +500,8 @@ _LENGTHS = (
     ),
 )
 _STEP = re.compile(
-    r"(?<![\w/])(?:global[_ ])?(?:step|iter(?:ation)?|batch(?:e(?=s))?)s?(?: (?:so far|seen|done|number)){0,2}"
+    r"(?<![\w/])(?:global[_ ])?(?:step|iter(?:ation)?|batch(?:e(?=s))?)s?"
+    r"(?: (?:so far|seen|done|number)){0,2}"
     r"[\"']?[ =:#]{1,3}(?P<step>\d{1,9})\b",
     re.I,
 )

@@ -361,8 +361,9 @@ _OF_ONE_FILE = (
 
 
 _WRITTEN_BY_ANOTHER = re.compile(
-    r"^(?:\w+\.)*(?:FileExistsError|(?:FileNotFoundError|OSError|RuntimeError)\b.{0,300}?(?:No such file|not empty|"
-    r"[Ee]xists).{0,300}?(?:checkpoint|ckpt|\.pth?\b|\.tmp\b|\.bin\b|\.safetensors\b|\.lock\b|\blogs?\b))"
+    r"^(?:\w+\.)*(?:FileExistsError|(?:FileNotFoundError|OSError|RuntimeError)\b.{0,300}?"
+    r"(?:No such file|not empty|[Ee]xists).{0,300}?"
+    r"(?:checkpoint|ckpt|\.pth?\b|\.tmp\b|\.bin\b|\.safetensors\b|\.lock\b|\blogs?\b))"
 )
 """What is raised of a file that a training writes, where another one has moved, deleted or made it."""
 
