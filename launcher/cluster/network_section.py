@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
@@ -201,6 +201,16 @@ class VpcSpec(FilePart):
                 remedy=f"Use a range of {', '.join(map(str, _PRIVATE))}.",
             )
         return cidr
+
+    @field_validator("nat", mode="before")
+    @classmethod
+    def _is_a_number_of_gateways(cls, nat: Any) -> Any:
+        if isinstance(nat, str) and nat not in ("true", "false", "per-zone"):
+            refuse(
+                f"{nat!r} is neither true nor false nor per-zone",
+                remedy="Use `true` for one NAT gateway, `per-zone` for one in each zone, `false` for none.",
+            )
+        return nat
 
     @model_validator(mode="after")
     def _is_new_or_existing(self) -> VpcSpec:

@@ -32,7 +32,7 @@ MOST_DATA_BUCKETS = 100
 (IAM user guide, reference_iam-quotas), on the side of the jobs as of those who launch."""
 
 MOST_SECRETS = 20
-"""With the longest names they take one or two more of those ten managed policies."""
+"""With the longest names they take at most one more of those ten managed policies."""
 
 MOST_SECRET_CHARACTERS = 4000
 """Of the 8,192 that an advanced parameter of Systems Manager holds; the rest of a manifest with the most

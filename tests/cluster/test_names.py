@@ -101,6 +101,7 @@ def test_a_cluster_file_names_secrets_and_their_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("observability: {idle_gpu_minutes: 181}", "`observability.idle_gpu_minutes`: 181 is not valid"),
         ("secrets: ['a b']", "`secrets.0`"),
         ("secrets: [hf, hf]", "'hf' is there twice"),
         (

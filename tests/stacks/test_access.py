@@ -347,8 +347,8 @@ def test_the_longest_names_fit_into_the_policies() -> None:
     inline = json.dumps(flat(role["Properties"]["Policies"][0]["PolicyDocument"], PSEUDO_PARAMETERS))
 
     assert len(inline.replace(" ", "")) <= INLINE_POLICIES_SIZE
-    assert max(sizes) <= MANAGED_POLICY_SIZE
-    assert 1 <= len(sizes) <= 2
+    assert max(sizes, default=0) <= MANAGED_POLICY_SIZE
+    assert len(sizes) <= 1
 
 
 @pytest.fixture(scope="module")

@@ -104,9 +104,7 @@ def test_stacks_are_named_after_the_cluster(dev: Synthesized) -> None:
     assert names == [
         "slipway-dev-network",
         "slipway-dev-storage",
-        "slipway-dev-queue",
         "slipway-dev-access",
-        "slipway-dev-observability",
         "slipway-dev-manifest",
     ]
 
