@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from launcher.failure_modes import job_file
@@ -320,6 +321,13 @@ _QUOTED = re.compile("'([^']*)'")
 """The values of a choice, as pydantic lists them: 'a', 'b' or 'c'."""
 
 
+OF_THE_API: Final = "of the API"
+"""Marks, in `Annotated`, a field whose pattern, length or count is the service's own: SPEC004 where it is
+broken."""
+
+_LIMITS = frozenset({"string_pattern_mismatch", "string_too_long", "too_long", "less_than_equal"})
+
+
 def field_error(
     message: str, *, remedy: str, mode: FailureMode = job_file.INVALID_VALUE, below: Path = ()
 ) -> PydanticCustomError:
@@ -388,7 +396,7 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-@finds(Stage.SPEC, job_file.UNKNOWN_FIELD, job_file.INVALID_VALUE)
+@finds(Stage.SPEC, job_file.UNKNOWN_FIELD, job_file.INVALID_VALUE, job_file.BREAKS_API_MODEL)
 def validate_document(model: type[ModelT], document: Document) -> tuple[ModelT | None, list[Finding]]:
     """The document as the model, or None and every error that keeps it from being one, at its field."""
     try:
@@ -418,7 +426,9 @@ def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     if detail["type"] == "string_pattern_mismatch":
         meaning = _field_description(model, path)
         remedy = f"Correct the value of `{field}`: {meaning}" if meaning else remedy
-    return job_file.INVALID_VALUE.at(path, _name_field(path, _error_in_words(detail)), remedy=remedy)
+    breaks_api = detail["type"] in _LIMITS and _is_of_the_api(model, path)
+    mode = job_file.BREAKS_API_MODEL if breaks_api else job_file.INVALID_VALUE
+    return mode.at(path, _name_field(path, _error_in_words(detail)), remedy=remedy)
 
 
 def _finding_of_validator(path: Path, context: dict[str, Any]) -> Finding:
@@ -442,6 +452,8 @@ def _error_in_words(detail: ErrorDetails) -> str:
     match detail["type"]:
         case "value_error":
             return str(context["error"])
+        case "too_long":
+            return f"{len(value)} are given; at most {context['max_length']} fit"
         case "string_pattern_mismatch":
             return f"{shown} does not have the form {context['pattern']}"
         case "string_too_long":
@@ -485,9 +497,19 @@ def _annotation_at(model: type[BaseModel], path: Path) -> Any:
 
 def _field_description(model: type[BaseModel], path: Path) -> str | None:
     """What the schema says of the field at a path: a pattern alone tells nobody what to write."""
-    inner = _model_in(_annotation_at(model, path[:-1]))
-    known = inner.model_fields.get(str(path[-1])) if inner and path else None
+    known = _field_at(model, path)
     return known.description if known else None
+
+
+def _is_of_the_api(model: type[BaseModel], path: Path) -> bool:
+    """Whether the field at a path, or the one of which a name or an entry stands there, has that mark."""
+    known = _field_at(model, path) or _field_at(model, path[:-1])
+    return known is not None and OF_THE_API in known.metadata
+
+
+def _field_at(model: type[BaseModel], path: Path) -> FieldInfo | None:
+    inner = _model_in(_annotation_at(model, path[:-1])) if path else None
+    return inner.model_fields.get(str(path[-1])) if inner else None
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from launcher.documents import AsWritten, field_error, is_null
+from launcher.documents import OF_THE_API, AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder
@@ -128,7 +128,7 @@ class HostsTogether(Part):
     """So many hosts together on one UltraServer."""
 
     instance_count: int = Field(ge=1, description="How many hosts.")
-    ultra_server: str | None = Field(
+    ultra_server: Annotated[str | None, OF_THE_API] = Field(
         None, min_length=1, max_length=256, description="The UltraServer's id; default: any."
     )
 
@@ -139,7 +139,7 @@ class UltraServerPlacement(Part):
     share: bool = Field(
         False, description="Whether other jobs may have hosts on the same UltraServers (EnableMultipleJobs)."
     )
-    together: list[HostsTogether] = Field(
+    together: Annotated[list[HostsTogether], OF_THE_API] = Field(
         [], max_length=10, description="Which numbers of hosts must be on one UltraServer."
     )
 
@@ -282,8 +282,10 @@ def _ordinal(index: int) -> str:
 class Network(Part):
     """Where the hosts are placed, the cluster's network unless given, and what the containers may reach."""
 
-    subnets: list[str] = Field([], max_length=16, description="Subnet ids.")
-    security_group_ids: list[str] = Field([], max_length=5, description="Security group ids.")
+    subnets: Annotated[list[str], OF_THE_API] = Field([], max_length=16, description="Subnet ids.")
+    security_group_ids: Annotated[list[str], OF_THE_API] = Field(
+        [], max_length=5, description="Security group ids."
+    )
     isolation: bool = Field(
         False, description="The containers reach each other and nothing else, no AWS service either."
     )
@@ -461,9 +463,13 @@ MlflowArn = Annotated[
 class Mlflow(Part):
     """The MLflow of SageMaker to which the job belongs."""
 
-    arn: MlflowArn = Field(description="ARN of the tracking server or the MLflow app.")
-    experiment: str | None = Field(None, min_length=1, max_length=256, description="Its experiment.")
-    run: str | None = Field(None, min_length=1, max_length=256, description="The name of its run.")
+    arn: Annotated[MlflowArn, OF_THE_API] = Field(description="ARN of the tracking server or the MLflow app.")
+    experiment: Annotated[str | None, OF_THE_API] = Field(
+        None, min_length=1, max_length=256, description="Its experiment."
+    )
+    run: Annotated[str | None, OF_THE_API] = Field(
+        None, min_length=1, max_length=256, description="The name of its run."
+    )
 
     @property
     def region(self) -> str:

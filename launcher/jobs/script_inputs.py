@@ -44,6 +44,12 @@ WORKER_NAMES = (
     "dataloader_workers",
     "num_data_workers",
     "train_num_workers",
+    "num_loader_workers",
+    "num_dataloader_workers",
+    "dl_workers",
+    "num_workers_per_gpu",
+    "workers_per_gpu",
+    "workers_per_rank",
 )
 """The names by which training scripts take the workers of each process's DataLoader."""
 
@@ -62,6 +68,7 @@ GPU") and pytorch/examples' imagenet ("of all GPUs on the current node"). Whethe
 what a GPU holds shrinks with it. Under other names nobody knows what a number is."""
 
 _MOST_DIGITS = 10
+_NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +81,19 @@ class GivenNumber:
 
     @property
     def plain_name(self) -> str:
-        """The name as argparse keeps it, in lower case: names differ in dashes and underscores."""
-        return self.name.replace("-", "_").lower()
+        """The name as argparse keeps it, in lower case: names differ in dashes and underscores.
+
+        Of a dotted one, as Hydra and jsonargparse take it, its last part.
+        """
+        return self.name.replace("-", "_").lower().rpartition(".")[2]
 
 
-def find_given_numbers(hyperparameters: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[GivenNumber]:
+def find_given_numbers(
+    hyperparameters: Mapping[str, Any], arguments: Sequence[str], environment: Mapping[str, str] = _NOTHING
+) -> Iterator[GivenNumber]:
     """All of them, hyperparameters first; arguments are `--name N` or `--name=N`."""
+    for name, value in environment.items():
+        yield from _whole_number(name, value, ("environment", name))
     for name, value in hyperparameters.items():
         yield from _whole_number(name, _without_quotes(value), ("hyperparameters", name))
     for index, argument in enumerate(arguments):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from launcher.documents import AsWritten, field_error, is_null
+from launcher.documents import OF_THE_API, AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure, Path
 from launcher.failure_modes.registry import CATALOGUE
@@ -122,7 +122,9 @@ class Limits(Part):
 
     model_config = ConfigDict(json_schema_extra=_seconds_forms)
 
-    max_runtime: Duration = Field(86_400, ge=1, le=2_419_200, description="At most 28 days.")
+    max_runtime: Annotated[Duration, OF_THE_API] = Field(
+        86_400, ge=1, le=2_419_200, description="At most 28 days."
+    )
     max_wait: Duration | None = Field(None, ge=1, description="Waiting and running, spot only.")
     max_retries: int = Field(0, ge=0, le=30, description="Retries after a failure that may pass.")
     restarts: int = Field(
@@ -156,7 +158,7 @@ def _none_is_no_cluster(value: Any) -> Any:
 class JobSpec(Part):
     """A training job as its user describes it."""
 
-    name: str = Field(
+    name: Annotated[str, OF_THE_API] = Field(
         pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9])*$",
         max_length=MAX_NAME_LENGTH,
         description="Base of the job's unique name: letters, digits and hyphens.",
@@ -164,7 +166,9 @@ class JobSpec(Part):
     cluster: Annotated[str | None, BeforeValidator(_none_is_no_cluster)] = Field(
         None, description="A provisioned cluster's name, or a manifest's path; none: no cluster."
     )
-    role_arn: RoleArn | None = Field(None, description="Execution role; default: the cluster's.")
+    role_arn: Annotated[RoleArn | None, OF_THE_API] = Field(
+        None, description="Execution role; default: the cluster's."
+    )
     network: Network = Field(Network(), description="Default: the cluster's.")
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d+$", description="Such as us-west-2.")
     code: Code
@@ -175,7 +179,9 @@ class JobSpec(Part):
     )
     resources: Resources
     distribution: Distribution = Distribution()
-    inputs: dict[ChannelName, Channel] = Field({}, description="Input channels, by name.")
+    inputs: Annotated[dict[ChannelName, Channel], OF_THE_API] = Field(
+        {}, description="Input channels, by name."
+    )
     checkpoint: Checkpoint | None = None
     model: Model | None = None
     data: Data | None = None
@@ -191,7 +197,7 @@ class JobSpec(Part):
         description="Variables of the script whose values are secrets: the name or the ARN of each in AWS "
         "Secrets Manager.",
     )
-    metrics: dict[MetricName, MetricRegex] = Field(
+    metrics: Annotated[dict[MetricName, MetricRegex], OF_THE_API] = Field(
         {}, max_length=40, description="What is read from the log: a regex with one group, by name."
     )
     tuning: Tuning | None = None
@@ -206,7 +212,9 @@ class JobSpec(Part):
     )
     limits: Limits = Limits()
     output: Output | None = None
-    tags: dict[str, ScalarText] = Field({}, max_length=50, description="Tags of the training job.")
+    tags: Annotated[dict[str, ScalarText], OF_THE_API] = Field(
+        {}, max_length=50, description="Tags of the training job."
+    )
     ignore: list[str] = Field([], description="Codes of findings accepted on purpose.")
 
     def resolved(self, processes_per_host: int | None) -> dict[str, Any]:

@@ -136,6 +136,12 @@ def is_registry_of_aws(account: str) -> bool:
     return any(account in accounts.values() for accounts in _image_table()["registries"].values())
 
 
+def registry_accounts(region: str) -> list[str]:
+    """The accounts that give AWS's training images in a region; none where that is not known."""
+    registries = _image_table()["registries"].values()
+    return sorted({accounts[region] for accounts in registries if region in accounts})
+
+
 def _tag_suffix(suffixes: Mapping[str, str], instance_type: str) -> str:
     for part, suffix in suffixes.items():
         if part and part in instance_type:

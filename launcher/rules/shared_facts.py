@@ -25,6 +25,8 @@ SWITCHED_ON = ("1", "true", "yes", "on")
 _RENAMED = {
     "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
     "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
+    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
 }
 
 _TIMEOUT = "the time-out of collectives is `timeout` of torch.distributed.init_process_group"
@@ -77,11 +79,18 @@ _FOR_INFINIBAND = Advice(
     "has no effect on EFA, which is not InfiniBand; it is a sign of settings copied from other hosts"
 )
 
+_NEARER_THAN_NEVER = ("", "NVL", "PIX", "PXB", "PHB", "NODE", "SYS", "1", "2", "3", "4", "5")
+"""The distances of NCCL's levels but the first, LOC or 0, which is never (NCCL, environment variables)."""
+
 VARIABLE_ADVICE = {
     "NCCL_IB_DISABLE": replace(_FOR_INFINIBAND, harmless=SWITCHED_OFF),
     "NCCL_PROTO": Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
     "NCCL_ALGO": Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
     "NCCL_P2P_DISABLE": Advice("gives up NVLink and PCIe between the GPUs of a host", SWITCHED_OFF),
+    "NCCL_P2P_LEVEL": Advice("gives up NVLink and PCIe between the GPUs of a host", _NEARER_THAN_NEVER),
+    "NCCL_NET_GDR_LEVEL": Advice(
+        "copies every message through host memory", _NEARER_THAN_NEVER, with_efa_only=True
+    ),
     "RDMAV_FORK_SAFE": Advice(
         "is of older guides: it slows registration down, and libfabric makes forking safe by itself",
         SWITCHED_OFF,
@@ -166,25 +175,45 @@ def why_obsolete(name: str, value: str, torch: tuple[int, int] | None) -> str | 
     return None
 
 
+_DEBUGGING_SWITCHES = {
+    "CUDA_LAUNCH_BLOCKING": "makes every kernel wait for the one before it, and stabilises nothing",
+    "TORCH_NCCL_BLOCKING_WAIT": "blocks the host at each collective and ends the watchdog that records hangs",
+    "TORCH_NCCL_NAN_CHECK": "looks for NaN in what every collective sends",
+    "TORCH_NCCL_DESYNC_DEBUG": "writes every collective of every rank into the store",
+    "NCCL_CHECK_POINTERS": "checks the pointers of every collective",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "asks the driver for every tensor's memory, for which the device waits",
+    "PYTHONTRACEMALLOC": "notes where every object was allocated",
+    "PYTHONDEVMODE": "turns on the checks of Python's development mode",
+}
+"""What is on with any value but nothing and 0 (NCCL, environment variables; torch, ProcessGroupNCCL.hpp and
+CUDA environment variables; Python, command line and environment)."""
+
+_VERBOSE = "writes lines for each rank in which warnings are lost"
+_DEBUGGING_LEVELS = {
+    ("TORCH_DISTRIBUTED_DEBUG", "DETAIL"): "compares every collective over all ranks before it runs",
+    ("NCCL_DEBUG", "TRACE"): "floods the log with every call of every rank",
+    ("FI_LOG_LEVEL", "DEBUG"): "floods the log with every call of every rank",
+    ("FI_LOG_LEVEL", "TRACE"): "floods the log with every call of every rank",
+    ("PYTHONMALLOC", "DEBUG"): "checks every allocation of Python",
+}
+_VERBOSE_LEVELS = {
+    ("NCCL_DEBUG", "INFO"): "writes hundreds of lines for each rank at the start, in which warnings are lost",
+    ("TORCH_CPP_LOG_LEVEL", "INFO"): _VERBOSE,
+    ("FI_LOG_LEVEL", "INFO"): _VERBOSE,
+}
+
+
 def debugging_cost(name: str, value: str) -> str | None:
     """What a variable that is meant for debugging costs a normal run."""
     value = value.strip().upper()
-    if name == "CUDA_LAUNCH_BLOCKING" and value not in SWITCHED_OFF:
-        return "makes every kernel wait for the one before it, and stabilises nothing"
-    if name == "TORCH_DISTRIBUTED_DEBUG" and value == "DETAIL":
-        return "compares every collective over all ranks before it runs"
-    if name == "TORCH_NCCL_BLOCKING_WAIT" and value not in SWITCHED_OFF:
-        return "blocks the host at each collective and switches off the watchdog that records hangs"
-    if name == "NCCL_DEBUG" and value == "TRACE":
-        return "floods the log with every call of every rank"
-    if name == "NCCL_DEBUG" and value == "INFO":
-        return "writes hundreds of lines for each rank at the start, in which warnings are lost"
-    return None
+    if name in _DEBUGGING_SWITCHES:
+        return None if value in SWITCHED_OFF else _DEBUGGING_SWITCHES[name]
+    return _DEBUGGING_LEVELS.get((name, value)) or _VERBOSE_LEVELS.get((name, value))
 
 
 def is_only_verbose(name: str, value: str) -> bool:
     """Whether debugging costs no more than lines of the log."""
-    return (name, value.strip().upper()) == ("NCCL_DEBUG", "INFO")
+    return (name, value.strip().upper()) in _VERBOSE_LEVELS
 
 
 # What downloading a training set to every host costs: the bounds of all rules about it.

@@ -159,6 +159,7 @@ def prepare_for(
         command_line=script_command_line(job, source),
         here=here,
         starts_ranks=isinstance(program, Program) and starts_ranks(program),
+        program=program if isinstance(program, Program) else None,
     )
     judged = [] if program is None else [_judgeable(program, plan.spec or job, plan)]
     on_script = lint_subjects(judged).findings

@@ -115,7 +115,10 @@ class SmpVersion1(ToolkitStrategy):
     ) -> Iterator[Finding]:
         """Runs on some GPU types, with PyTorch 1.7 to 2.0 and degrees that divide the world size."""
         yield from super().find_unsupported(job, facts, processes_per_host)
-        yield from check_options(job.distribution.options, SMP1_OPTIONS, OPTIONS, "smp version 1")
+        yield from check_options(
+            job.distribution.options, SMP1_OPTIONS, OPTIONS, "smp version 1", ("parameters", SMP1_PARAMETERS)
+        )
+        job = _as_meant(job, SMP1_PARAMETERS)
         yield from check_mpi_options(job)
         yield from check_python_program(job, "the model parallel library's launcher")
         yield from check_support(SMP1_SUPPORT, job)
@@ -266,11 +269,12 @@ class SmpVersion2(BootStrategy):
         self, job: JobSpec, facts: InstanceFacts | None, processes_per_host: int | None
     ) -> Iterator[Finding]:
         """Runs on P4 and P5, with its images' PyTorch and degrees that divide the world size."""
-        options = job.distribution.options
-        parameters = smp_parameters(job)
+        yield from check_options(
+            job.distribution.options, SMP2_OPTIONS, OPTIONS, "smp version 2", ("parameters", SMP2_PARAMETERS)
+        )
+        job = _as_meant(job, SMP2_PARAMETERS)
         wrong = [
-            *check_options(options, SMP2_OPTIONS, OPTIONS, "smp version 2"),
-            *check_options(parameters, SMP2_PARAMETERS, PARAMETERS_FIELD, "smp version 2"),
+            *check_options(smp_parameters(job), SMP2_PARAMETERS, PARAMETERS_FIELD, "smp version 2"),
             *_check_reserved_name(job),
         ]
         yield from wrong
@@ -312,7 +316,18 @@ def _check_version2_degrees(job: JobSpec, ranks: int) -> Iterator[Finding]:
         yield from check_inner_degree(context, ("hybrid_shard_degree", shard))
 
 
-# Parallel degrees, of both versions.
+# Parameters and parallel degrees, of both versions.
+
+
+def _as_meant(job: JobSpec, known: Mapping[str, ValueCheck]) -> JobSpec:
+    """The job with the parameters that stand among the options, which is an error, where they belong."""
+    options = job.distribution.options
+    moved = {name: value for name, value in options.items() if name in known}
+    if not moved:
+        return job
+    rest = {name: value for name, value in options.items() if name not in moved}
+    meant = {**rest, "parameters": {**moved, **smp_parameters(job)}}
+    return job.model_copy(update={"distribution": job.distribution.model_copy(update={"options": meant})})
 
 
 _SEARCHED = 100_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -408,9 +408,16 @@ def any_mapping(value: Any) -> str | None:
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def check_options(
-    given: Mapping[str, Any], known: Mapping[str, ValueCheck], path: tuple[str, ...], owner: str
+    given: Mapping[str, Any],
+    known: Mapping[str, ValueCheck],
+    path: tuple[str, ...],
+    owner: str,
+    below: tuple[str, Collection[str]] = ("", ()),
 ) -> Iterator[Finding]:
-    """Unknown names, with the nearest known, and values of the wrong kind."""
+    """Unknown names, with the nearest known, and values of the wrong kind.
+
+    `below` is an option with names of its own, for one of which its place may have been mistaken.
+    """
     for name, value in given.items():
         place = (*path, str(name))
         if name in known:
@@ -427,7 +434,11 @@ def check_options(
         yield job_file.INVALID_VALUE.at(
             place,
             f"{owner} has no option {name!r}; it would be dropped silently",
-            remedy=f"Did you mean `{near[0]}`?" if near else listed,
+            remedy=f"Write it below `{'.'.join((*path, below[0]))}`."
+            if name in below[1]
+            else f"Did you mean `{near[0]}`?"
+            if near
+            else listed,
         )
 
 

@@ -8,6 +8,7 @@ that encrypt their traffic: NET001, NET002 and SPEC004. The cluster and MLflow a
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +17,14 @@ from launcher.cluster.names import names_the_same
 from launcher.failure_modes import isolation, job_file, storage
 from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.specification import JobSpec
+from launcher.program.dataflow import text_beginning
+from launcher.program.index import ancestors, file_of
+from launcher.program.program import Program
+from launcher.program.ranks.reachability import surely_runs
+from launcher.program.values import Constant, External
 from launcher.rules.job.subject import JobSubject
+from launcher.rules.script.findings import as_attribute, option_of
 from launcher.text.values import credential_in
 
 # Credentials where everyone who may describe the job can read them. Their values are never shown.
@@ -24,7 +32,8 @@ from launcher.text.values import credential_in
 # Names that say of their value that it is one. Words like pad_token and max_tokens are none of them.
 _NAME = re.compile(
     r"(?:^|_)(?:secret_?access_?key|access_?key_?id|session_?token|secret_?key|private_?key|api_?key|apikey"
-    r"|password|passwd|passphrase|client_?secret|secret"
+    r"|password|passwd|passphrase|client_?secret|secret|(?<=_)pwd|(?:db|database|user|smtp|redis|mongo)_?pass"
+    r"|(?:storage|account|kaggle|license|encryption|langchain|langsmith)_?key"
     r"|(?:access|auth|api|bearer|refresh|security|hf|hub|huggingface|huggingfacehub|github|gitlab|gh|wandb"
     r"|slack|hugging_?face_?hub)_?token)$"
     r"|^token$"
@@ -35,6 +44,10 @@ _NO_SECRET = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST = 8
+_WEBHOOK = re.compile(
+    r"https://(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/\w+/[\w/-]{16,}"
+)
+"""An address that anybody who has it may write to."""
 
 
 @finds(Stage.SPEC, job_file.CREDENTIAL)
@@ -56,6 +69,7 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
         what = credential_in(value) or credential_in(name)
         if path[0] != "secrets":
             what = what or _credential_by_name(name, value)
+            what = what or ("a webhook" if _WEBHOOK.match(value) else None)
         if what:
             field = ".".join(_masked(str(part)) for part in path)
             yield job_file.CREDENTIAL.at(
@@ -67,8 +81,10 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
 
 
 def _texts_of_job(subject: JobSubject) -> Iterator[tuple[Path, str, str]]:
-    for name, value in subject.job.environment.items():
-        yield ("environment", name), name, value
+    for variable in subject.variables():
+        yield variable.path, variable.name, variable.value
+    for name, value in subject.job.tags.items():
+        yield ("tags", name), name, value
     for name, secret in subject.job.secrets.items():
         yield ("secrets", name), name, secret
     for name, item in subject.job.hyperparameters.items():
@@ -158,6 +174,140 @@ def isolated_containers_call_nobody(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
+_OF_AWS = ("boto3.client", "boto3.resource", "boto3.Session", "boto3.session.Session", "sagemaker.Session")
+_OF_TRACKERS = ("comet_ml.Experiment", "comet_ml.start", "neptune.init_run", "clearml.Task.init")
+_OF_ADDRESSES = (
+    "urllib.request.urlopen",
+    "urllib.request.urlretrieve",
+    "requests.get",
+    "requests.post",
+    "httpx.get",
+    "wget.download",
+    "gdown.download",
+    "nltk.download",
+    "torch.hub.download_url_to_file",
+)
+_OF_TORCH_HUB = ("torch.hub.load", "torch.hub.load_state_dict_from_url", "timm.create_model")
+_OF_THE_HUB = (
+    "huggingface_hub.snapshot_download",
+    "huggingface_hub.hf_hub_download",
+    "datasets.load_dataset",
+)
+_BUILDERS = frozenset({"json", "csv", "parquet", "text", "arrow", "imagefolder", "audiofolder", "webdataset"})
+"""What `load_dataset` reads files by, which may lie here."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
+_HERE = re.compile(r"https?://(?:localhost|127\.)|file:|/|\./")
+_COMMANDS = (
+    "subprocess.run",
+    "subprocess.call",
+    "subprocess.check_call",
+    "subprocess.check_output",
+    "os.system",
+)
+_FETCHING = re.compile(r"\b(?:pip3? install|git clone|wget|curl|aws s3 (?:cp|sync))\b")
+_RANK = re.compile(r"rank|is_(?:main|master|local_main)", re.IGNORECASE)
+_OFFLINE = {
+    "wandb": ("WANDB_MODE", "WANDB_DISABLED"),
+    "hub": ("OFFLINE", "HF_HOME", "_CACHE", "cache_dir", "local_files_only"),
+    "torch": ("TORCH_HOME", "set_dir", "cache_dir"),
+}
+"""Words of the job's environment and of a program by which something is there already, or is not fetched."""
+
+
+@finds(Stage.SPEC, isolation.ISOLATED_BUT_CALLS_OUT)
+def isolated_scripts_call_nobody(subject: JobSubject) -> Iterator[Finding]:
+    """A call of the script that surely runs, on one rank at least, and asks somebody outside.
+
+    A warning, and none in a `try`, nor where the program or the environment speaks of going without.
+    """
+    program = subject.program
+    if not subject.job.network.isolation or subject.here or program is None:
+        return
+    told = set[str]()
+    for call, name in _calls_out(program, subject.job):
+        if name in told or any(isinstance(each, ast.Try) for each in ancestors(call)):
+            continue
+        if not surely_runs(program, _whatever_the_rank(call)):
+            continue
+        told.add(name)
+        yield isolation.ISOLATED_BUT_CALLS_OUT.finding(
+            Stage.SPEC,
+            f"{name} asks somebody outside of the container, and this job's are isolated",
+            location=file_of(call).location(call),
+            subject=name,
+            severity=Severity.WARNING,
+        )
+
+
+def _calls_out(program: Program, job: JobSpec) -> Iterator[tuple[ast.Call, str]]:
+    words = " ".join((*job.environment, *(file.text for file in program.files)))
+    goes_without = {who: any(word in words for word in marks) for who, marks in _OFFLINE.items()}
+    yield from program.calls(*_OF_AWS, *_OF_TRACKERS)
+    if not goes_without["wandb"]:
+        yield from program.calls("wandb.init")
+    for call, name in program.calls(*_OF_ADDRESSES, "mlflow.set_tracking_uri"):
+        known = text_beginning(program, call.args[0]) if call.args else None
+        if not _HERE.match(known[0]) if known else name != "mlflow.set_tracking_uri":
+            yield call, name
+    for call, _ in program.calls(*_COMMANDS):
+        command = " ".join(_texts_in(call.args[0])) if call.args else ""
+        if _FETCHING.search(command) and "--no-index" not in command:
+            yield call, command[:60]
+    if not goes_without["torch"]:
+        yield from (each for each in program.calls(*_OF_TORCH_HUB) if _is_fetched(program, *each))
+    for file in program.files:
+        for call in file.calls:
+            name = program.qualified(call.func) or ""
+            hub = name in _OF_THE_HUB or name.endswith(".from_pretrained")
+            if hub and not goes_without["hub"] and _is_on_the_hub(program, call, job):
+                yield call, name
+            is_torchs = name.startswith(("torchvision.", "torchaudio.")) and _is_fetched(program, call, name)
+            if is_torchs and (".datasets." in name or not goes_without["torch"]):
+                yield call, name
+
+
+def _is_fetched(program: Program, call: ast.Call, name: str) -> bool:
+    """Whether weights or data are asked for that are not in the image."""
+    given = {word.arg: program.value(word.value) for word in call.keywords}
+    if name.startswith("torch.hub"):
+        return given.get("source") != Constant("local")
+    if ".datasets." in name:
+        return given.get("download") == Constant(True)
+    weights = given.get("weights", Constant(None))
+    named = isinstance(weights, Constant | External) and weights != Constant(None)
+    return given.get("pretrained") == Constant(True) or (".models." in name and named)
+
+
+def _is_on_the_hub(program: Program, call: ast.Call, job: JobSpec) -> bool:
+    """Whether the first argument is the name of a repository, written or given by the job, and not a path."""
+    named = call.args[0] if call.args else None
+    text, is_whole = (text_beginning(program, named) if named is not None else None) or ("", False)
+    option = option_of(program, named) if isinstance(named, ast.Attribute) else None
+    if option is not None:
+        given = {as_attribute(name): value for name, value in job.hyperparameters.items()}
+        default = option.default.value if isinstance(option.default, ast.Constant) else None
+        text, is_whole = str(given.get(option.name, default)).strip('"'), not job.code.arguments
+    if not is_whole or not _HUB_ID.fullmatch(text) or text in (*_BUILDERS, "None"):
+        return False
+    return not (file_of(call).path.parent / text).exists()
+
+
+def _texts_in(command: ast.expr) -> list[str]:
+    parts = command.elts if isinstance(command, ast.List | ast.Tuple) else [command]
+    return [str(each.value) if isinstance(each, ast.Constant) else "?" for each in parts]
+
+
+def _whatever_the_rank(node: ast.AST) -> ast.AST:
+    """The outermost test of a rank around a node, or the node: some rank comes by behind it."""
+    for each in ancestors(node):
+        if isinstance(each, ast.If) and re.search(
+            r"rank|is_(?:main|master|local_main)", ast.unparse(each.test)
+        ):
+            node = each
+    return node
+
+
 @finds(Stage.SPEC, isolation.HOSTS_ENCRYPT_THEIR_TRAFFIC)
 def encryption_has_its_price(subject: JobSubject) -> Iterator[Finding]:
     """A warning with several hosts; with one there is no traffic to encrypt."""
@@ -199,6 +349,23 @@ def encryption_is_within_a_network(subject: JobSubject) -> Iterator[Finding]:
             remedy="Name a cluster, or give `network.subnets` and `network.security_group_ids`; or leave "
             "`network.encryption` out.",
         )
+
+
+@finds(Stage.SPEC, job_file.BREAKS_API_MODEL)
+def a_network_has_subnets_and_groups(subject: JobSubject) -> Iterator[Finding]:
+    """The API's VpcConfig needs both; with one alone the job would run outside of the network it names."""
+    job, view = subject.job, subject.plan.view
+    given = {"subnets": job.network.subnets, "security_group_ids": job.network.security_group_ids}
+    lacking = [name for name, ids in given.items() if not ids]
+    if len(lacking) != 1 or job.cluster is not None or subject.here or view is None or view.subnet_ids:
+        return
+    (named,) = given.keys() - lacking
+    yield job_file.BREAKS_API_MODEL.at(
+        ("network", named),
+        f"`network.{named}` without `network.{lacking[0]}`: the API needs both for a VPC, and the job would "
+        "run outside of it",
+        remedy=f"Give `network.{lacking[0]}` as well, or name a cluster, which has both.",
+    )
 
 
 def _certain_calls(subject: JobSubject) -> Iterator[tuple[Path, str, str | None]]:
@@ -256,6 +423,41 @@ def job_is_in_its_clusters_region(subject: JobSubject) -> Iterator[Finding]:
         f"{cluster.region}: SageMaker would refuse them",
         remedy=f"Leave `region` out, which means {cluster.region}, or name a cluster in {region}.",
     )
+
+
+_BUCKET_OF_A_REGION = re.compile(
+    r"(?:.*[-.])?(?:(?P<before>{region})-\d{{12}}|\d{{12}}-(?P<after>{region})(?:-an)?)".format(
+        region=r"[a-z]{2}(?:-(?:gov|iso[a-z]?))?-(?:north|south|east|west|central)+-\d"
+    )
+)
+"""Buckets that AWS's own tools name by account and region: sagemaker-eu-west-1-111122223333 (the SageMaker
+SDK's default), cdk-hnb659fds-assets-111122223333-eu-west-1, and those of an account's own namespace (-an)."""
+
+
+@finds(Stage.SPEC, storage.BUCKET_UNUSABLE)
+def buckets_are_named_by_the_jobs_region(subject: JobSubject) -> Iterator[Finding]:
+    """A warning, as a name proves little. What the service itself reads and writes is in the job's region."""
+    job, region = subject.job, subject.plan.region
+    if subject.here or region is None or "region" in subject.plan.placeholders:
+        return
+    places: dict[Path, str | None] = {
+        ("inputs", name, "s3_uri"): each.s3_uri for name, each in job.inputs.items()
+    }
+    places["output", "s3_uri"] = job.output.s3_uri if job.output else None
+    places["checkpoint", "s3_uri"] = job.checkpoint.s3_uri if job.checkpoint else None
+    for path, uri in places.items():
+        bucket = (uri or "").removeprefix("s3://").partition("/")[0]
+        named = _BUCKET_OF_A_REGION.fullmatch(bucket)
+        there = named and (named["before"] or named["after"])
+        if there and there != region:
+            yield storage.BUCKET_UNUSABLE.at(
+                path,
+                f"{bucket} is a bucket of {there} by its name, and the job runs in {region}: SageMaker reads "
+                "and writes S3 in the job's own region alone",
+                remedy=f"Copy what is read into a bucket of {region} and write to one there, or set `region` "
+                f"to {there}.",
+                severity=Severity.WARNING,
+            )
 
 
 # Whether MLflow is where the job is: SPEC003.

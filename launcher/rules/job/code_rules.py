@@ -6,8 +6,12 @@ refuse on every host, and hyperparameters are to be in the words that the script
 
 from __future__ import annotations
 
+import ast
 import itertools
+import os
 import posixpath
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -18,6 +22,8 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
 from launcher.planning.images import image_release
 from launcher.planning.strategies.strategy import SHELL_ENDING
+from launcher.program.index import FileIndex, absolute_module_name, is_package
+from launcher.program.program import Program
 from launcher.rules.job.subject import JobSubject, SourceSubject
 from launcher.source.folder_walk import SourceError, largest_entries, sizes_in_words
 from launcher.source.requirements_file import FileLine, WantedPackage
@@ -204,7 +210,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 @finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_has_unix_line_ends(subject: SourceSubject) -> Iterator[Finding]:
     """A shell takes the carriage return for a part of each line's last word: `set -e\\r` is no option."""
-    text = _shell_text(subject)
+    text = shell_text(subject)
     number = next((n for n, line in enumerate(text.split(b"\n"), 1) if line.endswith(b"\r")), None)
     if number is not None:
         yield training_script.ENTRY_POINT_MISSING.at(
@@ -220,7 +226,7 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     """Without the run bit, bash runs the script, whatever its first line names; the toolkit sets the bit."""
     if not subject.plan.with_boot:
         return
-    first = _shell_text(subject).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
+    first = shell_text(subject).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
     script = subject.source.entry_point_name
     interpreter = _interpreter(first)
     if interpreter is None or interpreter in _SHELLS or _has_run_bit(subject.source, script):
@@ -234,7 +240,14 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     )
 
 
-def _shell_text(subject: SourceSubject) -> bytes:
+def shell_commands(subject: SourceSubject) -> list[str]:
+    """The commands of the shell script that the job starts, without comments."""
+    lines = shell_text(subject).decode("utf-8", "replace").replace("\\\n", " ").split("\n")
+    plain = [each for each in lines if not each.lstrip().startswith("#")]
+    return [each for line in plain for each in re.split(r"[;|&]", line.partition(" #")[0])]
+
+
+def shell_text(subject: SourceSubject) -> bytes:
     """The shell script that the job starts; empty where it starts none, or none that can be read here."""
     source, entry_point = subject.source, subject.code.entry_point
     if entry_point is None or not entry_point.endswith(SHELL_ENDING) or source.is_unread:
@@ -245,6 +258,28 @@ def _shell_text(subject: SourceSubject) -> bytes:
         return source.read(source.entry_point_name, MOST_SHELL_BYTES)
     except SourceError:
         return b""  # Said where the source is packed.
+
+
+_MAKES_FILES = re.compile(r"\b(?:cd|pushd|cat|tee|cp|mv|curl|wget|git|tar|unzip|aws|pip)\b|>")
+_STARTERS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "mpirun"})
+
+
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
+def shell_script_starts_what_is_packed(subject: SourceSubject) -> Iterator[Finding]:
+    """A Python script by a relative path; a warning, and none where the shell script moves or makes files."""
+    commands = shell_commands(subject)
+    if any(map(_MAKES_FILES.search, commands)):
+        return
+    packed = {file.name for file in subject.source.files}
+    started = [words for each in commands if _STARTERS & set(words := each.split())]
+    scripts = [next((word for word in words if word.endswith(".py")), "/") for words in started]
+    for script in dict.fromkeys(scripts):
+        if not script.startswith("/") and posixpath.normpath(script) not in packed:
+            yield training_script.ENTRY_POINT_MISSING.at(
+                _ENTRY_POINT_FIELD,
+                f"{subject.source.entry_point_name} starts {script}, which is not in {subject.source.place}",
+                severity=Severity.WARNING,
+            )
 
 
 def _interpreter(first: str) -> str | None:
@@ -297,6 +332,153 @@ def hyperparameters_are_in_the_scripts_style(subject: JobSubject) -> Iterator[Fi
                     remedy=f"Declare both in the script: add_argument('-{name}', '--{name}')"
                     + (", or write `argument_style: equals`." if subject.plan.with_boot else "."),
                 )
+
+
+# What the script imports of the user's own.
+
+
+_MADE_LATER = ("_pb2", "_pb2_grpc", "_version", "version", "__about__")
+"""The ends of modules that a build writes."""
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
+    """A module of the user's that every run imports and the archive does not hold.
+
+    It is left out by a pattern, lies beside the source folder, or is in none of the packages that are packed.
+    A warning, as something that is installed may have the same name. Silent where the program changes
+    `sys.path`, and of what it imports in a `try`, a condition or a function.
+    """
+    program, source = subject.program, subject.source
+    if program is None or source.problems or source.is_packed or "PYTHONPATH" in subject.job.environment:
+        return
+    if any(word in file.text for word in ("sys.path", "sys.modules", "__path__") for file in program.files):
+        return
+    told = set[str]()
+    for file, node, module in _sure_imports(program):
+        if module in told or module.endswith(_MADE_LATER):
+            continue
+        why = _why_module_is_missing(subject, program, file, module)
+        if why is not None:
+            told.add(module)
+            yield training_script.REQUIREMENT_MISSING.finding(
+                Stage.SPEC,
+                f"{posixpath.basename(file.path.as_posix())} imports {module}, which {why[0]}: the "
+                "script would end with 'No module named' on every host",
+                remedy=why[1],
+                severity=Severity.WARNING,
+                location=file.location(node),
+                subject=module,
+            )
+
+
+_QUIETLY_THERE = re.compile(
+    r"torch\w*|functorch|triton|numpy|scipy|pandas|sklearn|PIL|cv2|ya?ml|requests|tqdm|boto\w+|s3\w+|fsspec"
+    r"|matplotlib|mpl_toolkits|seaborn|plotly|bokeh|psutil|packaging|h5py|numba|click|attrs?|filelock|networkx"
+    r"|sympy|jinja2|joblib|dateutil|pytz|six|certifi|urllib3|dill|cloudpickle|typing_extensions|setuptools"
+    r"|pkg_resources|pip|mpi4py|sagemaker\w*|sm\w+|shap|horovod|apex|amp_C|transformer_engine|flash_attn"
+    r"|tensor(?:flow|board)|keras|google|omegaconf|huggingface_hub|tokenizers|safetensors|lightning_utilities"
+    r"|slipway|IPython|Cython|pynvml|ninja"
+)
+"""What images and the packages that are listed often bring: of the rest one is reminded."""
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def imports_are_listed(subject: JobSubject) -> Iterator[Finding]:
+    """An information on packages that every run imports and no requirement names: the image has to have them.
+
+    Nothing of an image of one's own, nor where the program installs packages or looks for modules itself.
+    """
+    job, program, source = subject.job, subject.program, subject.source
+    if job.framework is None or program is None or source.problems or source.is_packed or subject.here:
+        return
+    if any(re.search(r"sys\.path|sys\.modules|\bpip\b", file.text) for file in program.files):
+        return
+    packed = {name for file in source.files for name in (file.name.split("/"))}
+    missing: dict[str, Location] = {}
+    for file, node, module in _sure_imports(program):
+        top = module.partition(".")[0]
+        own = any(name == top or name.startswith(f"{top}.") for name in packed)
+        own = own or _why_module_is_missing(subject, program, file, module) is not None
+        if not own and not _QUIETLY_THERE.fullmatch(top) and not _is_installed(subject, top):
+            missing.setdefault(top, file.location(node))
+    if not missing or "PYTHONPATH" in job.environment:
+        return
+    listed = source.requirements.file if source.requirements else None
+    what = f"{listed} does not name" if listed else "nothing that is installed brings"
+    yield training_script.REQUIREMENT_MISSING.finding(
+        Stage.SPEC,
+        f"the script imports {', '.join(missing)}, which {what}: it runs only if the image has "
+        f"{'it' if len(missing) == 1 else 'them'}",
+        remedy=f"Add what is missing to {listed or DEFAULT_REQUIREMENTS} in the source folder.",
+        severity=Severity.INFO,
+        location=next(iter(missing.values())),
+        subject="code.requirements",
+        verified=False,
+    )
+
+
+def _sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:
+    """What is imported as soon as the program starts: in which file, by which statement, which module."""
+    waiting, seen = [program.entry], {program.entry}
+    while waiting:
+        file = waiting.pop()
+        for node in file.tree.body:
+            named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and (node.module or node.level):
+                named = ["." * node.level + (node.module or "")]
+            for name in named:
+                module = absolute_module_name(name, program.module_name(file), is_package(file))
+                parts = module.split(".")
+                yield file, node, module
+                for length in range(1, len(parts) + 1):
+                    found = program.modules.get(".".join(parts[:length]))
+                    if found is not None and found not in seen:
+                        seen.add(found)
+                        waiting.append(found)
+
+
+def _why_module_is_missing(
+    subject: JobSubject, program: Program, file: FileIndex, module: str
+) -> tuple[str, str] | None:
+    """Why a module of the user's is not in the archive, and what to do; None where it is, or is another's."""
+    source, top = subject.source, module.partition(".")[0]
+    packed = {each.name for each in source.files}
+    found = program.modules.get(module)
+    if found is not None:
+        name = os.path.relpath(os.path.realpath(found.path), os.path.realpath(source.folder))
+        ignored = source.why_ignored(name) if name not in packed else None
+        if ignored is None or ignored.ignore_file is None:
+            return None
+        return (
+            f"{ignored.ignore_file.name} leaves out (the pattern {ignored.pattern} fits {ignored.name})",
+            f"Change the pattern, or add the line !{name} to {source.folder / '.slipwayignore'}.",
+        )
+    places = {"", posixpath.dirname(source.entry_point_name)}
+    own = [place for place in places if posixpath.join(place, top, "__init__.py") in packed]
+    if own and "." in module:
+        wanted = [posixpath.join(place, *module.split(".")) for place in own]
+        if any(name.startswith((f"{each}.", f"{each}/")) for each in wanted for name in packed):
+            return None
+        return f"is not in the package {top} that is packed", "Correct the import, or pack the module."
+    if own or any(name.startswith((f"{top}.", f"{top}/")) for name in packed) or _is_installed(subject, top):
+        return None
+    beside = source.folder.parent / top
+    if beside.with_name(f"{top}.py").is_file() or (beside / "__init__.py").is_file():
+        return (
+            f"lies in {source.folder.parent}, outside of code.source_dir, and only what is inside is packed",
+            "Set `code.source_dir` to the folder that holds both, or move the module.",
+        )
+    return None
+
+
+def _is_installed(subject: JobSubject, top: str) -> bool:
+    """Whether a module may come from Python itself, or from a package of the requirements."""
+    wanted = subject.source.requirements
+    if top in sys.stdlib_module_names or (wanted is not None and wanted.fetched):
+        return True
+    texts = [each.text for each in wanted.packages] if wanted else []
+    return any(top.lower() in text.replace("-", "_").lower() or text.startswith(".") for text in texts)
 
 
 # What is installed before the script.
@@ -357,24 +539,99 @@ def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
     release = image_release("pytorch", framework.version)
     if release is None:
         return  # There is no such image, which is found elsewhere.
-    version = release.version
-    for wanted in _by_name(subject).get("torch", ()):
-        said = _said_by(wanted)
-        if said.marker is not None or said.specifier.contains(version, prereleases=True):
-            continue
-        by_boot = subject.plan.with_boot
-        yield _at_line(
-            wanted.place,
-            f"{wanted.text} is not the image's torch, {version}"
-            + (
-                ", which is kept, so that pip would install nothing"
-                if by_boot
-                else ": the image's toolkit would replace that, and what the image built for it may break"
-            ),
-            f"Take the line out, or set `framework.version` to the version that you want; the image's "
-            f"torch {version} is there without it.",
-            None if by_boot else Severity.WARNING,
-        )
+    by_boot = subject.plan.with_boot
+    for name, versions in _versions_beside_torch(release.version).items():
+        for wanted in _by_name(subject).get(name, ()):
+            said = _said_by(wanted)
+            if said.marker or any(said.specifier.contains(each, prereleases=True) for each in versions):
+                continue
+            shown = versions[0] if name == "torch" else versions[0].rpartition(".")[0]
+            yield _at_line(
+                wanted.place,
+                f"{wanted.text} is not the image's {name}, {shown}"
+                + (
+                    ", which is kept, so that pip would install nothing"
+                    if by_boot
+                    else ": the image's toolkit would replace that, and what the image built for it may break"
+                ),
+                f"Take the line out, or set `framework.version` to the version that you want; the image's "
+                f"{name} {shown} is there without it.",
+                None if by_boot else Severity.WARNING,
+            )
+
+
+def _versions_beside_torch(torch: str) -> dict[str, tuple[str, ...]]:
+    """What an image with this torch holds, which belongs together: the versions that each may have.
+
+    Source: pytorch/vision, README (torch 2.0 has torchvision 0.15, torch 1.13 has 0.14); torchaudio has
+    torch's own number, and before 2.0 its second part.
+    """
+    major, minor = (int(part) for part in torch.split(".")[:2])
+    if (major, minor) > (2, 9):
+        return {"torch": (torch,)}
+    vision = f"0.{minor + (15 if major == 2 else 1)}"
+    audio = f"2.{minor}" if major == 2 else f"0.{minor}"
+    return {
+        "torch": (torch,),
+        "torchvision": tuple(f"{vision}.{patch}" for patch in range(4)),
+        "torchaudio": tuple(f"{audio}.{patch}" for patch in range(4)),
+    }
+
+
+_NO_PACKAGES = {
+    "cv2": "opencv-python-headless",
+    "pil": "Pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
+    "pytorch": "torch",
+    "python": None,
+    "cudatoolkit": None,
+    "pytorch-cuda": None,
+}
+"""What is no package of pip's, or refuses to be built: names of modules, and of packages of conda."""
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def requirements_are_packages(subject: JobSubject) -> Iterator[Finding]:
+    """No names of modules, of conda's packages or of Python's own modules, and no versions that cannot be."""
+    for name, lines in _by_name(subject).items():
+        for wanted in lines:
+            said = _said_by(wanted)
+            if said.marker is not None:
+                continue
+            if name in _NO_PACKAGES:
+                meant = _NO_PACKAGES[name]
+                yield _at_line(
+                    wanted.place,
+                    f"{said.name} is no package that pip could install",
+                    f"Write {meant}." if meant else "Take the line out; the image brings it.",
+                    Severity.WARNING,
+                )
+            elif name.replace("-", "_") in sys.stdlib_module_names:
+                yield _at_line(
+                    wanted.place,
+                    f"{said.name} is Python's own module: a package of that name is missing, needless or "
+                    "hides it",
+                    "Take the line out.",
+                    Severity.WARNING,
+                )
+            elif _excludes_all(said):
+                yield _at_line(
+                    wanted.place,
+                    f"{wanted.text} fits no version at all, and pip would install nothing",
+                    "Correct the versions.",
+                )
+
+
+def _excludes_all(said: Requirement) -> bool:
+    """Whether no version is in all of the ranges: none of their ends, and nothing just beyond one."""
+    ends = [each.version.removesuffix(".*") for each in said.specifier]
+    tried = [version for end in ends for version in (end, f"{end}.1")] if len(ends) > 1 else []
+    return bool(tried) and not any(
+        said.specifier.contains(each, prereleases=True) for each in (*tried, "0", "99999")
+    )
 
 
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)

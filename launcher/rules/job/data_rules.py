@@ -12,15 +12,34 @@ where it is on, what AWS says.
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
+from itertools import pairwise
+from math import prod
 
 from launcher.cluster.manifest import Lustre
-from launcher.failure_modes import checkpoints, data, debugger, hardware, job_file, notices, storage
-from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from launcher.failure_modes import (
+    checkpoints,
+    data,
+    debugger,
+    distribution,
+    hardware,
+    job_file,
+    notices,
+    storage,
+)
+from launcher.failure_modes.model import FailureMode, Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
+from launcher.jobs.load_job import list_folders, replace_folders
+from launcher.jobs.script_inputs import GivenNumber, channel_folder, find_given_numbers
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.strategies.strategy import smp_degree, smp_parameters
+from launcher.program.dataflow import argument_of, calculate_number, text_beginning
+from launcher.program.index import file_of
+from launcher.program.ranks.reachability import surely_runs
+from launcher.program.values import Several, WorldSize
 from launcher.rules.job.subject import JobSubject
 from launcher.rules.shared_facts import LARGE_DATASET_BYTES, disk_bytes
 from launcher.text.values import gibibytes, gigabytes
@@ -139,15 +158,24 @@ WEIGHT_AND_GRADIENT_BYTES, OPTIMIZER_BYTES = 4, 12
 momentum and variance (ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, section 3.1).
 """
 
-FULL_SHARE = 0.9
-"""The share of the memory beyond which next to nothing is left for activations."""
+FULL_SHARE = 0.85
+"""The share of the memory beyond which next to nothing is left for activations: CUDA's context, NCCL's and
+DDP's buffers take their part of the rest."""
+
+_ANOTHER_STATE = re.compile(
+    r"fsdp|deepspeed|zero[_-]?(?:stage|[123])|lora|peft|offload|8bit|quanti[sz]|device_mesh|parallelize"
+    r"|(?:tensor|pipeline|model)[_-]?(?:model[_-]?)?parallel|\.(?:bfloat16|half)\(|torch_dtype|\.to\([^()]*float16",
+    re.IGNORECASE,
+)
+_SMALL_STATE = re.compile(r"\b(?:SGD|Adafactor|Lion|Muon)\b")
+_COMMENT = re.compile(r"#.*")
 
 
 @finds(Stage.SPEC, hardware.CLOSE_TO_MEMORY_LIMIT)
 def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
     """Rough on purpose: activations, buffers and fragmentation come on top of it."""
     model, shards, memory = subject.job.model, state_shards(subject), _memory_per_process(subject)
-    if model is None or shards is None or memory is None:
+    if model is None or shards is None or memory is None or _has_another_state(subject):
         return
     needed = model.parameters * (WEIGHT_AND_GRADIENT_BYTES / shards[0] + OPTIMIZER_BYTES / shards[1])
     if needed <= FULL_SHARE * memory:
@@ -161,6 +189,24 @@ def state_leaves_room(subject: JobSubject) -> Iterator[Finding]:
         + ("it would run out of memory" if needed > memory else "activations would hardly fit in the rest"),
         remedy=_memory_remedy(model.parameters, shards, world, memory),
     )
+
+
+def _has_another_state(subject: JobSubject) -> bool:
+    """Whether the job or its script says of a state that is divided, offloaded or smaller in other ways."""
+    job = subject.job
+    words = (*job.hyperparameters.items(), *job.environment.items(), *job.code.arguments)
+    if _ANOTHER_STATE.search(str(words)):
+        return True
+    if subject.program is None or state_shards(subject) != (1, 1):
+        return False
+    code = _code_of(subject)
+    return bool(_ANOTHER_STATE.search(code) or (_SMALL_STATE.search(code) and "Adam" not in code))
+
+
+def _code_of(subject: JobSubject) -> str:
+    """The text of the script and its modules without comments; empty where it cannot be read."""
+    files = subject.program.files if subject.program is not None else ()
+    return "\n".join(_COMMENT.sub("", file.text) for file in files)
 
 
 def _memory_per_process(subject: JobSubject) -> float | None:
@@ -192,6 +238,76 @@ def _memory_remedy(parameters: float, shards: tuple[int, int], world: int, memor
 
 
 # How a job divides its batches and its model over the ranks.
+
+
+_DEGREE = re.compile(
+    r"(?P<owner>(?:.*\.)?)(?:(?:ulysses_)?(?:tensor|pipeline|context|sequence)(?:_model)?_parallel|(?:[tpc]p|ulysses)(?=_))"
+    r"(?:_(?:world_)?size|_degree)?"
+)
+_EXPERT_DEGREE = re.compile(r"(?:.*\.)?(?:expert(?:_model)?_parallel|ep(?=_))(?:_(?:world_)?size|_degree)?")
+
+_OF_INFERENCE = re.compile(r"rollout|vllm|infer|generat|eval")
+
+
+@finds(Stage.SPEC, distribution.DEGREES_DO_NOT_DIVIDE)
+def given_degrees_divide_the_ranks(subject: JobSubject) -> Iterator[Finding]:
+    """What Megatron, NeMo, DeepSpeed and others are told by hyperparameter or argument, by its name.
+
+    A warning, as only the script knows what it does with the number. Source: Megatron-LM,
+    parallel_state.initialize_model_parallel, which refuses what does not divide.
+    """
+    job, ranks = subject.job, subject.plan.world_size
+    if ranks is None or subject.here or job.distribution.strategy in (Strategy.NONE, Strategy.SMP):
+        return
+    given = list(find_given_numbers(job.hyperparameters, job.code.arguments))
+    groups: dict[str, list[GivenNumber]] = {}
+    for each in given:
+        name = each.name.replace("-", "_").lower()
+        found = _DEGREE.fullmatch(name)
+        if not _OF_INFERENCE.search(name) and (found or _EXPERT_DEGREE.fullmatch(name)):
+            groups.setdefault(found["owner"] if found else name, []).append(each)
+    for group in groups.values():
+        grouping = [each for each in group if each.value > 1]
+        product = prod(each.value for each in grouping)
+        if ranks % product:
+            factors = " x ".join(f"{each.name} {each.value}" for each in grouping)
+            yield distribution.DEGREES_DO_NOT_DIVIDE.at(
+                grouping[0].path,
+                f"{factors}{f' = {product}' if len(grouping) > 1 else ''} does not divide the world size "
+                f"{ranks} ({job.resources.instance_count} hosts)",
+                remedy="Choose degrees whose product divides it, or change the number of hosts.",
+                severity=Severity.WARNING,
+            )
+
+
+@finds(Stage.SPEC, distribution.DEGREES_DO_NOT_DIVIDE)
+def meshes_have_as_many_devices_as_ranks(subject: JobSubject) -> Iterator[Finding]:
+    """`init_device_mesh` with a shape that is written out: a mesh takes every rank, once."""
+    program, ranks = subject.program, subject.plan.world_size
+    if program is None or ranks is None or subject.here or subject.starts_ranks:
+        return
+
+    def all_ranks(part: ast.expr) -> float | None:
+        size = program.value(part)
+        return ranks if isinstance(size, WorldSize) and "LOCAL" not in size.source.upper() else None
+
+    for call, _ in program.calls("torch.distributed.device_mesh.init_device_mesh"):
+        shape = argument_of(call, "mesh_shape", 1)
+        several = program.value(shape) if shape is not None else None
+        elements = several.node.elts if isinstance(several, Several) else []
+        sizes = [calculate_number(program, each, all_ranks) for each in elements]
+        known = [int(each) for each in sizes if each is not None]
+        if not known or len(known) < len(sizes) or prod(known) == ranks or not surely_runs(program, call):
+            continue
+        yield distribution.DEGREES_DO_NOT_DIVIDE.finding(
+            Stage.SPEC,
+            f"the mesh {' x '.join(map(str, known))} has {prod(known)} places, and "
+            f"the job {ranks} ranks ({subject.job.resources.instance_count} hosts)",
+            remedy="Take the last size from the world size, or change the number of hosts.",
+            location=file_of(call).location(call),
+            subject="resources.instance_count",
+            severity=None if prod(known) > ranks else Severity.WARNING,
+        )
 
 
 def data_parallel_size(subject: JobSubject) -> int | None:
@@ -342,6 +458,114 @@ def training_jobs_share_no_checkpoints(subject: JobSubject) -> Iterator[Finding]
         )
 
 
+_CHECKPOINTS = re.compile(r"ckpt|checkpoint|snapshot")
+_SAVED_TO = re.compile(r"(?:save|output|out|work|run)_?(?:dir|path|folder|root|uri|to)")
+_READ_FROM = re.compile(r"load|resum|restor|init|pretrain|from|base|start|teacher|read|eval|test|warm|source")
+_ONE_FILE = re.compile(r"\.(?:pt|pth|ckpt|bin|safetensors|onnx|npz|pkl|json|ya?ml|tar|gz|tgz|zip)/*$")
+_WRITES_TO_S3 = re.compile(
+    r"upload|put_object|s3fs|fsspec|smart_open|cloudpath|\bs3[\"', ]{1,4}(?:cp|sync)\b|save"
+)
+_TELLS_JOBS_APART = re.compile(
+    r"job_?name|job_?id|job_?arn|SM_TRAINING_ENV|uuid|strftime|isoformat|\.now\(|utcnow|\.today\(|time_ns"
+    r"|token_hex|run_?id|run_?name|run\.id|mkdtemp|resourceconfig",
+    re.IGNORECASE,
+)
+_UPLOADS = {"upload_file": ("Key", 2), "upload_fileobj": ("Key", 2), "put_object": ("Key", None)}
+_SAVES = {"torch.save": ("f", 1), "torch.distributed.checkpoint.save": ("checkpoint_id", None)}
+
+
+@finds(Stage.SPEC, checkpoints.PREFIX_NOT_UNIQUE)
+def shared_places_are_told(subject: JobSubject) -> Iterator[Finding]:
+    """A place for checkpoints on S3 or Lustre that is the same in every job of this file.
+
+    An information: whoever starts the job again may want just that. A warning for the jobs of a search, which
+    run side by side. Silent where the script asks for its job's name, or for anything else by which one run
+    differs from another.
+    """
+    job, code = subject.job, _code_of(subject)
+    if subject.here or _TELLS_JOBS_APART.search(code):
+        return
+    severity = Severity.INFO if job.tuning is None else Severity.WARNING
+    remedy = (
+        "Use `checkpoint`, which gives each job a place of its own, and `resume_from` to go on from that of "
+        "another; or let the script put in the name of its job, TRAINING_JOB_NAME."
+    )
+    message = (
+        "in every job of this file: one may start from what another has saved there, and two at once "
+        "overwrite each other's checkpoints"
+    )
+    folders = list_folders(job)
+    for path, name, text in _given_texts(job):
+        value = replace_folders(text, folders)
+        if _is_saved_to(subject, name, value) and not (value.startswith("s3:") and _only_reads_s3(code)):
+            yield checkpoints.PREFIX_NOT_UNIQUE.at(
+                path, f"{name} is {value} {message}", remedy=remedy, severity=severity
+            )
+    for call, place in _fixed_saves(subject):
+        yield checkpoints.PREFIX_NOT_UNIQUE.finding(
+            Stage.SPEC,
+            f"the script saves to {place} {message}",
+            remedy=remedy,
+            severity=severity,
+            location=file_of(call).location(call),
+            subject="code",
+        )
+
+
+def _is_saved_to(subject: JobSubject, name: str, value: str) -> bool:
+    """Whether what the script is given by this name is a folder for checkpoints that outlives the job."""
+    plain = name.lstrip("-").replace("-", "_").lower()
+    on_s3 = value.startswith("s3://")
+    if _READ_FROM.search(plain) or _ONE_FILE.search(value) or re.search(r"[{$%]", value):
+        return False
+    if not on_s3 and not f"{value.rstrip('/')}/".startswith(_written_mounts(subject.job)):
+        return False
+    return bool(_CHECKPOINTS.search(plain) or (_SAVED_TO.search(plain) and not on_s3))
+
+
+def _only_reads_s3(code: str) -> bool:
+    return bool(code) and not _WRITES_TO_S3.search(code)
+
+
+def _written_mounts(job: JobSpec) -> tuple[str, ...]:
+    """The folders in the container below which the script writes to Lustre."""
+    return tuple(
+        f"{channel_folder(name)}/" for name, each in job.inputs.items() if each.lustre and each.access == "rw"
+    )
+
+
+def _fixed_saves(subject: JobSubject) -> Iterator[tuple[ast.Call, str]]:
+    """The calls that write a checkpoint to a place on S3 or Lustre that is written in the program."""
+    program, mounts = subject.program, _written_mounts(subject.job)
+    if program is None:
+        return
+    uploads = [
+        (call, argument_of(call, *place))
+        for file in program.files
+        for name, place in _UPLOADS.items()
+        for call in file.calls_of.get(name, ())
+    ]
+    saves = [(call, argument_of(call, *_SAVES[name])) for call, name in program.calls(*_SAVES)]
+    for call, place in (*uploads, *saves):
+        known = text_beginning(program, place) if place is not None else None
+        if known is None or not _CHECKPOINTS.search(known[0].lower()):
+            continue
+        if (call, place) in uploads or known[0].startswith((*mounts, "s3://")):
+            yield call, known[0]
+
+
+def _given_texts(job: JobSpec) -> Iterator[tuple[Path, str, str]]:
+    """What the script is given by a name: its place in the job file, the name and the text."""
+    for name, value in job.environment.items():
+        yield ("environment", name), name, value
+    for name, value in job.hyperparameters.items():
+        yield ("hyperparameters", name), name, str(value).strip('"')
+    words = job.code.arguments
+    for index, (word, following) in enumerate(pairwise((*words, ""))):
+        name, equals, value = word.partition("=")
+        yield ("code", "arguments", index), name, value if equals else following
+
+
 # The Lustre file system that a job mounts: where it lies, and which paths it has.
 
 
@@ -349,14 +573,27 @@ def training_jobs_share_no_checkpoints(subject: JobSubject) -> Iterator[Finding]
 def lustre_is_in_the_jobs_zone(subject: JobSubject) -> Iterator[Finding]:
     """The subnets that the user chose, or a cluster that has none in the file system's zone.
 
-    Where the cluster has some, the plan chooses them.
+    Where the cluster has some, the plan chooses them. An information where nobody here knows the zones of
+    several that were chosen.
     """
-    cluster = subject.cluster
-    if cluster is None or cluster.lustre is None or not any(_lustre_paths(subject)):
+    cluster, given = subject.cluster, subject.job.network.subnets
+    if not any(_lustre_paths(subject)) or (cluster is not None and cluster.lustre is None):
         return
-    zones = {subnet.id: subnet.availability_zone for subnet in cluster.subnets}
+    zones = {each.id: each.availability_zone for each in cluster.subnets} if cluster else {}
+    if cluster is None or cluster.lustre is None or (len(given) > 1 and not zones.keys() & set(given)):
+        if len(given) > 1 and not subject.here:
+            yield storage.LUSTRE_IN_ANOTHER_ZONE.at(
+                ("network", "subnets"),
+                f"the job may be placed in any of {len(given)} subnets, whose zones are not known here, and "
+                "its file system is in one: from another it could not be mounted, or is read across zones",
+                remedy="Keep those in the file system's zone alone, or leave `network.subnets` out, which "
+                "takes the cluster's there.",
+                severity=Severity.INFO,
+                verified=False,
+            )
+        return
     home = cluster.lustre.availability_zone
-    given = subject.job.network.subnets or ([] if home in zones.values() else list(zones))
+    given = given or ([] if home in zones.values() else list(zones))
     elsewhere = [name for name in given if name in zones and zones[name] != home]
     if elsewhere:
         named = ", ".join(f"{name} in {zones[name]}" for name in elsewhere)
@@ -396,6 +633,12 @@ def _path_problem(path: str, lustre: Lustre | None) -> tuple[str | None, Severit
     parts = [part for part in path.split("/") if part]
     if ".." in parts:
         return "leaves the file system's mount with `..`: the mount would be refused", Severity.ERROR
+    if parts[:2] == ["opt", "ml"] or (parts and re.fullmatch(r"fs-[0-9a-f]{8,17}", parts[0])):
+        return (
+            "is a folder of the container, or begins with a file system's id, and no path below the mount, "
+            "as /train: the job would fail unless there is a directory of that name",
+            Severity.WARNING,
+        )
     if lustre is not None and parts[:1] == [lustre.mount_name]:
         twice = f"/{lustre.mount_name}{path}"
         return (

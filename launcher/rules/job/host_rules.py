@@ -34,12 +34,14 @@ from launcher.planning.images import (
     is_registry_of_aws,
     nearest_versions,
     parse_aws_image,
+    registry_accounts,
     torch_version,
 )
 from launcher.planning.job_cost import part_cost_in_words
 from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
 from launcher.planning.strategies.strategy import SHELL_ENDING
+from launcher.rules.job.code_rules import shell_commands
 from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
     SWITCHED_ON,
@@ -231,6 +233,75 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
+_PER_HOST = re.compile(r"--(?:nproc[-_]per[-_]node|num_gpus)[ =](\d+)(?!\S)")
+_IN_ALL = re.compile(r"--num_processes[ =](\d+)(?!\S)")
+
+
+@finds(
+    Stage.SPEC,
+    distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
+    distribution.MORE_PROCESSES_THAN_DEVICES,
+)
+def shells_start_one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
+    """The number of processes that a shell script gives to torchrun, accelerate or deepspeed on each host."""
+    facts, hosts = subject.facts, subject.job.resources.instance_count
+    if facts is None or not facts.accelerators or subject.here:
+        return
+    started: list[tuple[int, int, str]] = []
+    for command in shell_commands(subject):
+        in_all = _IN_ALL.search(command) if "accelerate" in command else None
+        given = in_all or _PER_HOST.search(command)
+        if given is not None:
+            devices = facts.processes_per_host * (hosts if in_all else 1)
+            started.append((int(given[1]), devices, "in all" if in_all else "on each host"))
+    if any(number == devices for number, devices, _ in started):
+        return  # What is started otherwise prepares, or looks at what came out.
+    for number, devices, where in started:
+        more = number > devices
+        mode = (
+            distribution.MORE_PROCESSES_THAN_DEVICES
+            if more
+            else distribution.PROCESSES_DIFFER_FROM_ACCELERATORS
+        )
+        yield mode.at(
+            ("code", "entry_point"),
+            f"{subject.source.entry_point_name} starts {number} processes {where}, where there are {devices} "
+            f"devices: " + ("some of them would share one" if more else "the others stand idle"),
+            severity=None if more else Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, distribution.MORE_PROCESSES_THAN_DEVICES)
+def processes_are_shown_their_devices(subject: JobSubject) -> Iterator[Finding]:
+    """CUDA_VISIBLE_DEVICES of the job with fewer GPUs than each host starts processes."""
+    facts, processes = subject.facts, subject.plan.processes_per_host
+    if facts is None or not facts.has_gpus or processes is None or subject.here:
+        return
+    for variable in _variables(subject):
+        shown = [each.strip() for each in variable.value.split(",")]
+        if variable.name != "CUDA_VISIBLE_DEVICES" or not all(each.isdecimal() for each in shown):
+            continue
+        if len(shown) < processes:
+            yield distribution.MORE_PROCESSES_THAN_DEVICES.at(
+                variable.path,
+                f"CUDA_VISIBLE_DEVICES={variable.value} shows {len(shown)} of the {facts.accelerators} GPUs, "
+                f"and {processes} processes are started on each host",
+                remedy="Take it out: each process takes the device of its LOCAL_RANK.",
+            )
+
+
+def _variables(subject: JobSubject) -> Iterator[GivenVariable]:
+    """The variables of the job, and those that its shell script exports with a value that is written out."""
+    yield from subject.variables()
+    for command in shell_commands(subject):
+        match = _EXPORT.fullmatch(command.strip())
+        if match is not None:
+            yield GivenVariable(match["name"], match["value"].strip("\"'"), ("code", "entry_point"))
+
+
+_EXPORT = re.compile(r"export (?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>[^\s$`]+)")
+
+
 @finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
 def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Finding]:
     """One Python process per host, which is also what no `distribution` means, uses one accelerator.
@@ -273,12 +344,13 @@ def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Fin
 
 @finds(Stage.SPEC, data.TOO_MANY_WORKERS)
 def workers_have_their_cpus(subject: JobSubject) -> Iterator[Finding]:
-    """Where the job file gives the script a number of workers, by hyperparameter or argument."""
+    """Where the job file gives the script a number of workers, by any name and way known for it."""
     processes = subject.plan.processes_per_host
     if subject.facts is None or processes is None:
         return
     cpus = max(1, subject.facts.vcpus // processes)
-    for given in find_given_numbers(subject.job.hyperparameters, subject.job.code.arguments):
+    job = subject.job
+    for given in find_given_numbers(job.hyperparameters, job.code.arguments, job.environment):
         if given.plain_name in WORKER_NAMES and given.value > cpus:
             yield data.TOO_MANY_WORKERS.at(
                 given.path,
@@ -319,7 +391,10 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     Source: the SageMaker API reference, AlgorithmSpecification and TrainingImageConfig.
     """
     uri = subject.job.image
-    if uri is None or subject.here or _REGISTRY.match(uri):
+    reference = parse_image_uri(uri or "")
+    in_china = reference is not None and reference.region.startswith("cn-")
+    has_domain = reference is None or in_china is (".com.cn/" in reference.uri)
+    if uri is None or subject.here or (_REGISTRY.match(uri) and has_domain):
         return
     yield images.IMAGE_UNAVAILABLE.at(
         ("image",),
@@ -336,10 +411,20 @@ def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
     if reference is None or subject.here or not is_registry_of_aws(reference.account):
         return
     image = parse_aws_image(reference.uri)
-    if reference.repository.endswith(("-inference", "-inference-arm64")):
+    release = image_release(image.framework, image.version) if image else None
+    of_aws = reference.repository in ("pytorch-training", "tensorflow-training")
+    python = re.search(r"\bpy\d+\b", reference.tag or "") if of_aws else None
+    owners = registry_accounts(reference.region)
+    if owners and reference.account not in owners:
+        problem = f"in {reference.region} AWS's training images are not in account {reference.account}"
+        remedy = f"There they are in {' and '.join(owners)}; or name the image by `framework`."
+    elif reference.repository.endswith(("-inference", "-inference-arm64")):
         problem = f"{reference.repository} is made to serve models: it lacks what training needs"
         remedy = "Take the repository of the same name with `training`, or name the image by `framework`."
-    elif image is not None and image_release(image.framework, image.version) is None:
+    elif release is not None and python is not None and python[0] not in (release.python or python[0]):
+        problem = f"AWS is not known to have {reference.repository}:{reference.tag}: it has no {python[0]}"
+        remedy = f"The image of this version has {' or '.join(release.python)}."
+    elif image is not None and release is None:
         known = image_versions(image.framework)
         problem = f"AWS is not known to have {image.name}, and the pull would fail after waiting for hosts"
         remedy = (
@@ -379,7 +464,7 @@ def compiler_knows_its_gpus(subject: JobSubject) -> Iterator[Finding]:
     if not _is_compiled(subject) or subject.facts is None or not subject.facts.has_gpus:
         return
     gpus = subject.facts.accelerators
-    for variable in subject.variables():
+    for variable in _variables(subject):
         if variable.name == "GPU_NUM_DEVICES" and variable.value.strip() != str(gpus):
             yield training_compiler.GPU_NUM_DEVICES_WRONG.at(
                 variable.path,
@@ -440,7 +525,7 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
     """Providers and networks other than EFA's, where there is EFA; networks by a name that is not there."""
     if subject.facts is None:
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         if variable.name == "FI_PROVIDER":
             harm = _provider_harm(variable.value, subject)
         elif variable.name == "NCCL_NET":
@@ -454,7 +539,7 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
 def settings_are_left_to_the_plugin(subject: JobSubject) -> Iterator[Finding]:
     """What NCCL and the plugin choose for each instance type is better left to them."""
-    for variable in subject.variables():
+    for variable in _variables(subject):
         harm = _setting_harm(variable, subject)
         if harm:
             yield _plugin_finding(nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
@@ -465,7 +550,7 @@ def plugin_is_found(subject: JobSubject) -> Iterator[Finding]:
     """Without the plugin NCCL falls back to TCP, and says so only in a verbose log."""
     if not subject.has_efa:
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         value = variable.value
         if variable.name == "NCCL_NET_PLUGIN" and value.lower() == "none":
             harm = "keeps NCCL from loading aws-ofi-nccl: every message would go over TCP"
@@ -495,7 +580,7 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
         return
     if _has_plugin_before(PLUGIN_CHOOSES_PROVIDER, subject):  # then its libfabric is from before 1.18 as well
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         if variable.name == "FI_EFA_USE_DEVICE_RDMA" and variable.value.strip().lower() in SWITCHED_ON:
             harm = (
                 f"forces reads by RDMA, which the EFA device of {_type_in_words(subject)} cannot do: "
@@ -612,7 +697,7 @@ def _plugin_finding(
 @finds(Stage.SPEC, nccl.OBSOLETE_ENVIRONMENT)
 def no_obsolete_environment(subject: JobSubject) -> Iterator[Finding]:
     """Variables that no longer do anything, or do something else than their author believed."""
-    for variable in subject.variables():
+    for variable in _variables(subject):
         harm = why_obsolete(variable.name, variable.value, torch_version(subject.job))
         if harm:
             yield nccl.OBSOLETE_ENVIRONMENT.at(
@@ -626,7 +711,7 @@ def no_debugging_in_a_normal_run(subject: JobSubject) -> Iterator[Finding]:
     """What makes a run slow for as long as it stays; `profile: debug` asks for it openly."""
     if subject.job.profile == "debug":
         return
-    for variable in subject.variables():
+    for variable in _variables(subject):
         harm = debugging_cost(variable.name, variable.value)
         if harm:
             yield nccl.DEBUGGING_ENVIRONMENT.at(

@@ -104,7 +104,8 @@ class JobSubject:
     What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
     `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
     SEARCHED_NAMES that the source uses, `command_line` what the script's own parser is seen to take. `here`
-    says that the job is to run on this machine, `starts_ranks` that the script starts processes itself.
+    says that the job is to run on this machine, `starts_ranks` that the script starts processes itself;
+    `program` is the script with its modules, None where it is none of Python's or cannot be read.
     """
 
     job: JobSpec
@@ -116,6 +117,7 @@ class JobSubject:
     command_line: CommandLine = NOTHING_SEEN
     here: bool = False
     starts_ranks: bool = False
+    program: Program | None = None
 
     @property
     def code(self) -> Code:

@@ -14,13 +14,18 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import Finding
 from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
+from launcher.program.program import Program, read_program
 from launcher.rules.job.check import check_job
 from launcher.rules.job.subject import JobSubject
 from launcher.session.prepare_plan import script_command_line, source_of
+from launcher.source.tree import SourceTree
 
 
 class Judge(Protocol):
-    """Findings of a job with the given fields; all of them, or those of one code."""
+    """Findings of a job with the given fields; all of them, or those of one code.
+
+    `files` are written beside the job file, `src/train.py` in place of a script that prints a line.
+    """
 
     def __call__(
         self,
@@ -29,6 +34,7 @@ class Judge(Protocol):
         manifest: dict[str, Any] | None = None,
         names: tuple[str, ...] = (),
         here: bool = False,
+        files: dict[str, str] | None = None,
         **fields: Any,
     ) -> list[Finding]: ...
 
@@ -41,11 +47,16 @@ def judge(write_job: Callable[..., Path]) -> Judge:
         manifest: dict[str, Any] | None = None,
         names: tuple[str, ...] = (),
         here: bool = False,
+        files: dict[str, str] | None = None,
         **fields: Any,
     ) -> list[Finding]:
         if "code_section" in fields:
             fields["code"] = fields.pop("code_section")
-        loaded = load_job(write_job(**fields))
+        job_file = write_job(**fields)
+        for name, text in (files or {}).items():
+            (job_file.parent / name).parent.mkdir(parents=True, exist_ok=True)
+            (job_file.parent / name).write_text(text, "utf-8")
+        loaded = load_job(job_file)
         assert loaded.spec is not None, loaded.findings
         cluster = None if manifest is None else Cluster.model_validate(manifest)
         source = source_of(loaded.spec, loaded.file.parent)
@@ -66,11 +77,19 @@ def judge(write_job: Callable[..., Path]) -> Judge:
             names=frozenset(names),
             here=here,
             command_line=script_command_line(loaded.spec, source),
+            program=_program_of(source),
         )
         found = [finding.located(loaded.location) for finding in check_job(subject)]
         return [finding for finding in found if code in (None, finding.code)]
 
     return findings
+
+
+def _program_of(source: SourceTree) -> Program | None:
+    if not source.packs_entry_point:
+        return None
+    program = read_program(source.folder / source.entry_point_name, source.folder)
+    return program if isinstance(program, Program) else None
 
 
 @pytest.fixture

@@ -38,6 +38,17 @@ TEXT = "wJalrXUtnFEMI/K7MDENG"
         pytest.param("password", "1234567", False, id="too short to be one"),
         pytest.param("password", "abcdefg", False, id="seven letters"),
         pytest.param("password", "abcdefgh", True, id="eight letters"),
+        pytest.param("SNOWFLAKE_PWD", "correct horse", True, id="a password, short"),
+        pytest.param("DB_PASS", "correct horse", True, id="a database's"),
+        pytest.param("KAGGLE_KEY", TEXT, True, id="a key of a service"),
+        pytest.param("primary_key", "customer_id", False, id="a key of a table"),
+        pytest.param(
+            "ALERTS",
+            "https://hooks.slack.com/services/T0000/B0000/abcdefghijklmnopqrst",
+            True,
+            id="a webhook",
+        ),
+        pytest.param("first_pass", "warm-up-only", False, id="a pass over data"),
         pytest.param("pad_token", "<|endoftext|>", False, id="a token of text"),
         pytest.param("eos_token", "end-of-sequence", False, id="another one"),
         pytest.param("max_tokens", "123456789", False, id="a number of tokens"),
@@ -239,3 +250,75 @@ def test_without_a_cluster_any_region_will_do(severity_of) -> None:
 def test_mlflow_of_another_region_is_warned_of(severity_of, region: str, found: str | None) -> None:
     arn = f"arn:aws:sagemaker:{region}:111122223333:mlflow-app/team"
     assert severity_of("SPEC003", mlflow={"arn": arn}) == found
+
+
+DEFAULT = "sagemaker-{}-111122223333"
+
+
+@pytest.mark.parametrize(
+    ("bucket", "found"),
+    [
+        pytest.param(DEFAULT.format("us-east-1"), "warning", id="the default bucket of another region"),
+        pytest.param(DEFAULT.format("us-west-2"), None, id="that of the job's region"),
+        pytest.param("cdk-hnb659fds-assets-111122223333-eu-west-1", "warning", id="the region at the end"),
+        pytest.param("acme-111122223333-ap-southeast-2-an", "warning", id="of an account's namespace"),
+        pytest.param("acme-us-east-1-replica", None, id="a region that says what is copied"),
+        pytest.param("acme-us-east-1", None, id="a region without an account"),
+    ],
+)
+def test_buckets_that_name_their_region(severity_of, bucket: str, found: str | None) -> None:
+    places = (
+        {"inputs": {"train": f"s3://{bucket}/train"}},
+        {"output": {"s3_uri": f"s3://{bucket}/out"}},
+        {"checkpoint": {"s3_uri": f"s3://{bucket}/checkpoints"}},
+    )
+    for place in places:
+        assert severity_of("S3001", region="us-west-2", **place) == found
+
+
+def test_a_network_has_subnets_and_groups(judge) -> None:
+    subnets, groups = {"subnets": ["subnet-0a"]}, {"security_group_ids": ["sg-0a"]}
+    for half in (subnets, groups):
+        (finding,) = judge("SPEC004", network=half, cluster=None)
+        assert "outside of it" in finding.message
+        assert judge("SPEC004", network=half, cluster="dev") == []
+    assert judge("SPEC004", network={**subnets, **groups}, cluster=None) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        pytest.param("import boto3\nboto3.client('s3')\n", True, id="AWS"),
+        pytest.param("import wandb\nwandb.init(project='x')\n", True, id="a tracker"),
+        pytest.param("import wandb\nif rank == 0:\n    wandb.init()\n", True, id="by one rank"),
+        pytest.param("import wandb\nif args.track:\n    wandb.init()\n", False, id="where it is asked for"),
+        pytest.param("import wandb\nwandb.init(mode='offline')  # WANDB_MODE\n", False, id="offline"),
+        pytest.param(
+            "from transformers import AutoModel\nAutoModel.from_pretrained('gpt2')\n", True, id="a hub"
+        ),
+        pytest.param(
+            "from transformers import AutoModel\nAutoModel.from_pretrained('/opt/ml/input/data/model')\n",
+            False,
+            id="a folder",
+        ),
+        pytest.param(
+            "from transformers import AutoModel\nAutoModel.from_pretrained('gpt2', local_files_only=True)\n",
+            False,
+            id="what is here alone",
+        ),
+        pytest.param("from datasets import load_dataset\nload_dataset('json')\n", False, id="files"),
+        pytest.param(
+            "import torchvision\ntorchvision.datasets.MNIST('d', download=True)\n", True, id="a download"
+        ),
+        pytest.param("import torchvision\ntorchvision.datasets.MNIST('d')\n", False, id="no download"),
+        pytest.param("import os\nos.system('pip install einops')\n", True, id="pip"),
+        pytest.param("import os\nos.system('nvidia-smi')\n", False, id="another command"),
+        pytest.param(
+            "import boto3\ntry:\n    boto3.client('s3')\nexcept Exception:\n    pass\n", False, id="a try"
+        ),
+    ],
+)
+def test_what_an_isolated_script_asks_of_others(judge, script: str, found: bool) -> None:
+    files = {"src/train.py": script}
+    assert bool(judge("NET001", network={"isolation": True}, files=files)) is found
+    assert judge("NET001", files=files) == []

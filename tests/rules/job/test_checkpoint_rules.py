@@ -175,12 +175,21 @@ def test_without_a_manifest_nothing_is_known_of_zones(severity_of) -> None:
     assert severity_of("FSX002", cluster="dev", inputs=INPUT) is None
 
 
+def test_several_subnets_of_unknown_zones_are_told(severity_of) -> None:
+    both = {"subnets": [HERE, THERE], "security_group_ids": ["sg-0123456789abcdef0"]}
+    assert severity_of("FSX002", cluster="dev", inputs=INPUT, network=both) == "info"
+    assert severity_of("FSX002", cluster="dev", network=both) is None
+    assert severity_of("FSX002", cluster="dev", inputs=INPUT, network={**both, "subnets": [HERE]}) is None
+
+
 @pytest.mark.parametrize(
     ("path", "found"),
     [
         pytest.param("/train", None, id="below the mount"),
         pytest.param("/", None, id="the mount itself"),
         pytest.param("/abcdefgh/train", "warning", id="the mount name twice"),
+        pytest.param("/opt/ml/input/data/train", "warning", id="a folder of the container"),
+        pytest.param("/fs-0123456789abcdef0/train", "warning", id="the file system's id"),
         pytest.param("/abcdefghi/train", None, id="a name that only begins alike"),
         pytest.param("/train/../../other", "error", id="out of the mount"),
         pytest.param("/train..old", None, id="dots in a name"),
@@ -276,3 +285,60 @@ def test_in_a_region_without_debugger_it_is_off_with_a_warning(judge) -> None:
 def test_debugger_is_not_followed_in_a_tuning_job(severity_of) -> None:
     assert severity_of("SPEC003", tuning=TUNING, debugger=True) == "warning"
     assert severity_of("SPEC003", debugger=True) is None
+
+
+SHARED = "/opt/ml/input/data/shared"
+SAVES = {"src/train.py": "torch.save(state, path)\n"}
+UPLOADS = {"src/train.py": "s3.upload_file('/tmp/last.pt', bucket, key)\n"}
+ON_LUSTRE = {"inputs": {"shared": {"lustre": "/shared", "access": "rw"}}, "cluster": "dev"}
+
+
+@pytest.mark.parametrize(
+    ("job", "found"),
+    [
+        ({"hyperparameters": {"checkpoint_dir": f"{SHARED}/gpt"}, "files": SAVES, **ON_LUSTRE}, "info"),
+        (
+            {"hyperparameters": {"save": "x", "output-dir": f"{SHARED}/gpt"}, "files": SAVES, **ON_LUSTRE},
+            "info",
+        ),
+        ({"environment": {"CKPT_DIR": "${SM_CHANNEL_SHARED}/gpt"}, "files": SAVES, **ON_LUSTRE}, "info"),
+        ({"hyperparameters": {"load_checkpoint": f"{SHARED}/gpt"}, "files": SAVES, **ON_LUSTRE}, None),
+        ({"hyperparameters": {"data_dir": f"{SHARED}/pile"}, "files": SAVES, **ON_LUSTRE}, None),
+        ({"hyperparameters": {"checkpoint_dir": "/opt/ml/checkpoints"}, "files": SAVES, **ON_LUSTRE}, None),
+        (
+            {
+                "hyperparameters": {"checkpoint_dir": f"{SHARED}/gpt"},
+                "files": {"src/train.py": "torch.save(s, d + os.environ['TRAINING_JOB_NAME'])\n"},
+                **ON_LUSTRE,
+            },
+            None,
+        ),
+        (
+            {
+                "files": {"src/train.py": f"import torch\ntorch.save(state, '{SHARED}/ckpt/last.pt')\n"},
+                **ON_LUSTRE,
+            },
+            "info",
+        ),
+        ({"environment": {"CHECKPOINT_S3": "s3://acme/checkpoints"}, "files": UPLOADS}, "info"),
+        ({"environment": {"CHECKPOINT_S3": "s3://acme/checkpoints"}, "files": {"src/train.py": "1\n"}}, None),
+        ({"environment": {"PRETRAINED_CHECKPOINT": "s3://acme/base"}, "files": UPLOADS}, None),
+        (
+            {
+                "files": {"src/train.py": "s3.upload_file('/tmp/last.pt', 'acme', 'checkpoints/last.pt')\n"},
+            },
+            "info",
+        ),
+        (
+            {
+                "environment": {"CHECKPOINT_S3": "s3://acme/checkpoints"},
+                "files": UPLOADS,
+                "tuning": TUNING,
+                "cluster": None,
+            },
+            "warning",
+        ),
+    ],
+)
+def test_places_that_all_jobs_of_a_file_share(severity_of, job: dict, found: str | None) -> None:
+    assert severity_of("CKPT001", **job) == found

@@ -258,6 +258,14 @@ def test_torch_reads_none_of_what_is_said_to_be_unread() -> None:
         ("NCCL_DEBUG", "TRACE", "warning"),
         ("NCCL_DEBUG", "INFO", "info"),
         ("NCCL_DEBUG", "WARN", None),
+        ("NCCL_CHECK_POINTERS", "1", "warning"),
+        ("NCCL_CHECK_POINTERS", "0", None),
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", "warning"),
+        ("PYTHONDEVMODE", "", None),
+        ("FI_LOG_LEVEL", "debug", "warning"),
+        ("FI_LOG_LEVEL", "warn", None),
+        ("TORCH_CPP_LOG_LEVEL", "INFO", "info"),
+        ("TORCH_CPP_LOG_LEVEL", "error", None),
     ],
 )
 def test_debugging_environment(severity_of, name: str, value: str, found: str | None) -> None:

@@ -282,6 +282,25 @@ def test_workers_have_their_cpus(judge, job: dict, subject: str | None) -> None:
     assert [finding.subject for finding in judge("DATA006", **job)] == ([subject] if subject else [])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hyperparameters": {"data.num_workers": 64}},
+        {"hyperparameters": {"dl_workers": 64}},
+        {"environment": {"NUM_WORKERS": "64"}},
+        {
+            "code_section": {
+                "source_dir": "src",
+                "entry_point": "train.py",
+                "arguments": ["trainer.workers=64"],
+            }
+        },
+    ],
+)
+def test_workers_are_known_by_any_name_and_way(severity_of, given: dict) -> None:
+    assert severity_of("DATA006", **given) == "warning"
+
+
 def test_the_arithmetic_and_a_fitting_number_are_told(judge) -> None:
     (finding,) = judge("DATA006", hyperparameters={"num_workers": 16})
     assert "8 processes make 128 workers on the 96 vCPUs" in finding.message
@@ -314,6 +333,7 @@ AWS = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
         (f"{AWS}/pytorch-inference:2.6.0-gpu-py312", "warning"),
         (f"{AWS}/pytorch-training:2.10.0-gpu-py313-cu130-ubuntu22.04-sagemaker", None),
         (f"{AWS}/pytorch:2.13-cu130-amzn2023-sagemaker", None),
+        (f"{AWS}/pytorch-training:2.10.0-gpu-py310-cu130-ubuntu22.04-sagemaker", "warning"),
         ("111122223333.dkr.ecr.us-west-2.amazonaws.com/pytorch-inference", None),
         ("111122223333.dkr.ecr.us-iso-east-1.c2s.ic.gov/mine:1", None),
     ],
@@ -322,6 +342,22 @@ def test_an_image_that_cannot_be_pulled_is_said_before(severity_of, image: str, 
     job = {"framework": None, "image": image}
     assert severity_of("IMG001", **job) == found
     assert severity_of("IMG001", **job, here=True) is None
+
+
+@pytest.mark.parametrize(
+    ("region", "registry", "found"),
+    [
+        ("me-south-1", "763104351884.dkr.ecr.me-south-1.amazonaws.com", "warning"),
+        ("me-south-1", "217643126080.dkr.ecr.me-south-1.amazonaws.com", None),
+        ("cn-north-1", "111122223333.dkr.ecr.cn-north-1.amazonaws.com", "error"),
+        ("cn-north-1", "111122223333.dkr.ecr.cn-north-1.amazonaws.com.cn", None),
+    ],
+)
+def test_a_registry_is_that_of_its_region(severity_of, region: str, registry: str, found: str | None) -> None:
+    image = f"{registry}/pytorch-training:2.10.0-gpu-py313"
+    job = {"framework": None, "image": image, "region": region, "cluster": None}
+    role = f"arn:aws{'-cn' if region.startswith('cn') else ''}:iam::111122223333:role/training"
+    assert severity_of("IMG001", **job, role_arn=role) == found
 
 
 def test_an_unknown_version_of_awss_comes_with_those_near_it(judge) -> None:
@@ -379,3 +415,37 @@ def test_the_batch_to_be_tuned_again_is_named(judge) -> None:
     compiled = {"distribution": {"strategy": "torch_xla"}, "resources": {"instance_type": P3}}
     (finding,) = judge("XLA008", data={"batch_size": 24}, **compiled)
     assert "24" in finding.message
+
+
+SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, "distribution": {"strategy": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("commands", "found"),
+    [
+        ("torchrun --nproc_per_node=4 train.py", ["DIST001"]),
+        ("torchrun --standalone --nproc-per-node 16 train.py", ["DIST003"]),
+        ("accelerate launch \\\n  --num_processes 8 train.py", ["DIST001"]),
+        ("accelerate launch --num_processes 16 train.py", []),
+        ("deepspeed --num_gpus=2 train.py", ["DIST001"]),
+        ("torchrun --nproc_per_node=8 train.py", []),
+        ("torchrun --nproc_per_node=1 train.py\ntorchrun --nproc_per_node=8 train.py", []),
+        ("# torchrun --nproc_per_node=4\ntorchrun --nproc_per_node=gpu train.py", []),
+        ("torchrun --nproc_per_node=8 main.py", ["CODE002"]),
+        ("cd app\npython main.py", []),
+        ("export NCCL_NET_PLUGIN=none\npython train.py", ["EFA005"]),
+        ("export NCCL_DEBUG=TRACE\npython train.py", ["NCCL003"]),
+        ("export NCCL_DEBUG=$LEVEL\npython train.py", []),
+    ],
+)
+def test_what_a_shell_script_starts_and_exports(judge, commands: str, found: list[str]) -> None:
+    two = {"resources": {"instance_type": KNOWN, "instance_count": 2}}
+    findings = judge(files={"src/run.sh": f"#!/bin/bash\n{commands}\n"}, **SHELL, **two)
+    assert [each.code for each in findings if each.severity != "info"] == found
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"), [("0,1,2,3", "error"), ("0,1,2,3,4,5,6,7", None), ("", None), ("GPU-a1", None)]
+)
+def test_each_process_is_shown_a_device(severity_of, devices: str, found: str | None) -> None:
+    assert severity_of("DIST003", environment={"CUDA_VISIBLE_DEVICES": devices}) == found

@@ -138,3 +138,83 @@ def test_the_toolkit_installs_requirements_txt_and_nothing_else(
 
 def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> None:
     assert judge("CODE005", code_section={**TRAIN, "requirements": "none"}, **SMDDP) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        pytest.param(
+            {"src/train.py": "import utils\n", "src/utils.py": "", "src/.slipwayignore": "utils.py\n"},
+            "leaves out",
+            id="left out by a pattern",
+        ),
+        pytest.param(
+            {"src/train.py": "import utils\n", "utils.py": ""}, "outside of", id="beside the source"
+        ),
+        pytest.param(
+            {"src/train.py": "from net.vit import ViT\n", "src/net/__init__.py": ""},
+            "is not in the package",
+            id="lost",
+        ),
+        pytest.param({"src/train.py": "import utils\n", "src/utils.py": ""}, None, id="packed"),
+        pytest.param(
+            {"src/train.py": "from net import vit\n", "src/net/__init__.py": ""}, None, id="a name in it"
+        ),
+        pytest.param(
+            {"src/train.py": "import utils\n", "utils.py": "", "src/requirements.txt": "utils==1\n"},
+            None,
+            id="installed",
+        ),
+        pytest.param({"src/train.py": "import logging\n", "logging.py": ""}, None, id="Python's own"),
+        pytest.param(
+            {"src/train.py": "import datasets\n", "datasets/a.csv": ""}, None, id="a folder of data"
+        ),
+        pytest.param(
+            {
+                "src/train.py": "try:\n    import utils\nexcept ImportError:\n    utils = None\n",
+                "utils.py": "",
+            },
+            None,
+            id="where it is there",
+        ),
+        pytest.param(
+            {"src/train.py": "import sys\nsys.path.append('..')\nimport utils\n", "utils.py": ""},
+            None,
+            id="found elsewhere",
+        ),
+    ],
+)
+def test_modules_of_ones_own_are_packed(judge, files: dict[str, str], says: str | None) -> None:
+    found = [each for each in judge("CODE005", files=files) if each.verified]
+    assert [each.severity.value for each in found] == (["warning"] if says else [])
+    assert all(says in each.message for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        ("torchvision==0.15.2\n", "error"),
+        ("torchvision>=0.15\n", None),
+        ("torchaudio==2.0.1\n", "error"),
+        ("pandas>=2.2,<2.0\n", "error"),
+        ("pandas>=2.0,<2.2\n", None),
+        ("pandas>1.0,<1.1\n", None),
+        ("cv2\n", "warning"),
+        ("python>=3.10\n", "warning"),
+        ("asyncio\n", "warning"),
+        ("dataclasses; python_version < '3.7'\n", None),
+        ("opencv-python-headless\nscikit-learn\n", None),
+    ],
+)
+def test_requirements_that_no_package_fits(found, text: str, severity: str | None) -> None:
+    assert [each for each, _ in found(text)] == ([severity] if severity else [])
+
+
+def test_packages_that_nobody_lists_are_told(judge) -> None:
+    script = {"src/train.py": "import json\nimport numpy\nimport lightly.loss\nimport timm\n"}
+    (finding,) = judge("CODE005", files={**script, "src/requirements.txt": "einops\n"})
+    assert (finding.severity, finding.verified) == ("info", False)
+    assert "lightly, timm, which requirements.txt does not name" in finding.message
+    assert judge("CODE005", files={**script, "src/requirements.txt": "lightly==1.5\ntimm\n"}) == []
+    optional = "try:\n    import wandb\nexcept ImportError:\n    wandb = None\n"
+    assert judge("CODE005", files={"src/train.py": optional, "src/requirements.txt": "einops\n"}) == []
