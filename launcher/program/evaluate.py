@@ -71,16 +71,20 @@ from launcher.program.values import (
     Value,
     WrittenTables,
     alternatives,
+    applied,
     calculated_from,
     canonical_name,
     class_of_result,
     default_of_field,
     entries_of,
+    function_of,
     joined,
     library_names,
     model_within,
+    negated,
     pairs_of,
     spread,
+    text_of,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -114,8 +118,12 @@ class Evaluation:
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
         self.written = WrittenTables(lambda record: self.attributes.records.fields_of(record))
-        self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
+        self.parameters = ParameterEvaluator(
+            self.callers, self.value, self.being_evaluated, lambda: self.given_up
+        )
         self._known: dict[ast.AST, Value] = {}
+        self.given_up = 0
+        """How often something lay too deep: what was found out meanwhile is no answer for others."""
         self._libraries: dict[Binding, Value] = {}
         self._depth = 0
         self._steps = 0
@@ -129,11 +137,12 @@ class Evaluation:
             if node in self.being_evaluated:
                 return Nothing.ITSELF
             self.being_evaluated.add(node)
+            given_up = self.given_up
             try:
                 found = self._evaluated(node, None)
             finally:
                 self.being_evaluated.discard(node)
-            if found is not Nothing.ITSELF:
+            if found is not Nothing.ITSELF and (given_up == self.given_up or self._depth == 0):
                 self._known[node] = found
         return found
 
@@ -142,6 +151,7 @@ class Evaluation:
             self._steps = 0
         self._steps += 1
         if self._depth >= _DEEPEST_EXPRESSION or self._steps > _MOST_STEPS:
+            self.given_up += 1
             return UNKNOWN
         self._depth += 1
         try:
@@ -164,7 +174,7 @@ class Evaluation:
             case ast.Dict():
                 return Dictionary(node)
             case ast.JoinedStr():
-                return self._formatted(node, environment)
+                return text_of(node, partial(self.value, environment=environment))
             case ast.Lambda():
                 return Defined(node)
             case ast.Subscript():
@@ -180,7 +190,7 @@ class Evaluation:
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 return self.written.of_comprehension(node, partial(self.value, environment=environment))
             case ast.UnaryOp():
-                return self._unary(node, environment)
+                return negated(node.op, self.value(node.operand, environment))
             case ast.NamedExpr():
                 return self.value(node.value, environment)
         return UNKNOWN
@@ -304,15 +314,6 @@ class Evaluation:
         found = joined(self.value(each, environment) for each in value.node.elts)
         return UNKNOWN if isinstance(found, Constant) else found
 
-    def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
-        """A text whose parts are all known."""
-        if any(getattr(each, "format_spec", None) for each in node.values):
-            return UNKNOWN
-        inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
-        parts = [self.value(each, environment) for each in inner]
-        known = [str(each.value) for each in parts if isinstance(each, Constant)]
-        return Constant("".join(known)) if len(known) == len(parts) else UNKNOWN
-
     def _imported(self, binding: Binding) -> Value:
         known = self._libraries.get(binding)
         if known is None:
@@ -364,12 +365,6 @@ class Evaluation:
             return self._item_of(owner, index.value, environment)
         return self.tables.any_item(node.value, owner, environment)
 
-    def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
-        number = getattr(self.value(node.operand, environment), "value", None)
-        if isinstance(node.op, ast.USub) and isinstance(number, int | float):
-            return Constant(-number)
-        return UNKNOWN
-
 
 _IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
 """Calls that give their first argument back, for our purposes."""
@@ -408,7 +403,9 @@ class CallEvaluator:
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
-            return self.result(called.node, self.environment_of(called, node, environment))
+            made = self._by_decorator(called.node)
+            plain = not isinstance(made, Instance)
+            return self.result(called.node, self.environment_of(called, node, environment)) if plain else made
         if isinstance(called, Made):
             method = self.evaluation.attributes.member_of(called.definition, "__call__")
             return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN
@@ -416,14 +413,17 @@ class CallEvaluator:
             return self.evaluation.value(self._application(called.call, node), environment)
         return self.evaluation.written.of_record(called, node)
 
+    def _by_decorator(self, function: FunctionNode) -> Value:
+        """What a function gives through a decorator of the program, which makes an object of it."""
+        decorators = () if isinstance(function, ast.Lambda) else function.decorator_list
+        decorator = function_of(self.evaluation.value(decorators[0])) if decorators else None
+        made = function_of(self.result(decorator, None)) if decorator else None
+        return self.result(made, None) if made else UNKNOWN
+
     def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
         """The call of the function that a partial application stands for, in the place of its own call."""
         if node not in self._applications:
-            given = {each.arg for each in node.keywords}
-            keywords = [each for each in partial.keywords if each.arg not in given]
-            call = ast.Call(partial.args[0], [*partial.args[1:], *node.args], [*keywords, *node.keywords])
-            call.__dict__.update({**node.__dict__, **call.__dict__})
-            self._applications[node] = call
+            self._applications[node] = applied(partial, node)
         return self._applications[node]
 
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
@@ -516,6 +516,7 @@ class CallEvaluator:
         if function in self.evaluation.being_evaluated:
             return Nothing.ITSELF
         self.evaluation.being_evaluated.add(function)
+        given_up = self.evaluation.given_up
         try:
             returns = file_of(function).returns_of.get(function, [])
             found = joined(
@@ -524,7 +525,7 @@ class CallEvaluator:
             )
         finally:
             self.evaluation.being_evaluated.discard(function)
-        if found is not Nothing.ITSELF:
+        if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:
             self._results[key] = found
         return found
 

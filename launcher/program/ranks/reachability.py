@@ -126,20 +126,27 @@ class Reachability:
     def is_named_nowhere(self, node: ast.AST) -> bool:
         """Whether a node stands in a class or function that the program never names, so that it never runs.
 
-        Not where decorators, registries of subclasses or texts may lead to it.
+        Not where decorators, registries of subclasses or texts may lead to it. That the entry imports a name
+        and does not use it names nothing.
         """
         definitions = [each for each in ancestors(node) if isinstance(each, DEFINITIONS)]
         outer = definitions[-1] if definitions else None
         if any(map(self._is_an_unused_method, definitions)):
             return True
-        if outer is None or outer.decorator_list or self._is_found_by_text:
+        if outer is None or self._is_found_by_text:
+            return False
+        if any(_may_call(self.program, each) for each in outer.decorator_list):
             return False
         if isinstance(outer, ast.ClassDef) and outer.keywords:
             return False
         return outer.name not in self._words and not any(
-            outer.name in names
+            outer.name in file.names
+            or outer.name in file.attributes
+            or any(
+                file is not self.program.entry or each in file.names
+                for each in file.imported_as.get(outer.name, ())
+            )
             for file in self.program.files
-            for names in (file.imported_as, file.names, file.attributes)
         )
 
     def _is_an_unused_method(self, method: ast.AST) -> bool:

@@ -502,8 +502,17 @@ class JobRun:
         if name in self.job.environment or name in self._set:
             return False
         if name in _OF_EACH_PROCESS:
-            return self.strategy == "none"
+            return self.strategy in ("none", "mpi")
         return name.startswith(_OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
+
+    def holds(self, name: str) -> bool | None:
+        """Whether a variable is set in the job's processes; None where nobody can tell."""
+        if name in self._set:
+            return None
+        if name in self.job.environment:
+            return True
+        known = self.lacks(name) or not (name in _OF_EACH_PROCESS or _SET_ANYWAY.fullmatch(name))
+        return False if known else None
 
     def truth(self, test: ast.expr) -> bool | None:
         """What a test is in this job, of those that ask for an option or a variable."""
@@ -511,8 +520,8 @@ class JobRun:
             sign, right = test.ops[0], test.comparators[0]
             if isinstance(sign, ast.In | ast.NotIn) and self.program.value(right) == External("os.environ"):
                 name = constant_argument(self.program, test.left)
-                missing = name is not None and self.lacks(str(name.value))
-                return isinstance(sign, ast.NotIn) if missing else None
+                held = None if name is None else self.holds(str(name.value))
+                return None if held is None else held is isinstance(sign, ast.In)
             one, other = self.value(test.left), self.value(right)
             if one is None or other is None or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
                 return None
@@ -535,6 +544,12 @@ class JobRun:
             return self._within(source, self.value)
         if isinstance(node, ast.NamedExpr):
             return self.value(node.value)
+        if isinstance(node, ast.IfExp):
+            holds = self.truth(node.test)
+            return None if holds is None else self.value(node.body if holds else node.orelse)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            parts = [self.value(each) for each in node.values]
+            return None if None in parts else next((each for each in parts if each and each.value), parts[-1])
         if isinstance(node, ast.Call):
             name = self.program.qualified(node.func)
             if name in ("os.environ.get", "os.getenv") and node.args:
@@ -562,13 +577,11 @@ class JobRun:
     def _variable(self, call: ast.Call) -> Constant | None:
         """What `os.environ.get` gives: the job's value, or the default where nobody sets the variable."""
         name = constant_argument(self.program, call.args[0])
-        if name is None or name.value in self._set:
+        held = None if name is None else self.holds(str(name.value))
+        if name is None or held is None:
             return None
-        text = str(name.value)
-        if text in self.job.environment:
-            return Constant(str(self.job.environment[text]))
-        if not self.lacks(text) and (text in _OF_EACH_PROCESS or _SET_ANYWAY.fullmatch(text)):
-            return None
+        if held:
+            return Constant(str(self.job.environment[str(name.value)]))
         return self.value(call.args[1]) if len(call.args) > 1 else Constant(None)
 
     def _option(self, node: ast.Attribute) -> Constant | None:
