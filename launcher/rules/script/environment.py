@@ -433,8 +433,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     if not makes_a_group(program):
         return
     if is_for_one_host(program):
-        ports = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
-        for start in starts_side_by_side(program) if None not in ports else ():
+        written = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
+        for start in starts_side_by_side(program) if None not in written else ():
             message = "the groups that run side by side here would all listen on the port that is written"
             yield finding_at(nccl.PORT_IN_USE, start, message)
         return
