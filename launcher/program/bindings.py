@@ -52,6 +52,7 @@ from launcher.program.values import (
     joined,
     library_names,
     like,
+    spread,
 )
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
@@ -300,7 +301,7 @@ class CallGraph:
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
         parent = parent_of(use)
         if isinstance(parent, ast.Call) and parent.func is use:
-            yield CallSite(parent, bind_arguments(function, parent, bound))
+            yield CallSite(parent, bind_arguments(function, spread(parent, self.value), bound))
             return
         if isinstance(parent, ast.Return):
             yield from self._decorating(use)
@@ -447,6 +448,15 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
     return found
 
 
+def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
+    """Whether a node stands in the function whose parameters the environment holds."""
+    function = function_of_parameter(next(iter(environment)))
+    scope = scope_of(node).function
+    while scope is not None and scope.node is not function:
+        scope = None if scope.parent is None else scope.parent.function
+    return scope is not None
+
+
 def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
     """What a call gives to the `**options` of a function, as far as it shows."""
     names = {None, *(each.arg for each in parameters_of(function))}
@@ -574,7 +584,7 @@ class RecordFields:
             return []
         position, default = [*fields].index(name), fields[name]
         calls = self._calls(definition)
-        given = [_given_to_field(call, name, position) for call in calls]
+        given = [_given_to_field(spread(call, self.value), name, position) for call in calls]
         found = [each for each in given if each is not None]
         if default is not None and (not calls or None in given):
             found.append(default)

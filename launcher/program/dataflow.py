@@ -296,6 +296,22 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
                         waiting.append(binding.value)
 
 
+def sets_made_of(program: Program, *names: str) -> Iterator[ast.expr]:
+    """The sets that are made of what calls of these names give, also sorted, or to which it is added."""
+    calls = {call for call, _ in program.calls(*names)}
+    for file in program.files if calls else ():
+        adding = [each for name in ("add", "update") for each in file.calls_of.get(name, ())]
+        made: list[ast.expr] = [each for each in file.scopes if isinstance(each, ast.SetComp)]
+        made += [each for name in ("set", "frozenset") for each in file.calls_of.get(name, ())]
+        for each in made:
+            given = [each]
+            for call in adding:
+                owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+                given += call.args if owner is not None and each in origins(program, owner) else []
+            if any(part in calls for one in given for part in parts_of(program, one)):
+                yield each
+
+
 # What a calculation gives, where everything in it is known.
 
 

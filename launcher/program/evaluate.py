@@ -21,6 +21,7 @@ from launcher.program.bindings import (
     ParserOptions,
     RecordFields,
     bind_arguments,
+    is_in_function_of,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -34,7 +35,6 @@ from launcher.program.index import (
     default_of,
     dotted_name,
     file_of,
-    function_of_parameter,
     is_attribute_of_self,
     is_class_method,
     is_property,
@@ -46,12 +46,14 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.values import (
+    CHOSEN_FROM,
     LIBRARY_TABLES,
     METHODS_OF_WRITTEN,
     PATH,
     RANK_ATTRIBUTES,
     RANK_VARIABLES,
     RANKS,
+    SAME_MODEL,
     UNKNOWN,
     Constant,
     Defined,
@@ -73,12 +75,15 @@ from launcher.program.values import (
     calculated_from,
     canonical_name,
     class_of_result,
+    default_of_field,
     entries_of,
     function_of,
     joined,
     library_names,
+    model_within,
     negated,
     pairs_of,
+    spread,
     text_of,
 )
 
@@ -125,7 +130,7 @@ class Evaluation:
 
     def value(self, node: ast.expr, environment: Environment | None = None) -> Value:
         """What an expression is, in a call with these arguments, or in every call."""
-        if environment and _is_in_function_of(environment, node):
+        if environment and is_in_function_of(environment, node):
             return self._evaluated(node, environment)
         found = self._known.get(node)
         if found is None:
@@ -358,16 +363,7 @@ class Evaluation:
             return self.tables.item(node.value, index.value, environment)
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
             return self._item_of(owner, index.value, environment)
-        return UNKNOWN
-
-
-def _is_in_function_of(environment: Environment, node: ast.expr) -> bool:
-    """Whether a node stands in the function whose parameters the environment holds."""
-    function = function_of_parameter(next(iter(environment)))
-    scope = scope_of(node).function
-    while scope is not None and scope.node is not function:
-        scope = None if scope.parent is None else scope.parent.function
-    return scope is not None
+        return self.tables.any_item(node.value, owner, environment)
 
 
 _IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
@@ -437,9 +433,11 @@ class CallEvaluator:
         if name in _COPIES and External("os.environ") in map(self.evaluation.value, copied):
             return External("os.environ")
         if name == "dataclasses.field":
-            return self._default_of_field(node)
+            return UNKNOWN if (default := default_of_field(node)) is None else self.evaluation.value(default)
         if name in _TABLES:
             return Dictionary(node)
+        if name in SAME_MODEL and isinstance(node.func, ast.Attribute):
+            return self.evaluation.value(node.func.value, environment)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2:
@@ -452,25 +450,13 @@ class CallEvaluator:
         made = self.evaluation.written.of_call(name, node, evaluated)
         return Instance(name, node) if made is UNKNOWN else made
 
-    def _default_of_field(self, node: ast.Call) -> Value:
-        """The default that `dataclasses.field` gives a field."""
-        for keyword in node.keywords:
-            value = self.evaluation.value(keyword.value)
-            if keyword.arg == "default":
-                return value
-            if keyword.arg == "default_factory" and isinstance(value, Defined):
-                if isinstance(value.node, ast.ClassDef):
-                    return Made(value.node)
-                return self.result(value.node, None)
-        return UNKNOWN
-
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
         name = self.evaluation.value(node.args[1], environment)
         attribute = attribute_of_getattr(node, name.value if isinstance(name, Constant) else None)
-        if attribute is None:  # Any class of optimizers that an option names is used alike.
-            is_optimizer = self.evaluation.value(node.args[0], environment) == External("torch.optim")
-            return External("torch.optim.?") if is_optimizer else UNKNOWN
+        if attribute is None:  # Any class of these that an option names is used alike.
+            owner = getattr(self.evaluation.value(node.args[0], environment), "name", "")
+            return External(f"{owner}.?") if owner in CHOSEN_FROM else UNKNOWN
         found = self.evaluation.attributes.value(attribute, environment)
         if len(node.args) == 3 and not isinstance(found, Constant):
             return joined((found, self.evaluation.value(node.args[2], environment)))
@@ -503,7 +489,8 @@ class CallEvaluator:
         function = called.node
         if isinstance(function, ast.ClassDef):
             return None
-        arguments = bind_arguments(function, node, called.owner is not None)
+        call = spread(node, partial(self.evaluation.value, environment=environment))
+        arguments = bind_arguments(function, call, called.owner is not None)
         if arguments is None:
             return None
         parameters = parameters_of(function)
@@ -558,7 +545,7 @@ class TableEvaluator:
             self.evaluation.value_of_binding(binding, None)
             for file in self.evaluation.files.mentioning(key)
             for binding in file.set_items.get(key, ())
-            if binding.name == last_name(owner)
+            if binding.name == last_name(owner) or self._is_one_of(binding.node, whole)
         )
         known = [each for each in entries if each is not None and each is not UNKNOWN]
         if not known:
@@ -566,6 +553,18 @@ class TableEvaluator:
         if None in entries or UNKNOWN in entries:
             known.append(UNKNOWN)
         return joined(known if stored is UNKNOWN else [*known, stored])
+
+    def _is_one_of(self, entry: ast.AST, tables: Sequence[Value]) -> bool:
+        """Whether an entry is set on one of these tables, by another name of it."""
+        owner = self.evaluation.value(entry.value) if isinstance(entry, ast.Subscript) else UNKNOWN
+        return isinstance(owner, Dictionary) and owner in tables
+
+    def any_item(self, owner: ast.expr, whole: Value, environment: Environment | None) -> Value:
+        """One of the entries of a table that is written out, and gets no others."""
+        pairs = pairs_of(whole, self.evaluation.value) if isinstance(whole, Dictionary) else None
+        if not pairs or last_name(owner) in self.evaluation.files.grown:
+            return UNKNOWN
+        return joined(self.evaluation.value(each, environment) for _, each in pairs)
 
     def read(self, call: ast.Call, environment: Environment | None) -> Value | None:
         """What `table.get(key, default)` gives; None for all other calls."""
@@ -641,6 +640,8 @@ class AttributeEvaluator:
             whole = canonical_name(f"{made}.{name}")
             if whole == f"{PATH}.parent":
                 return owner
+            if (held := model_within(owner, whole)) is not None:
+                return self.evaluation.value(held)
             stored = self._stored(node, owner)
             if stored is not UNKNOWN:
                 return stored

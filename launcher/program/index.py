@@ -712,7 +712,11 @@ class ProgramFiles:
         """The last names of the lists and dictionaries that get, or lose, elements after they were made."""
         names = ("append", "extend", "insert", "update", "setdefault", "pop", "remove", "clear")
         calls = (call for name in names for file in self.files for call in file.calls_of.get(name, ()))
-        return {last_name(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
+        owners = [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]
+        assigned = (each for file in self.files for each in file.statements.get(ast.Assign, ()))
+        targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
+        owners += [each.value for each in targets if isinstance(each, ast.Subscript)]
+        return {last_name(each) for each in owners}
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""

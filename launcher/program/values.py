@@ -322,6 +322,30 @@ def names_given(target: ast.expr, element: ast.expr, evaluated: Evaluated) -> di
     return found
 
 
+def spread(call: ast.Call, evaluated: Evaluated) -> ast.Call:
+    """A call with the elements of written lists and tables in the place of `*list` and `**table`."""
+    if not any(isinstance(each, ast.Starred) for each in call.args) and all(
+        each.arg for each in call.keywords
+    ):
+        return call
+    given: list[ast.expr] = []
+    for each in call.args:
+        inner = elements_of(evaluated(each.value), evaluated, call) if isinstance(each, ast.Starred) else None
+        given += [each] if inner is None else inner
+    named: list[ast.keyword] = []
+    for option in call.keywords:
+        pairs = None if option.arg else pairs_of(evaluated(option.value), evaluated)
+        named += [option] if pairs is None else [ast.keyword(name, value) for name, value in pairs]
+    return like(call, ast.Call(call.func, given, named))
+
+
+def default_of_field(field: ast.Call) -> ast.expr | None:
+    """What `dataclasses.field` gives a field: its default, or what its factory makes."""
+    given = {each.arg: each.value for each in field.keywords}
+    factory = given.get("default_factory")
+    return given.get("default") if factory is None else like(field, ast.Call(factory, [], []))
+
+
 class WrittenTables:
     """Tables and lists that are made of written ones: `{**a} | b`, `{k: f(v) for k, v in table.items()}`,
     `zip`, `map`, `dict.fromkeys`, `asdict`, the words of a text.
@@ -518,13 +542,13 @@ def calculated_from(operator: ast.operator, left: Value, right: Value) -> Value:
     placed = _place_on_host(operator, left, right)
     if placed is not None:
         return placed
+    if isinstance(operator, ast.Div) and (is_path(left) or is_path(right)):
+        return left if is_path(left) else right
     ranks = [each for each in (left, right) if isinstance(each, RankValue)]
     if ranks:
         return RankValue(RankKind.DERIVED, ranks[0].source)
     if Nothing.ITSELF in (left, right):
         return Nothing.ITSELF
-    if isinstance(operator, ast.Div) and (is_path(left) or is_path(right)):
-        return left if is_path(left) else right
     sizes = [each for each in (left, right) if isinstance(each, WorldSize)]
     if sizes and all(isinstance(each, WorldSize | Constant) for each in (left, right)):
         return sizes[0]
@@ -597,3 +621,23 @@ FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 def is_import_of(name: str, key: str) -> bool:
     """Whether an imported name is, or lies in, one of those that the tables have below a key."""
     return any(name == each or name.startswith(f"{each}.") for each in LIBRARY_TABLES[key])
+
+
+# Models that something is asked of, and are the same models after it.
+
+
+SAME_MODEL = frozenset(
+    f"torch.nn.Module.{name}" for name in ("to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float")
+)
+"""Methods of a model that give it back."""
+
+CHOSEN_FROM = ("torch.optim", "torchvision.datasets", "torchvision.models")
+"""Modules of which an option may name any class: what is done with one is done with all."""
+
+
+def model_within(wrapper: Instance, attribute: str) -> ast.expr | None:
+    """What a wrapper holds, where its `module` is read."""
+    if attribute not in (f"{DDP}.module", f"{FSDP}.module", "torch.nn.parallel.DataParallel.module"):
+        return None
+    given = [*wrapper.call.args[:1], *(each.value for each in wrapper.call.keywords if each.arg == "module")]
+    return given[0] if given else None

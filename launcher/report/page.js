@@ -18,6 +18,13 @@
     const left = minutes % 60;
     return left ? `${sign}${Math.floor(minutes / 60)}h${String(left).padStart(2, "0")}m` : `${sign}${minutes / 60}h`;
   };
+  /* Numbers as people write them: 0.00008 is 8e-5, 20000 is 20,000, 3000000 is 3e6. */
+  const read = (value) => {
+    const size = Math.abs(value);
+    if (value !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential().replace("e+", "e").replace(/(\.\d{3})\d+/, "$1");
+    return size >= 1000 ? value.toLocaleString("en-US") : String(+value.toPrecision(6));
+  };
+  const lasting = (value) => value === 0 ? "0" : value < 1 ? `${+(value * 1000).toPrecision(3)} ms` : value < 60 ? `${+value.toPrecision(3)} s` : elapsed(value);
   const placed = (axis, value) => axis === "seconds" ? elapsed(value) : `${axis.replace(/s$/, "")} ${+value.toFixed(2)}`;
 
   /* Round steps of time: an axis of seconds that counted by tens would have odd minutes and hours. */
@@ -35,19 +42,20 @@
       textStyle: { color: colour.ink },
     },
   });
-  const positions = (axis, end, colour, width, more) => ({
+  const positions = (axis, end, colour, width, more, whole = false) => ({
     type: "value", min: 0, max: end || 1,
     ...(axis === "seconds" && end >= 1 ? { interval: timeStep(end, Math.max(3, Math.floor(width / 110))) } : {}),
-    axisLabel: { color: colour.soft, hideOverlap: true, showMaxLabel: false, formatter: (value) => axis === "seconds" ? elapsed(value) : String(value) },
+    ...(whole ? { minInterval: 1 } : {}),
+    axisLabel: { color: colour.soft, hideOverlap: true, showMaxLabel: whole, formatter: (value) => axis === "seconds" ? elapsed(value) : read(value) },
     axisLine: { lineStyle: { color: colour.line } },
     splitLine: { lineStyle: { color: colour.line, type: "dotted" } },
     name: axis === "seconds" ? "since the beginning" : axis, nameLocation: "middle", nameGap: 26,
     nameTextStyle: { color: colour.soft },
     ...more,
   });
-  const amounts = (name, colour, more) => ({
+  const amounts = (name, colour, formatter, more) => ({
     type: "value", scale: true, name, nameLocation: "end", nameTextStyle: { color: colour.soft, align: "left" },
-    axisLabel: { color: colour.soft }, splitLine: { lineStyle: { color: colour.line } }, ...more,
+    axisLabel: { color: colour.soft, formatter }, splitLine: { lineStyle: { color: colour.line } }, ...more,
   });
   const marked = (at, text, colour, end, position, width) => ({
     silent: true, symbol: "none", lineStyle: { color: colour.red, type: "dashed", width: 2 },
@@ -132,10 +140,13 @@
 
   const loss = (chart, colour, width) => ({
     ...common(colour),
-    tooltip: { ...common(colour).tooltip, trigger: "axis", formatter: ([each]) => `${placed(chart.axis, each.value[0])}: ${each.value[1]}` },
-    grid: { left: 56, right: 16, top: 34, bottom: 46 },
-    xAxis: positions(chart.axis, undefined, colour, width, { min: "dataMin", max: "dataMax" }),
-    yAxis: amounts(chart.name, colour),
+    tooltip: { ...common(colour).tooltip, trigger: "axis", formatter: ([each]) => `${placed(chart.axis, each.value[0])}: ${read(each.value[1])}` },
+    grid: { left: 56, right: 24, top: 34, bottom: 46 },
+    xAxis: positions(
+      chart.axis, undefined, colour, width, { min: "dataMin", max: "dataMax" },
+      chart.axis !== "seconds" && chart.values.every((value) => Number.isInteger(value[0])),
+    ),
+    yAxis: amounts(chart.name, colour, read),
     series: [{
       type: "line", data: chart.values, showSymbol: chart.values.length < 40, symbolSize: 6,
       lineStyle: { width: 2, color: colour.blue }, itemStyle: { color: colour.blue }, ...incidentOn(chart.axis, colour, chart.values[chart.values.length - 1][0]),
@@ -154,19 +165,19 @@
         ...common(colour).tooltip, trigger: "axis",
         formatter: (all) => [
           placed("seconds", all[0].value[0]),
-          ...all.map((each) => `${each.seriesName}: ${each.value[1]} s${each.seriesName === "slowest rank" && each.value[2] !== null ? ` (rank ${each.value[2]})` : ""}`),
+          ...all.map((each) => `${each.seriesName}: ${lasting(each.value[1])}${each.seriesName === "slowest rank" && each.value[2] !== null ? ` (rank ${each.value[2]})` : ""}`),
         ].join("\n"),
       },
       legend: chart.several ? { top: 0, left: "center", textStyle: { color: colour.ink } } : { show: false },
       grid: { left: 56, right: 16, top: chart.several ? 62 : 34, bottom: 46 },
       xAxis: positions("seconds", end, colour, width),
-      yAxis: amounts(`seconds a ${chart.unit}`, colour, { min: 0 }),
+      yAxis: amounts(`time of ${chart.each}`, colour, lasting, { min: 0 }),
       series: chart.several
         ? [
           line("slowest rank", 1, { lineStyle: { color: colour.red, width: 1.5 }, itemStyle: { color: colour.red }, ...incidentOn("seconds", colour, end) }),
           line("mean of the ranks", 2, { lineStyle: { color: colour.blue, width: 2, type: "dashed" }, itemStyle: { color: colour.blue } }),
         ]
-        : [line(`time of a ${chart.unit}`, 2, { lineStyle: { color: colour.blue, width: 2 }, itemStyle: { color: colour.blue }, ...incidentOn("seconds", colour, end) })],
+        : [line(`time of ${chart.each}`, 2, { lineStyle: { color: colour.blue, width: 2 }, itemStyle: { color: colour.blue }, ...incidentOn("seconds", colour, end) })],
     };
   };
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +21,9 @@ from statistics import median
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from launcher.diagnosis.model import CollectiveCall, RankState
+from launcher.diagnosis.model import CollectiveCall, RankState, Verdict
 from launcher.failure_modes.model import Finding
 from launcher.report import sentences
 from launcher.report.run_report import RunReport
@@ -34,6 +35,8 @@ GENERATOR = "slipway report"
 """What the page's `generator` says: by this an earlier page is known that may be written over."""
 
 _ROOM = "launcher.report"
+
+_QUOTED = re.compile(r"`([^`\n]{1,300})`")
 
 
 def page_of(run: RunReport) -> str:
@@ -81,7 +84,8 @@ def _followed(run: RunReport) -> list[tuple[str, Finding]]:
     consequences = {id(finding) for finding in diagnosis.consequences}
     rest = diagnosis.findings[1 if diagnosis.root_cause else 0 :]
     told = [("followed" if id(each) in consequences else "also", each) for each in rest]
-    return told + [("warning", each) for each in run.warnings if each not in rest]
+    known = {each.code for each in diagnosis.findings}
+    return told + [("warning", each) for each in run.warnings if each.code not in known]
 
 
 def _as_json(value: Any) -> str:
@@ -90,7 +94,7 @@ def _as_json(value: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader(_ROOM, "."),
         autoescape=True,
         undefined=StrictUndefined,
@@ -98,6 +102,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["prose"] = _prose
+    return environment
+
+
+def _prose(text: str) -> Markup:
+    """A text of ours or with words of a run in it: escaped, and what stands between backticks as code."""
+    return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(without_controls(text)))))
 
 
 def _printable(value: Any) -> Any:
@@ -206,6 +217,7 @@ def _pace(run: RunReport) -> dict[str, Any] | None:
     return {
         "axis": "seconds",
         "unit": run.lines.steps_are,
+        "each": sentences.one(run.lines.steps_are),
         "several": len(run.lines.pace.ranks()) > 1,
         "values": [
             [_round(each.at - start), float(f"{each.slowest:.4g}"), float(f"{each.mean:.4g}"), each.rank]
@@ -288,8 +300,15 @@ def _notes(run: RunReport, state: RankState) -> tuple[str, ...]:
 
 
 def _silent_early(run: RunReport, state: RankState) -> bool:
+    """Whether a rank that printed like the others stopped before them. The silence of one that rarely prints
+    tells nothing, nor that of a run that is well; the one that failed first is silent since."""
     times = [each.last_output for each in run.ranks if each.last_output is not None]
-    if state.last_output is None or len(times) < 2:
+    if state.last_output is None or len(times) < 2 or run.diagnosis.verdict is Verdict.HEALTHY:
+        return False
+    if run.incident is not None and run.incident.rank == state.rank:
+        return False
+    heard = {rank for _, rank in run.lines.activity.printed}
+    if state.rank in heard and state.rank not in {rank for _, rank in sentences.regular_writers(run)}:
         return False
     activity = run.lines.activity
     margin = max(_EARLIER * (activity.end - activity.start), activity.width)

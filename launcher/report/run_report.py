@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher.diagnosis.logs.lines import LogRecord
 from launcher.diagnosis.model import Diagnosis, RankState, RootCause
-from launcher.failure_modes.model import Finding
+from launcher.failure_modes.model import Finding, Severity
 from launcher.planning.job_cost import cost_in_words, estimate_cost
 from launcher.planning.show_plan import find_credentials, mask_job, mask_request, mask_text
 from launcher.planning.training_plan import TrainingPlan
@@ -144,6 +144,8 @@ _WHERE_A_TIME_STANDS = 80
 """Characters at the beginning of a line in which its own time is; further on a time is a part of its
 message."""
 
+_OF_THE_BOOT = "slipway: "
+
 _SHORTEST_IN_SECONDS, _SHORTEST_IN_LINES = 5.0, 20.0
 """Silences up to these mean nothing: steps take seconds, and ranks print by turns."""
 
@@ -222,7 +224,8 @@ class RunReader:
             state.last_output = time if time is not None else state.last_output
         self._context.add(ContextLine(text, host, rank, self._order, time))
         values = self._metrics.values_in(text)
-        if values:
+        # What the boot says of a rank's loss is no loss of its own.
+        if values and not text.startswith(_OF_THE_BOOT):
             self._measure(values, (host, rank), time)
 
     def result(self) -> RunLines:
@@ -314,19 +317,24 @@ def _whole(step: float | None) -> int | None:
 def locate_incident(
     cause: RootCause | None, lines: RunLines
 ) -> tuple[MarkedIncident | None, tuple[ContextLine, ...]]:
-    """The incident on the timeline, and the lines around the one that shows it.
+    """The incident on the timeline, and its traceback, else the lines around the one that shows it.
 
     Where that line was not found, the place is the last output of the rank or host that failed, and the lines
     are the last ones of its host. Both are empty where there is no root cause.
     """
     if cause is None:
         return None, ()
-    found = lines.context.around(cause.log_line, cause.host, cause.rank)
+    context, who = lines.context, (cause.host, cause.rank)
+    found = (
+        context.traceback_of([cause.log_line], *who)
+        or context.around(cause.log_line, *who)
+        or context.traceback_of(cause.evidence, *who, consequences=False)
+    )
     shows = next((line for line in found if line.is_cause), None)
     if shows is not None:
         at = shows.time if lines.clock is not None else float(shows.order)
-        who = cause.rank if cause.rank is not None else shows.rank
-        return MarkedIncident(at, cause.host or shows.host or None, who, is_exact=at is not None), found
+        rank = cause.rank if cause.rank is not None else shows.rank
+        return MarkedIncident(at, cause.host or shows.host or None, rank, is_exact=at is not None), found
     last = [
         printed.last
         for (host, rank), printed in lines.activity.printed.items()
@@ -337,13 +345,17 @@ def locate_incident(
 
 
 def summary_of_plan(plan: TrainingPlan) -> PlannedRun:
-    """What the page shows of a plan, without the values of variables and credentials."""
+    """What the page shows of a plan, without the values of variables and credentials.
+
+    What stands in for a cluster or an account is no finding about a run, as only runs here go without.
+    """
     view, credentials = plan.view, find_credentials(plan)
     estimate = None if view is None else estimate_cost(view, plan.region)
     return PlannedRun(
         findings=tuple(
             PlannedFinding(each.code, each.severity.value, each.message, each.remedy, each.ignored)
             for each in map(credentials.finding, plan.findings)
+            if each.subject not in plan.placeholders or each.severity is not Severity.INFO
         ),
         settings=tuple(_settings(plan)),
         request=mask_request(plan),

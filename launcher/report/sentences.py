@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from statistics import median
 from typing import Any
 
+from launcher.diagnosis.logs.tracebacks import HEADER
 from launcher.diagnosis.model import CheckOutcome, Confidence, Sureness, Verdict
 from launcher.failure_modes import interruption
 from launcher.failure_modes.model import Retry
 from launcher.report.run_report import GLOG, ISO, RunPhase, RunReport
-from launcher.report.summaries import RankPace, slowest_of
+from launcher.report.summaries import RankPace, Writer, slowest_of
 from launcher.text.values import elapsed_time, list_some
 
 MOST_ROWS = 50
@@ -28,6 +31,14 @@ RETRY = {
 
 RETRY_NOT_KNOWN = "Nobody can say: the error itself is not in the log."
 
+
+_ENDED = {
+    "Completed": "completed{after}, but its lines show a failure",
+    "Stopped": "was stopped{after}, and its lines show a failure before that",
+}
+"""What became of a job that failed by what its lines show."""
+
+_NAMES_RANK = re.compile(r"\branks? \d")
 
 CHECKED = {
     CheckOutcome.WRONG: "error",
@@ -57,7 +68,8 @@ def what_happened(run: RunReport) -> str:
         during = f" for {elapsed_time(job.seconds)}" if job.seconds is not None else ""
         return sentence(f"{run.name} is {job.ended_as}{during}, {so_far}")
     if diagnosis.verdict is Verdict.FAILED and cause is not None:
-        return sentence(f"{run.name} failed{after}: {cause.finding.message}")
+        ended = _ENDED.get(job.ended_as if job is not None else "", "failed{after}")
+        return sentence(f"{run.name} {ended.format(after=after)}: {cause.finding.message}")
     if diagnosis.verdict is Verdict.STOPPED:
         why = f": {cause.finding.message}" if cause is not None else ""
         return sentence(f"{run.name} was stopped{after}{why}")
@@ -114,11 +126,18 @@ def describe_unknown(run: RunReport) -> Iterator[str]:
     elif lines.clock == GLOG:
         yield "The times that the lines print have no year; the page counts from the first one."
     yield from _silent_ranks(run)
-    if cause is not None and cause.rank is None and run.diagnosis.verdict is Verdict.FAILED:
+    failed = cause is not None and cause.rank is None and run.diagnosis.verdict is Verdict.FAILED
+    if failed and not _NAMES_RANK.search(cause.finding.message if cause else ""):
         yield "Which rank failed first is not known."
     incident = run.incident
     if incident is not None and not incident.is_exact:
-        yield "The line that shows the failure was not found among the lines with a place on the timeline."
+        if incident.at is None:
+            yield "When it failed is not known."
+        else:
+            yield (
+                f"When it failed is known only by the last output of {_who(incident.host, incident.rank)}: "
+                "the line that tells of it has no place on the timeline."
+            )
     if not lines.loss.seen and lines.bad_loss is None:
         yield "No loss was found in the lines."
     if not lines.pace.writers and lines.clock is not None:
@@ -144,7 +163,8 @@ def _silent_ranks(run: RunReport) -> Iterator[str]:
     expected = world if world is not None else max(ranks) + 1
     silent = [rank for rank in range(expected) if rank not in ranks]
     if silent and world is not None:
-        yield f"{_ranks(silent)} of {world} printed nothing: the timeline shows them empty."
+        rows = "it" if len(silent) == 1 else "them"
+        yield f"{_ranks(silent)} of {world} printed nothing: the timeline shows {rows} empty."
     elif silent:
         yield f"{_ranks(silent)} printed nothing, as far as the lines tell; how many there are is not known."
 
@@ -154,15 +174,30 @@ def timeline_in_words(run: RunReport) -> str:
     activity, incident = run.lines.activity, run.incident
     if not activity.printed:
         return "Nothing was printed."
-    last = sorted(activity.printed.items(), key=lambda item: item[1].last)
-    text = (
-        f"{count_in_words(len(last), 'row')}. First to fall silent: {writer_name(*last[0][0])}, "
-        f"at {position_in_words(run, last[0][1].last)}; last: {writer_name(*last[-1][0])}, "
-        f"at {position_in_words(run, last[-1][1].last)}."
-    )
+    text = f"{count_in_words(len(activity.printed), 'row')}."
+    talkers = sorted(regular_writers(run), key=lambda writer: activity.printed[writer].last)
+    if len(talkers) > 1 and run.diagnosis.verdict is not Verdict.HEALTHY:
+        text += f" First to fall silent: {_last_of(run, talkers[0])}; last: {_last_of(run, talkers[-1])}."
+    else:
+        latest = max(activity.printed, key=lambda writer: activity.printed[writer].last)
+        text += f" The last output: {_last_of(run, latest)}."
     if incident is not None and incident.at is not None:
         text += f" The incident is marked at {position_in_words(run, incident.at)}."
     return text
+
+
+def regular_writers(run: RunReport) -> list[Writer]:
+    """Who printed as much as others of its kind: only of these a silence tells anything. Ranks where lines
+    tell them, else hosts."""
+    printed = run.lines.activity.printed
+    writers = [writer for writer in printed if writer[1] is not None] or list(printed)
+    usual = median([printed[writer].lines for writer in writers]) if writers else 0
+    return [writer for writer in writers if printed[writer].lines >= usual / 2]
+
+
+def _last_of(run: RunReport, writer: Writer) -> str:
+    at = run.lines.activity.printed[writer].last
+    return f"{writer_name(*writer)}, at {position_in_words(run, at)}"
 
 
 def silence_in_words(run: RunReport) -> str:
@@ -208,13 +243,13 @@ def slowest_in_words(run: RunReport) -> str | None:
         return None
     if len(paces) == 1:
         only = paces[0]
-        return f"Rank {only.rank} took {_seconds(only.seconds)} a {unit} in the mean."
+        return f"Rank {only.rank} took {_seconds(only.seconds)} {one(unit)} in the mean."
     slowest = slowest_of(paces)
     if slowest is None:
-        return f"The ranks took {_seconds(paces[0].seconds)} a {unit} in the mean, none clearly longer."
+        return f"The ranks took {_seconds(paces[0].seconds)} {one(unit)} in the mean, none clearly longer."
     middle = sorted(each.seconds for each in paces)[len(paces) // 2]
     return (
-        f"Rank {slowest.rank} is the slowest: {_seconds(slowest.seconds)} a {unit} in the mean, "
+        f"Rank {slowest.rank} is the slowest: {_seconds(slowest.seconds)} {one(unit)} in the mean, "
         f"{_seconds(middle)} in the middle of {len(paces)} ranks."
     )
 
@@ -279,6 +314,23 @@ def day(seconds: float) -> str:
 def writer_name(host: str, rank: int | None) -> str:
     """Such as `rank 3 on algo-2`, or `algo-2` for lines that tell no rank."""
     return _who(host, rank)
+
+
+def one(unit: str) -> str:
+    """Such as `a step` and `an epoch`."""
+    return f"{'an' if unit[:1] in 'aeiou' else 'a'} {unit}"
+
+
+def context_title(run: RunReport) -> str:
+    """What the lines are that the page shows: a traceback, those around the cause, or the last ones."""
+    if not any(line.is_cause for line in run.context):
+        return "The last lines"
+    return "The traceback" if HEADER in run.context[0].text else "In the log"
+
+
+def loss_rows(values: Sequence[Sequence[float]]) -> list[tuple[str, str]]:
+    """The rows of the table of losses."""
+    return [(f"{at:.10g}", f"{loss:.6g}") for at, loss in thin_rows(values)]
 
 
 def count_in_words(number: int, word: str) -> str:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from launcher.diagnosis.logs.lines import parse, shown
+from launcher.diagnosis.logs.tracebacks import HEADER, Traceback, open_traceback
 
 Writer = tuple[str, int | None]
 """Who prints: the host, and the global rank where a line names it."""
@@ -310,6 +311,15 @@ _LONGEST = 2_000
 
 _COMPARED = 40
 
+FIRST_OF_TRACEBACK, LAST_OF_TRACEBACK = 12, 48
+"""Lines that are kept of a long traceback: its outermost frames, and what it ends with."""
+
+_DEEPEST = 120
+"""Columns of a traceback's indentation that are shown."""
+
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+"""What Python prints between an exception and the one that came of it."""
+
 _TROUBLE = re.compile(
     r"error|exception|traceback|fatal|fail|abort|kill|signal|sig[a-z]{3,4}\b|timeout|timed out|warn|"
     r"out of memory|slipway: |refused|denied|no space|xid|exit",
@@ -339,11 +349,58 @@ class _TroubleSpot:
 
 
 @dataclass(slots=True)
+class _KeptTraceback:
+    """A traceback of one writer as it was printed, with those that it came of."""
+
+    stack: Traceback
+    first: list[ContextLine] = field(default_factory=list)
+    last: deque[ContextLine] = field(default_factory=lambda: deque(maxlen=LAST_OF_TRACEBACK))
+    raised: ContextLine | None = None
+    below: int = 0
+    chained: bool = False
+
+    @property
+    def lines(self) -> list[ContextLine]:
+        return [*self.first, *self.last]
+
+    def shown(self, line: ContextLine, *, is_cause: bool) -> ContextLine:
+        """A line without the prefixes that all of them have, indented as it was."""
+        text = self.stack.strip_prefix(parse(line.text).text)
+        indent = " " * min(len(text) - len(text.lstrip()), _DEEPEST)
+        return replace(line, text=indent + shown(text), is_cause=is_cause)
+
+    def take(self, line: ContextLine) -> bool:
+        """Add its writer's next line; False where that is no part of it any more."""
+        text = parse(line.text).text
+        begins = HEADER in text and bool(self.first)
+        if not self._goes_on(text) if self.raised is not None else begins:
+            return False
+        (self.first if len(self.first) < FIRST_OF_TRACEBACK else self.last).append(line)
+        if self.raised is None and HEADER not in text:
+            self.stack.add_line(text)
+            self.raised = line if self.stack.exception else None
+        return not self.stack.is_complete or self.raised is not None
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether a line below the exception belongs to it: more of its message, or what came of it."""
+        again = open_traceback(text) if self.chained else None
+        if again is not None:
+            self.stack, self.raised, self.below, self.chained = again, None, 0, False
+            return True
+        self.below += 1
+        self.chained = self.chained or text.startswith(_CHAINED)
+        return self.below <= AFTER and (self.chained or text[:1] in ("", " ", "\t"))
+
+
+@dataclass(slots=True)
 class _HostLines:
     last: deque[ContextLine] = field(default_factory=lambda: deque(maxlen=BEFORE + AFTER + 1))
     early: list[_TroubleSpot] = field(default_factory=list)
     late: deque[_TroubleSpot] = field(default_factory=lambda: deque(maxlen=_KEPT))
     open: _TroubleSpot | None = None
+    raised: list[_KeptTraceback] = field(default_factory=list)
+    raised_late: deque[_KeptTraceback] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    under_way: dict[int | None, _KeptTraceback] = field(default_factory=dict)
 
 
 class NearbyLines:
@@ -357,6 +414,7 @@ class NearbyLines:
         line = replace(line, text=line.text[:_LONGEST])
         host = self._hosts.setdefault(line.host, _HostLines())
         host.last.append(line)
+        self._follow_traceback(host, line)
         if host.open is not None:
             host.open.lines.append(line)
             host.open.missing -= 1
@@ -384,12 +442,46 @@ class NearbyLines:
             _printable(line, is_cause=line is cause) for line in lines[max(0, at - BEFORE) : at + AFTER + 1]
         )
 
+    def traceback_of(
+        self, told: Sequence[str], host: str | None, rank: int | None, *, consequences: bool = True
+    ) -> tuple[ContextLine, ...]:
+        """The first traceback of that rank and host that ends with what one of these lines says, printable
+        and without secrets; none where none was kept. The exception is marked. Without `consequences` none
+        counts that only reports another failure, as torchrun's does."""
+        found: list[tuple[int, _KeptTraceback, ContextLine]] = []
+        for each in self._hosts.values():
+            for printed in (*each.raised, *each.raised_late):
+                line = printed.raised
+                if line is None or (printed.stack.follows_from_another and not consequences):
+                    continue
+                if rank is not None and line.rank not in (rank, None):
+                    continue
+                said = re.compile(rf"{re.escape(shown(parse(line.text).text))}(?!\w)".replace("…", ""))
+                if (not host or line.host == host) and any(map(said.search, told)):
+                    found.append((line.order, printed, line))
+        if not found:
+            return ()
+        _, printed, line = min(found, key=lambda each: each[0])
+        return tuple(printed.shown(each, is_cause=each is line) for each in printed.lines)
+
     def last_lines(self, host: str | None) -> tuple[ContextLine, ...]:
         """The last lines of a host, or of the one that printed last where that one is not known."""
         if host not in self._hosts:
             known = {name: each.last[-1].order for name, each in self._hosts.items() if each.last}
             host = max(known, key=lambda name: known[name], default=None)
         return () if host is None else tuple(_printable(line) for line in self._hosts[host].last)
+
+    def _follow_traceback(self, host: _HostLines, line: ContextLine) -> None:
+        """Keep a line that belongs to a traceback of its writer, or begins one."""
+        printed = host.under_way.get(line.rank)
+        if printed is not None:
+            if printed.take(line):
+                return
+            del host.under_way[line.rank]
+        if HEADER in line.text and (stack := open_traceback(parse(line.text).text)) is not None:
+            printed = host.under_way[line.rank] = _KeptTraceback(stack)
+            printed.take(line)
+            (host.raised if len(host.raised) < _KEPT else host.raised_late).append(printed)
 
     def _candidates(self, log_line: str) -> Iterator[tuple[list[ContextLine], ContextLine]]:
         beginning = log_line.strip()[:_COMPARED].split("  ")[0].split("[hidden]")[0].rstrip("…")

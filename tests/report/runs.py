@@ -48,6 +48,31 @@ def failing_run(ranks: int = 4, per_host: int = 2, steps: int = 20, failing: int
             )  # fmt: skip
 
 
+def raising_run(*more: str) -> Iterator[Record]:
+    """Two ranks of which one raises, as they print it under torchrun; what the other prints is in between.
+
+    `more` is what the failing one prints below its exception.
+    """
+    raised = (
+        "Traceback (most recent call last):",
+        '  File "/opt/ml/code/train.py", line 9, in <module>',
+        "    main()",
+        '  File "/opt/ml/code/train.py", line 5, in main',
+        '    return batch["labels"]',
+        "           ~~~~~^^^^^^^^^^",
+        "KeyError: 'labels'",
+        *more,
+    )
+    for step in range(20):
+        yield Record(START + step, "algo-1", f"[rank0]: step={step} loss={1 / (step + 1):.4f}")
+    for at, line in enumerate(raised):
+        yield Record(START + 20, "algo-1", f"[rank1]: {line}")
+        yield Record(START + 20, "algo-1", f"[rank0]: waiting {at}")
+    for at in range(40):
+        yield Record(START + 25, "algo-1", f"  exitcode  : -15 (pid: {at})")
+    yield Record(START + 26, "algo-1", "slipway: CODE001 rank 1 on algo-1: KeyError: 'labels' (train.py:5)")
+
+
 def long_run(ranks: int, hours: int, every: int) -> Iterator[Record]:
     """A day of many ranks: each prints every so many seconds, with silences here and there; one fails."""
     for second in range(0, hours * 3600, every):

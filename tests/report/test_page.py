@@ -6,6 +6,8 @@ import base64
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
@@ -21,7 +23,7 @@ from launcher.diagnosis.model import AccountCheck, CheckOutcome
 from launcher.report import sentences
 from launcher.report.page import is_ours, page_of
 from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting, RunJob, RunPhase
-from tests.report.runs import START, failing_run, long_run, report_of
+from tests.report.runs import START, failing_run, long_run, raising_run, report_of
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 FIVE_MB = 5_000_000
@@ -203,6 +205,45 @@ def test_whatever_scrolls_or_opens_is_reached_by_the_keyboard(whole: str) -> Non
     assert first == {"class": "skip", "href": "#main"}
 
 
+def test_the_whole_traceback_of_the_rank_that_failed_is_on_the_page() -> None:
+    run = report_of(raising_run(), name="demo")
+    assert [line.text for line in run.context] == [
+        "Traceback (most recent call last):",
+        '  File "/opt/ml/code/train.py", line 9, in <module>',
+        "    main()",
+        '  File "/opt/ml/code/train.py", line 5, in main',
+        '    return batch["labels"]',
+        "           ~~~~~^^^^^^^^^^",
+        "KeyError: 'labels'",
+    ]
+    assert [line.text for line in run.context if line.is_cause] == ["KeyError: 'labels'"]
+    assert {line.rank for line in run.context} == {1}
+    page = Page(page_of(run))
+    assert {"href": "#context"} in page.named("a")
+    assert '<h2 id="context-title">The traceback</h2>' in page_of(run)
+    assert run.incident is not None
+    assert (run.incident.rank, run.incident.at, run.incident.is_exact) == (1, START + 20, True)
+
+
+def test_what_was_accepted_is_no_alarm_and_stands_below_what_was_not() -> None:
+    findings = (
+        PlannedFinding("DIST001", "error", "seven GPUs idle", "Use them.", ignored=True),
+        PlannedFinding("EFA001", "warning", "the group lacks a rule", "Add it."),
+    )
+    planned = PlannedRun(findings, (), None, {}, "")
+    html = page_of(report_of([], planned=planned))
+    assert '<span class="tag accepted">accepted</span>' in html
+    assert '<span class="tag error">' not in html
+    assert said(html).index("EFA001") < said(html).index("DIST001")
+
+
+def test_what_stands_between_backticks_is_code_and_what_a_run_put_there_stays_text() -> None:
+    findings = (PlannedFinding("S3001", "info", "`<b>x</b>` is wrong", "Give `output.s3_uri`."),)
+    html = page_of(report_of([], planned=PlannedRun(findings, (), None, {}, "")))
+    assert "Give <code>output.s3_uri</code>." in html
+    assert "<code>&lt;b&gt;x&lt;/b&gt;</code> is wrong" in html
+
+
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(1)>",
     "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[31mred",
@@ -263,6 +304,7 @@ def test_the_charting_library_is_the_one_that_its_note_names() -> None:
     folder = Path(launcher.report.__file__).parent / "echarts"
     digest = hashlib.sha256((folder / "echarts.min.js").read_bytes()).hexdigest()
     assert f"SHA-256 of the file: {digest}" in (folder / "README.md").read_text("utf-8")
+    assert (folder / "echarts.min.js").stat().st_size < 700_000, "more of it than the page draws with"
     assert "Apache License" in (folder / "LICENSE").read_text("utf-8")
 
 
@@ -324,6 +366,29 @@ def test_charts_are_drawn_on_the_ground_of_the_page_and_can_be_told_from_it(sche
     # The grey is that of a phase, whose name stands on its bar.
     least = {"ink": TEXT, "soft": TEXT, "red": TEXT, "blue": GRAPHICS, "grey": TEXT}
     assert [name for name in least if contrast(colours[name], ground) < least[name]] == []
+
+
+def test_prose_is_as_wide_as_its_rules_and_tables_scroll_inside() -> None:
+    assert re.findall(r"^(\w+)[^{}]*\{[^{}]*max-width: \d", STYLE, re.MULTILINE) == ["body"]
+    assert re.search(r"^\.scroll \{[^}]*overflow: auto", STYLE, re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node on this machine")
+def test_axes_are_in_units_that_people_read() -> None:
+    functions = SCRIPT[SCRIPT.index("  const elapsed") : SCRIPT.index("  const placed")]
+    asked = (
+        "[0, 0.5, 0.00008, -0.0002, 0.1 + 0.2, 20000, 3000000].map(read),"
+        "[0, 0.052, 0.5, 1.25, 90].map(lasting)"
+    )
+    done = subprocess.run(
+        ["node", "-e", f"{functions} console.log(JSON.stringify([{asked}]))"],
+        capture_output=True, check=True, text=True, timeout=60,
+    )  # fmt: skip
+    numbers, times = json.loads(done.stdout)
+    assert numbers == ["0", "0.5", "8e-5", "-2e-4", "0.3", "20,000", "3e6"]
+    assert times == ["0", "52 ms", "500 ms", "1.25 s", "1m30s"]
+    # Epochs and steps are whole, and so are the places of their axis.
+    assert "minInterval: 1" in SCRIPT
 
 
 def test_whoever_sees_no_red_tells_the_one_that_failed_by_its_shape() -> None:

@@ -17,11 +17,12 @@ from launcher.diagnosis.model import (
     Stop,
     StopCause,
     Sureness,
+    Verdict,
 )
 from launcher.report import sentences
 from launcher.report.page import all_ranks, differing_ranks
-from launcher.report.run_report import RunJob
-from tests.report.runs import START, failing_run, report_of
+from launcher.report.run_report import RunJob, locate_incident
+from tests.report.runs import START, failing_run, raising_run, report_of
 
 
 def _unknown(*lines: Record, **more: object) -> str:
@@ -102,3 +103,95 @@ def test_a_job_that_stood_still_until_its_limit_is_not_called_failed() -> None:
     said = sentences.what_happened(run)
     assert said.startswith("demo was stopped after 2h00m: nothing failed before limits.max_runtime ended it")
     assert "it stood still" in said
+
+
+def _printing(*last: int, every: int = 1) -> list[Record]:
+    """Ranks that print a step each second until their last one; the second one each so many seconds."""
+    return [
+        Record(START + second, "algo-1", f"[rank{rank}]: step={second} loss=1")
+        for second in range(100)
+        for rank, end in enumerate(last)
+        if second <= end and (rank != 1 or second % every == 0)
+    ]
+
+
+def test_of_a_run_that_is_well_nobody_is_called_silent() -> None:
+    run = report_of(_printing(99, 30), job=RunJob("Completed", True, hosts=1, processes_per_host=2))
+    well = replace(run, diagnosis=replace(run.diagnosis, verdict=Verdict.HEALTHY))
+    assert "silent early" not in str(differing_ranks(well))
+    told = sentences.timeline_in_words(well)
+    assert told.startswith("2 rows. The last output: rank 0 on algo-1, at +1m39s")
+
+
+@pytest.mark.parametrize(
+    ("every", "notes"),
+    [(1, ["silent early"]), (15, [])],
+    ids=["one that printed like the others is", "one that rarely prints is not"],
+)
+def test_who_is_called_silent_early_in_a_run_that_failed(every: int, notes: list[str]) -> None:
+    run = report_of(_printing(99, 60, 99, every=every))
+    failed = replace(run, diagnosis=replace(run.diagnosis, verdict=Verdict.FAILED))
+    alike = tuple(replace(state, step=None) for state in failed.ranks)
+    table = differing_ranks(replace(failed, ranks=alike))
+    assert [row[table.heads.index("Differs by")] for row in table.rows] == notes
+    first = sentences.timeline_in_words(failed).partition("First to fall silent: ")[2][:6]
+    assert first == ("rank 1" if notes else "rank 0")
+
+
+def test_the_line_that_stands_above_is_not_said_to_be_unknown() -> None:
+    run = report_of(raising_run())
+    known, unknown = (" ".join(tell(run)) for tell in (sentences.describe_known, sentences.describe_unknown))
+    assert "The line that shows the failure stands at +20s" in known
+    assert "failed" not in unknown and "failure" not in unknown
+    assert run.incident is not None
+    vague = replace(run, incident=replace(run.incident, is_exact=False))
+    assert "When it failed is known only by the last output of rank 1 on algo-1" in " ".join(
+        sentences.describe_unknown(vague)
+    )
+
+
+def test_what_the_boot_says_of_a_loss_is_no_step_of_another_writer() -> None:
+    lines = [Record(START + step, "algo-1", f"[rank0]: epoch={step} loss=nan") for step in range(5)]
+    lines.append(Record(START + 5, "algo-1", "slipway: warning: NUM001 rank 0 on algo-1: epoch=4 loss=nan"))
+    assert "Steps are printed by" not in _unknown(*lines[:5])
+    assert "a line without a rank" not in _unknown(*lines)
+    assert sentences.slowest_in_words(report_of(lines)) == "Rank 0 took 1 s an epoch in the mean."
+
+
+def test_a_stop_after_the_watchdogs_verdict_leads_with_the_verdict_and_shows_its_line() -> None:
+    verdict = (
+        "slipway: warning: NCCL004 rank 1 on algo-1 has not entered all_reduce #66 [5] (train.py:8), in "
+        "which rank 0 waits; it is at train.py:13, process state S; no rank has made a step for "
+        "11 s (limit 10 s)"
+    )
+    lines = [Record(START + step, "algo-1", f"[rank0]: epoch={step} loss=1") for step in range(3)]
+    lines.append(Record(START + 14, "algo-1", verdict))
+    for text in (
+        "E1125 00:30:44.220000 29519 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
+        "(exitcode: -15) local_rank: 0 (pid: 29604) of binary: /usr/bin/python",
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3/site-packages/torch/distributed/run.py", line 1032, in <module>',
+        "    main()",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+    ):
+        lines.append(Record(START + 90, "algo-1", text))
+    stop = Stop(StopCause.ASKED, at=START + 89)
+    diagnosis = diagnose(lines, ending=Ending(End.STOPPED, stop=stop))
+    job = RunJob("Stopped", True, seconds=149)
+    run = report_of(lines, diagnosis=diagnosis, name="demo", job=job)
+    incident, context = locate_incident(diagnosis.root_cause, run.lines)
+    run = replace(run, incident=incident, context=context)
+    said = sentences.what_happened(run)
+    assert said.startswith("demo was stopped after 2m29s, and its lines show a failure before that: ")
+    assert "rank 1 on algo-1 has not entered all_reduce #66" in said
+    assert [line.text for line in context if line.is_cause] == [verdict]
+    assert sentences.context_title(run) == "In the log"
+    assert incident is not None and incident.at == START + 14
+    assert "Which rank failed first is not known" not in " ".join(sentences.describe_unknown(run))
+
+
+def test_a_completed_run_whose_lines_show_a_failure_is_told_as_both() -> None:
+    lines = [Record(START + step, "algo-1", f"[rank0]: epoch={step} loss=nan") for step in range(5)]
+    run = report_of(lines, name="demo", job=RunJob("Completed", True, seconds=9))
+    assert run.diagnosis.verdict is Verdict.FAILED
+    assert sentences.what_happened(run).startswith("demo completed after 9s, but its lines show a failure: ")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from launcher.diagnosis.logs.lines import Record
 from launcher.report.page import charts_of, rows_of
 from launcher.report.run_report import RunJob
 from launcher.report.summaries import (
+    FIRST_OF_TRACEBACK,
+    LAST_OF_TRACEBACK,
     MOST_BUCKETS,
     MOST_SERIES_PIECES,
     Activity,
@@ -118,6 +121,40 @@ def test_the_context_of_a_line_far_from_the_end_is_kept() -> None:
     assert context.around("error number 0", None, None)
     assert context.around("error number 49999", None, None)
     assert not context.around("error number 25000", None, None)
+
+
+def _traceback(depth: int, raised: str) -> list[str]:
+    frames = [f'  File "/opt/ml/code/train.py", line {at}, in f{at}' for at in range(depth)]
+    return ["Traceback (most recent call last):", *frames, raised]
+
+
+def _kept(lines: Sequence[str], told: str) -> list[str]:
+    context = NearbyLines()
+    for order, text in enumerate(lines):
+        context.add(ContextLine(text, "algo-1", 0, order, None))
+    return [line.text for line in context.traceback_of([told], "algo-1", 0)]
+
+
+def test_a_traceback_is_kept_with_what_it_came_of_and_the_rest_of_its_message() -> None:
+    first = _traceback(2, "KeyError: 'a'")
+    between = ["", "The above exception was the direct cause of the following exception:", ""]
+    second = [*_traceback(1, "RuntimeError: Error(s) in loading state_dict:"), "\tMissing key(s): w"]
+    kept = _kept([*first, *between, *second, "epoch=1"], "RuntimeError: Error(s) in loading state_dict:")
+    assert [line.strip() for line in kept] == [line.strip() for line in [*first, *between, *second]]
+    # Of one that was caught and has nothing to do with the next nothing is shown.
+    assert _kept([*first, "went on", *second[:-1]], second[-2]) == second[:-1]
+
+
+def test_of_a_very_long_traceback_the_outermost_frames_and_the_end_are_kept() -> None:
+    lines = _traceback(300, "ValueError: too deep")
+    kept = _kept(lines, "ValueError: too deep")
+    assert kept == [*lines[:FIRST_OF_TRACEBACK], *lines[-LAST_OF_TRACEBACK:]]
+    context = NearbyLines()
+    for order in range(5_000):
+        for text in _traceback(1, f"ValueError: number {order}"):
+            context.add(ContextLine(text, "algo-1", order % 3, order, None))
+    assert context.traceback_of(["ValueError: number 4999"], None, None)
+    assert not context.traceback_of(["ValueError: number 2500"], None, None)
 
 
 def test_the_line_of_the_rank_that_failed_goes_before_the_same_of_others() -> None:

@@ -38,6 +38,12 @@ def test_what_was_noted_is_what_the_plan_says_without_the_values_of_variables(pl
     assert noted.request["ResourceConfig"] == told.request["ResourceConfig"]
 
 
+def test_what_stands_in_for_a_cluster_is_no_finding_about_a_run(plan: TrainingPlan) -> None:
+    assert plan.placeholders
+    shown = {finding.message for finding in summary_of_plan(plan).findings}
+    assert shown and not [message for message in shown if "placeholder" in message]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"usd_per_hour": []}', "[" * 100_000, '"x"'])
 def test_a_note_that_cannot_be_read_is_none(text: str) -> None:
     folder = cache_folder() / "plans"

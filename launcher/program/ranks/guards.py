@@ -19,6 +19,7 @@ from launcher.program.index import (
     Binding,
     BindingKind,
     FunctionNode,
+    ancestors,
     ancestors_in_function,
     is_property,
     last_name,
@@ -182,8 +183,15 @@ class Guards:
         if not isinstance(value, Defined) or isinstance(value.node, ast.ClassDef):
             return False
         call = _call_of_decorated(value.node)
-        asks = any(isinstance(each, ast.If | ast.IfExp | ast.Match) for each in ast.walk(value.node))
-        return call is not None and not asks
+        if call is None:
+            return False
+        around = set(ancestors(call))
+        asking = (each for each in ast.walk(value.node) if isinstance(each, ast.If | ast.IfExp | ast.Match))
+        return not any(
+            each in around
+            or (each.lineno < call.lineno and any(isinstance(one, _PARTING) for one in ast.walk(each)))
+            for each in asking
+        )
 
     def guard_around(self, node: ast.AST) -> Guard | None:
         """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
@@ -385,6 +393,10 @@ class _Returned:
     returns: bool
     truth: Truth
     raises: bool = False
+
+
+_PARTING = (ast.Return, ast.Raise, ast.Call)
+"""What may part the ranks under a test: some leave, or wait."""
 
 
 def _call_of_decorated(decorator: FunctionNode) -> ast.Call | None:

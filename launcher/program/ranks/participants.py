@@ -13,6 +13,7 @@ from functools import cached_property
 
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins, parts_of
 from launcher.program.index import (
+    SCOPE,
     Binding,
     BindingKind,
     FunctionNode,
@@ -433,6 +434,8 @@ class Uniformity:
         if isinstance(node, ast.Subscript):
             if self.program.value(node.value) == External("os.environ"):
                 return self._variable(node.slice)
+            if node not in (made := origins(self.program, node)) and None not in made:
+                return all(map(self.is_uniform, made))
             return self.is_uniform(node.value) and self.is_uniform(node.slice)
         if isinstance(node, ast.Call):
             return self._call(node)
@@ -441,7 +444,7 @@ class Uniformity:
     def _parts(self, node: ast.expr) -> bool:
         """Whether all parts of an operation, a text or a written list are alike."""
         kinds = ast.JoinedStr | ast.FormattedValue | ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
-        if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List):
+        if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List | ast.Dict):
             return False
         return all(self.is_uniform(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
 
@@ -653,7 +656,10 @@ class Closure:
         if isinstance(part, ast.Call):
             return self._called(part, must)
         if isinstance(part, ast.Subscript):
-            self._waiting += [(part.value, must), (part.slice, False)]
+            made = alternatives(self.program.value(part))
+            calls = [each.call for each in made if isinstance(each, Instance) and SCOPE in each.call.__dict__]
+            known: list[tuple[ast.AST, bool]] = [(each, must) for each in calls if len(calls) == len(made)]
+            self._waiting += [*(known or [(part.value, must)]), (part.slice, False)]
             return True
         if isinstance(part, ast.IfExp):
             self._waiting += [(part.body, must), (part.orelse, must)]
@@ -708,6 +714,8 @@ class Closure:
             else:
                 self._waiting += [(given, False) for given in arguments]
                 known = False
+        if isinstance(call.func, ast.Attribute):
+            self._waiting.append((call.func.value, False))
         return known
 
     def _inside(self, part: ast.FunctionDef | ast.ClassDef) -> None:

@@ -17,9 +17,10 @@ from launcher.program.dataflow import (
     text_parts,
 )
 from launcher.program.index import ancestors, last_name
+from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guard, Guards
-from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.participants import Participants, Uniformity
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.values import (
     PATH,
@@ -79,11 +80,14 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
     for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
         path = path_of_file(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
-        if path is None or not participants.uniformity.is_uniform(path):
+        if path is None:
             continue
         who = participants.ranks_running(call)
         written = ast.unparse(path)
-        if who is True:
+        if not participants.uniformity.is_uniform(path):
+            if who is True:
+                yield from _overwritten_by_hosts(program, call, path, severity)
+        elif who is True:
             yield finding_at(
                 checkpoints.RANKS_WRITE_SAME_FILE,
                 call,
@@ -113,6 +117,35 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
             )
 
 
+def _overwritten_by_hosts(
+    program: Program, call: ast.Call, path: ast.expr, severity: Severity | None
+) -> Iterator[Finding]:
+    """A path that tells the ranks of one host apart, but not the hosts."""
+    if _differs_on_a_host_alone(program, path) and not is_a_hosts_own(program, path):
+        yield finding_at(
+            checkpoints.RANKS_WRITE_SAME_FILE,
+            call,
+            f"`{ast.unparse(path)}` tells the ranks of one host apart, but not the hosts: on a file system "
+            "that they share, or in the one S3 prefix that their folders go to, they overwrite each other",
+            remedy="Put the global rank into the name: `dist.get_rank()`.",
+            severity=Severity.INFO if is_for_one_host(program) else severity or Severity.WARNING,
+        )
+
+
+def _differs_on_a_host_alone(program: Program, path: ast.expr, depth: int = 6) -> bool:
+    """Whether the rank on its host, and nothing else in a path, differs between the ranks."""
+    parts = text_parts(program, path)[0]
+    if not parts:
+        parts = [each for each in origins(program, path) if each is not None and each is not path]
+    differing = [each for each in parts if not program.analysis(Uniformity).is_uniform(each)]
+    return bool(differing) and all(
+        value.kind is RankKind.LOCAL and value.source != "spawn"
+        if isinstance(value := program.value(each), RankValue)
+        else depth > 0 and _differs_on_a_host_alone(program, each, depth - 1)
+        for each in differing
+    )
+
+
 def path_of_file(program: Program, path: ast.expr | None) -> ast.expr | None:
     """The path of what is written to: that of `open(path, "wb")`, where it is such a file."""
     value = None if path is None else program.value(path)
@@ -135,7 +168,7 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
                 continue
             model = program.value(call.func.value)
             name = model.name if isinstance(model, Instance) else ""
-            if name.startswith("transformers.") and "Model" in name and name.endswith(".from_pretrained"):
+            if name.startswith("transformers.") and "Model" in name and ".from_pretrained" in name:
                 yield call, "save_pretrained"
 
 
@@ -301,10 +334,8 @@ _LOADERS = (
     "snapshot",
 )
 _SAVED_TO = {
-    "torch.save": ("f", 1),
+    **{name: where for name, where in _SAVERS.items() if not name.startswith("joblib.")},
     "torch.distributed.checkpoint.save": ("checkpoint_id", None),
-    "safetensors.torch.save_file": ("filename", 1),
-    "safetensors.torch.save_model": ("filename", 1),
     "transformers.TrainingArguments": ("output_dir", 0),
     "transformers.Seq2SeqTrainingArguments": ("output_dir", 0),
     "trl.SFTConfig": ("output_dir", 0),
@@ -359,6 +390,10 @@ def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
         path = path_of_file(program, argument_of(call, *_SAVED_TO[name]))
         if path is not None:
             yield call, path
+    for call, _ in _models_saved(program):
+        folder = argument_of(call, *_FOLDER)
+        if folder is not None:
+            yield call, folder
 
 
 def _is_a_cache(program: Program, call: ast.Call) -> bool:

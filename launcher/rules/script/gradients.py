@@ -636,7 +636,9 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
     for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
         called = [call.func]
         value = program.value(call.func)
-        if isinstance(call.func, ast.Attribute) and (not isinstance(value, External) or DDP in value.name):
+        if isinstance(call.func, ast.Attribute) and (
+            not isinstance(value, External) or _is_inside_ddp(program, call.func.value)
+        ):
             called.append(call.func.value)  # A method of the module makes the loss: `model.module.loss(x)`.
         for each in called:
             made = origins(program, each) if isinstance(each, ast.Name | ast.Attribute) else ()

@@ -102,6 +102,7 @@ _PREFIXES = {
     "torch.nn.parallel.DataParallel": "module.",
     "torch.compile": "_orig_mod.",
 }
+_BARE_MODELS = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 _SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float"})
 
 
@@ -234,10 +235,20 @@ def _saved(program: Program) -> Iterator[_State]:
         table = program.value(whole)
         if isinstance(table, Dictionary):
             parts = [(str(k.value), v) for k, v in entries_of(table.node) if isinstance(k, ast.Constant)]
+            parts += _set_before(program, what, call)
         for key, value in parts:
             prefix = _prefix_of_state(program, value)
             if prefix is not None:
                 yield _State(call, _renamed(program, path), key, prefix)
+
+
+def _set_before(program: Program, table: ast.expr, save: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The entries that a table gets before it is saved: `state["model"] = ddp.state_dict()`."""
+    file, scope = file_of(save), scope_of(save)
+    for key, bindings in file.set_items.items() if isinstance(table, ast.Name) else ():
+        for each in bindings:
+            if each.name == last_name(table) and each.value is not None and scope_of(each.node) is scope:
+                yield key, each.value
 
 
 def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
@@ -365,6 +376,8 @@ class _Prefixes:
             return self.prefix_of(origin.func.value)
         if name.endswith("convert_sync_batchnorm") and origin.args:
             return self.prefix_of(origin.args[0])
+        if name.startswith(_BARE_MODELS):
+            return ""
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
             return ""
         return "" if isinstance(self._program.value(origin), Made) else None

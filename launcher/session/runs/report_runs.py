@@ -16,7 +16,7 @@ from launcher.aws.clients import Clients
 from launcher.backends.interface import Backend, BackendError, Cursor, JobState, JobStatus, LogLine
 from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.logs.lines import LogRecord, LogStream, Record, lines_of
-from launcher.diagnosis.model import Diagnosis, table_of
+from launcher.diagnosis.model import Diagnosis, RankState, table_of
 from launcher.experiments.run_comparison import (
     RunComparison,
     RunDifference,
@@ -160,6 +160,7 @@ def _report(
     name: str, diagnosis: Diagnosis, lines: RunLines, job: RunJob | None, planned: PlannedRun | None
 ) -> RunReport:
     incident, context = locate_incident(diagnosis.root_cause, lines)
+    heard = (RankState(each.rank, last_output=each.last_output) for each in lines.ranks)
     return RunReport(
         name=name,
         diagnosis=diagnosis,
@@ -168,7 +169,8 @@ def _report(
         version=__version__,
         job=job,
         planned=planned,
-        ranks=table_of((*lines.ranks, *diagnosis.ranks)),
+        # When a rank was last heard is told by its own lines; what others say of it comes later.
+        ranks=table_of((*lines.ranks, *diagnosis.ranks, *heard)),
         incident=incident,
         context=context or (lines.context.last_lines(None) if diagnosis.verdict.is_bad else ()),
     )

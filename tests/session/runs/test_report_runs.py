@@ -47,6 +47,16 @@ def test_one_reading_of_the_lines_gives_diagnosis_ranks_and_losses() -> None:
     assert "job failed after 1m05s" in page_of(report)
 
 
+def test_when_a_rank_was_last_heard_is_told_by_its_own_lines() -> None:
+    job = found(
+        JobState.FAILED,
+        "[rank1]: step=1 loss=2",
+        "[rank0]: step=1 loss=2",
+        "slipway: CODE001 rank 1 on algo-1: KeyError: 'labels' (train.py:5)",
+    )
+    assert [state.last_output for state in report_of_job(job).ranks] == [START + 1, START]
+
+
 def test_the_jobs_own_metrics_are_read() -> None:
     job = found(JobState.COMPLETED, "[rank0]: mistake is 7", metrics={"train:loss": "mistake is ([0-9]+)"})
     assert [point.value for point in report_of_job(job).lines.loss.points()] == [7]

@@ -11,7 +11,7 @@ from itertools import islice, product
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of, text_parts
+from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of, sets_made_of, text_parts
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -27,8 +27,8 @@ from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants, Uniformity
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.values import Constant, Defined, External, Made, RankValue, alternatives
-from launcher.rules.script.data.loaders import Loaders
-from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank, names_in
+from launcher.rules.script.data.loaders import Loaders, subscript_by_index
+from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
     ScriptSubject,
     as_attribute,
@@ -68,39 +68,47 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
 
     Source: Python documentation of os.listdir and glob.
     """
-    distributed = None
     severity = Severity.INFO if is_for_one_host(program) else None
-    for call, name in program.calls(*LISTINGS):
-        if name == "os.walk" and _is_sorted_within(call):
-            continue
-        for end in follow_list(program, call):
-            if is_cut_by_rank(program, end):
-                related = [] if end is call else [related_at(end, "cut by rank here")]
+    listings = [
+        (call, f"{_last(name)} answers in the order of the file system", _sorted(call, name), severity)
+        for call, name in program.calls(*LISTINGS)
+        if name != "os.walk" or not _is_sorted_within(call)
+    ]
+    sets = [(each, _OF_A_SET, None, None) for each in sets_made_of(program, *LISTINGS)]
+    ended = set[ast.expr]()
+    for made, why, fix, severity in (*listings, *sets):
+        for end in follow_list(program, made):
+            use = _use_by_order(program, end)
+            if use is None:
+                continue
+            place, how, consequence, is_sure = use
+            if place not in ended:
+                ended.add(place)
                 yield finding_at(
                     data.FILES_UNSORTED,
-                    call,
-                    f"{_last(name)} answers in the order of the file system, and the ranks cut the list as "
-                    "if it were the same on every host: files are read twice, and others never",
-                    related=related,
-                    severity=severity,
-                    fix=_sorted(call, name),
+                    made,
+                    f"{why}, and {consequence}",
+                    related=[] if place is made else [related_at(place, how)],
+                    severity=severity if is_sure else Severity.INFO,
+                    fix=fix,
                 )
-                break
-            kept = _kept_by_dataset(program, end) or _as_dataset(program, end)
-            if kept is not None:
-                if distributed is None:
-                    distributed = _splits_by_index(program)
-                if distributed:
-                    yield finding_at(
-                        data.FILES_UNSORTED,
-                        call,
-                        f"{_last(name)} answers in the order of the file system, and an index of a sampler "
-                        "means another file on another host: files are read twice, and others never",
-                        related=[related_at(kept, "read by index here")],
-                        severity=severity if _is_sampled(program, kept) else Severity.INFO,
-                        fix=_sorted(call, name),
-                    )
-                    break
+            break
+
+
+_OF_A_SET = "a set of texts has another order in each process, by the seed of its hashes"
+
+
+def _use_by_order(program: Program, end: ast.expr) -> tuple[ast.expr, str, str, bool] | None:
+    """Where the order of a list decides which rank reads what: the place, how, what comes of it, and whether
+    it is surely this list that the ranks share."""
+    if is_cut_by_rank(program, end):
+        cut = "the ranks cut the list as if it were the same on all: files are read twice, and others never"
+        return end, "cut by rank here", cut, True
+    kept = _kept_by_dataset(program, end) or _as_dataset(program, end)
+    if kept is None or not _splits_by_index(program):
+        return None
+    read = "an index of a sampler means another file elsewhere: files are read twice, and others never"
+    return kept, "read by index here", read, _is_sampled(program, kept)
 
 
 def _sorted(listing: ast.Call, name: str) -> Fix | None:
@@ -156,43 +164,15 @@ def _kept_by_dataset(program: Program, node: ast.expr) -> ast.Subscript | None:
     statement = parent_of(node)
     if isinstance(statement, ast.Subscript) and statement.value is node:
         owner = class_around(node)
-        return _by_index(program, statement, owner) if isinstance(node, ast.Attribute) else None
+        return subscript_by_index(program, statement, owner) if isinstance(node, ast.Attribute) else None
     return None
-
-
-def _by_index(program: Program, read: ast.Subscript, owner: ast.ClassDef | None) -> ast.Subscript | None:
-    """A subscript of `__getitem__` by its index, or what is calculated from it, in a Dataset of torch."""
-    function = scope_of(read).function
-    if function is None or owner is None or not _is_dataset(program, owner):
-        return None
-    node = function.node
-    if not isinstance(node, ast.FunctionDef) or node.name != "__getitem__" or len(node.args.args) != 2:
-        return None
-    by_index = {node.args.args[1].arg}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Assign) and by_index & names_in(part.value):
-            by_index |= {name for target in part.targets for name in names_in(target)}
-    return read if by_index & names_in(read.slice) else None
-
-
-def _is_dataset(program: Program, definition: ast.ClassDef) -> bool:
-    for base in definition.bases:
-        for each in alternatives(program.value(base)):
-            if isinstance(each, External) and each.name == "torch.utils.data.Dataset":
-                return True
-            if (
-                isinstance(each, Defined)
-                and isinstance(each.node, ast.ClassDef)
-                and each.node is not definition
-            ):
-                return _is_dataset(program, each.node)
-    return False
 
 
 # Whether every rank writes the same files when the data is not there yet.
 
 
 _ARCHIVES = ("tarfile.open", "tarfile.TarFile", "zipfile.ZipFile")
+_CLIENTS = ("boto3.client", "boto3.session.Session.client")
 FETCHING = (
     "torch.hub.download_url_to_file",
     "torchvision.datasets.utils.download_url",
@@ -204,8 +184,7 @@ FETCHING = (
     "shutil.copytree",
     "shutil.unpack_archive",
     *(f"{name}.{verb}" for name in _ARCHIVES for verb in ("extract", "extractall")),
-    "boto3.client.download_file",
-    "boto3.session.Session.client.download_file",
+    *(f"{made}.download_file" for made in _CLIENTS),
     "boto3.resource.Bucket.download_file",
     "boto3.resource.Object.download_file",
     "s3fs.S3FileSystem.get",
@@ -295,9 +274,10 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
             download = argument_of(call, "download")
             absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in _EXISTENCE
             if download is not None and (absent or program.value(download) == Constant(True)):
-                name = program.qualified(call.func)
-                if name is not None and name.startswith(_DATASETS):
-                    yield call, name
+                kinds = alternatives(program.value(call.func))
+                names = [each.name for each in kinds if isinstance(each, External)]
+                if names and len(names) == len(kinds) and all(each.startswith(_DATASETS) for each in names):
+                    yield call, names[0]
 
 
 _COMMANDS = (
@@ -307,7 +287,19 @@ _COMMANDS = (
     "subprocess.check_output",
     "os.system",
 )
-_OPENING_URLS = ("requests.get", "urllib.request.urlopen", "httpx.get", "httpx.stream")
+_OPENING_URLS = (
+    *(
+        "requests.get",
+        "urllib.request.urlopen",
+        "httpx.get",
+        "httpx.stream",
+        "fsspec.open",
+        "smart_open.open",
+    ),
+    *(f"{made}.{verb}" for made in _CLIENTS for verb in ("download_fileobj", "get_object")),
+    *("boto3.resource.Bucket.download_fileobj", "boto3.resource.Object.download_fileobj"),
+    "s3fs.S3FileSystem.open",
+)
 
 
 def _fetches_by_command(program: Program, call: ast.Call) -> bool:
@@ -712,12 +704,22 @@ def _is_sure(node: ast.AST) -> bool:
                 return False
         if isinstance(outer, ast.Try | ast.BoolOp | ast.Compare | ast.ExceptHandler):
             return False
+        if isinstance(outer, ast.Call) and _is_default_of_its_channel(outer, inner):
+            continue
         if isinstance(outer, ast.Call) and last_name(outer.func) in ("exists", "isdir", "is_dir", "getenv"):
             return False
         if isinstance(outer, ast.Call) and last_name(outer.func) == "get" and inner is not outer.func:
             return False
         inner = outer
     return True
+
+
+def _is_default_of_its_channel(read: ast.Call, default: ast.AST) -> bool:
+    """`os.getenv("SM_CHANNEL_A", "/opt/ml/input/data/a")`: taken just where there is no such channel."""
+    if len(read.args) != 2 or read.args[1] is not default or not isinstance(default, ast.Constant):
+        return False
+    name = str(getattr(read.args[0], "value", ""))
+    return str(default.value).startswith(f"{FOLDER}/{name.removeprefix(VARIABLE).lower()}") and name != ""
 
 
 def _option_of(node: ast.expr) -> str | None:

@@ -86,7 +86,14 @@ _LOOKERS = frozenset(
 """What is given a loader and leaves it as it is."""
 
 _WRAPPED = frozenset(
-    {"enumerate", "iter", "rich.progress.track", "reversed", *(each for each in _LOOKERS if "tqdm" in each)}
+    {
+        "enumerate",
+        "iter",
+        "itertools.islice",
+        "rich.progress.track",
+        "reversed",
+        *(each for each in _LOOKERS if "tqdm" in each),
+    }
 )
 """What gives one element for each of its first argument's."""
 
@@ -109,7 +116,8 @@ class LoaderLoop:
     @property
     def ends_with_data(self) -> bool:
         """Whether it makes as many rounds as there are batches."""
-        return getattr(self.node, "iter", None) is self.iter
+        counted = "islice" in {last_name(each) for each in ast.walk(self.iter) if isinstance(each, ast.expr)}
+        return getattr(self.node, "iter", None) is self.iter and not counted
 
 
 class Loaders:
@@ -308,6 +316,42 @@ class Loaders:
         return not bounds or bounds[-1] != Constant(1) or len(bounds) > 1
 
 
+def names_in(node: ast.AST) -> set[str]:
+    """The names in an expression."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def subscript_by_index(
+    program: Program, read: ast.Subscript, owner: ast.ClassDef | None
+) -> ast.Subscript | None:
+    """A subscript of `__getitem__` by its index, or what is calculated from it, in a Dataset of torch."""
+    function = scope_of(read).function
+    if function is None or owner is None or not _is_dataset(program, owner):
+        return None
+    node = function.node
+    if not isinstance(node, ast.FunctionDef) or node.name != "__getitem__" or len(node.args.args) != 2:
+        return None
+    by_index = {node.args.args[1].arg}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Assign) and by_index & names_in(part.value):
+            by_index |= {name for target in part.targets for name in names_in(target)}
+    return read if by_index & names_in(read.slice) else None
+
+
+def _is_dataset(program: Program, definition: ast.ClassDef) -> bool:
+    for base in definition.bases:
+        for each in alternatives(program.value(base)):
+            if isinstance(each, External) and each.name == "torch.utils.data.Dataset":
+                return True
+            if (
+                isinstance(each, Defined)
+                and isinstance(each.node, ast.ClassDef)
+                and each.node is not definition
+            ):
+                return _is_dataset(program, each.node)
+    return False
+
+
 def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     """The method of this name that a class defines by itself."""
     return next(
@@ -368,6 +412,32 @@ def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) ->
 
 
 _DRAWING_SOME = frozenset({"choice", "choices", "multinomial", "sample", "randint", "num_samples"})
+
+
+_SAMPLED_BY_TRAINER = ("use_distributed_sampler", "replace_sampler_ddp")
+
+
+def left_to_the_script(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The loaders without a part for each rank of a Lightning Trainer that leaves samplers to the script."""
+    program = loaders.program
+    trainers = [call for call, _ in program.calls("lightning.pytorch.Trainer")]
+    told = [argument_of(each, name) for each in trainers for name in _SAMPLED_BY_TRAINER]
+    switched_off = any(each is not None and program.value(each) == Constant(False) for each in told)
+    if len(trainers) != 1 or not switched_off:
+        return
+    devices = argument_of(trainers[0], "devices")
+    if devices is not None and program.value(devices) == Constant(1):
+        return
+    fits = [call for call, _ in program.calls("lightning.pytorch.Trainer.fit")]
+    fitted = [each for call in fits if (each := argument_of(call, "train_dataloaders", 1)) is not None]
+    given = {call for each in fitted for call in loaders.resolved(each) or ()}
+    for loader in loaders.calls:
+        function, dataset = scope_of(loader).function, loaders.given(loader, "dataset")
+        hook = None if function is None else getattr(function.node, "name", None)
+        if dataset is None or (loader not in given and hook != "train_dataloader"):
+            continue
+        if loaders.samplers_of(loader) == frozenset() and Closure(program, dataset).is_the_same_everywhere:
+            yield loader, trainers[0]
 
 
 # Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and

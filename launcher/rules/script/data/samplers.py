@@ -38,6 +38,7 @@ from launcher.program.ranks.reachability import Reachability, runs_once
 from launcher.program.ranks.training_loops import makes_ranks_agree
 from launcher.program.values import (
     Constant,
+    Either,
     Instance,
     RankKind,
     RankValue,
@@ -45,7 +46,7 @@ from launcher.program.values import (
     alternatives,
     library_names,
 )
-from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderLoop, Loaders
+from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderLoop, Loaders, left_to_the_script
 from launcher.rules.script.data.shards import follow_list, is_cut_by_rank, uses_of_target
 from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
 
@@ -56,7 +57,8 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
 
     Every rank then trains on the whole dataset: N processes do the same work N times over. Only loaders that
     surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
-    what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split.
+    what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split, unless the
+    Trainer is told not to (`use_distributed_sampler=False`).
 
     Bad: `for batch in DataLoader(dataset, shuffle=True): ddp(batch).backward()`
     Good: `for batch in DataLoader(dataset, sampler=DistributedSampler(dataset)): ...`
@@ -70,6 +72,13 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
             "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
             "work N times over",
             related=[related_at(loop.iter, "the loop that trains with it")],
+        )
+    for loader, trainer in left_to_the_script(program.analysis(Loaders)):
+        yield finding_at(
+            data.NO_DISTRIBUTED_SAMPLER,
+            loader,
+            "no distributed sampler, and the Trainer is told to insert none: every rank trains on all data",
+            related=[related_at(trainer, "this trainer")],
         )
 
 
@@ -112,7 +121,8 @@ def _is_of_several(program: Program, loader: ast.Call, loop: ast.AST) -> bool:
     for call, _ in program.calls(*library_names("model_wrappers")):
         if file_of(call) in files:
             return True
-        if any(file_of(site) in files for site in _calls_of(program, scope_of(call).function)):
+        sites = _calls_of(program, scope_of(call).function)
+        if any(file_of(each) in files and not isinstance(program.value(each.func), Either) for each in sites):
             return True
     return False
 
@@ -294,6 +304,7 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     given = [(argument_of(sampler, "seed", 4), "seed") for sampler in loaders.samplers]
     told = [each.node for each in _epoch_calls(loaders) if each.samplers] if loaders.samplers else []
     given += [(argument_of(call, "epoch", 0), "epoch") for call in told if isinstance(call, ast.Call)]
+    given += [(each, "seed") for each in _set_seeds(loaders)]
     for seed, what in given:
         source = None if seed is None else source_of_difference(program, seed)
         if seed is not None and source is not None:
@@ -303,6 +314,15 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
                 f"the sampler's {what} differs between the ranks (by {source}): each takes its part of "
                 "another permutation, so that samples overlap and others are never seen",
             )
+
+
+def _set_seeds(loaders: Loaders) -> Iterator[ast.expr | None]:
+    """What is set as the seed of a sampler that is there: `sampler.seed = 3 + rank`."""
+    for file in loaders.program.files if loaders.samplers else ():
+        for binding in file.set_attributes.get("seed", ()):
+            owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
+            if isinstance(owner, ast.expr) and _receivers(loaders, owner):
+                yield binding.value
 
 
 # Whether what is cut by rank was shuffled alike.
@@ -446,6 +466,9 @@ _OWN = frozenset(
         "secrets.randbelow",
         "torch.seed",
         "torch.random.seed",
+        "torch.Generator.seed",
+        "socket.gethostname",
+        "platform.node",
     }
 )
 """Calls that each process answers in its own way."""
@@ -498,6 +521,10 @@ def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
     module, _, last = name.rpartition(".")
     if name.startswith("random.SystemRandom."):
         return name
+    if name.startswith(_GENERATORS) and last in _DRAWING:
+        seeds = [*_seeds_of(program, call, name)]
+        sources = [None if each is None else source_of_difference(program, each) for each in seeds]
+        return next(filter(None, sources), None) if None not in seeds else None
     if module not in _SEEDED_BY or last in ("seed", "manual_seed"):
         return None
     if last not in (
@@ -513,6 +540,7 @@ def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
     return sources[0] if sources and None not in sources else None
 
 
+_DRAWING = frozenset({"integers", *(each.rpartition(".")[2] for each in _DRAWN)})
 _SEEDED_BY = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
 """What seeds the random numbers of a module for the whole process."""
 
@@ -680,7 +708,7 @@ def _epoch_calls(loaders: Loaders) -> Iterator[_EpochCall]:
                 constant = constant_argument(program, epoch) is not None or runs_once(program, call)
                 yield _EpochCall(call, _receivers(loaders, attribute.value), constant)
             else:
-                yield _EpochCall(attribute, None, False)
+                yield _EpochCall(attribute, _receivers(loaders, attribute.value), False)
         for binding in file.set_attributes.get("epoch", ()):
             owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
             if isinstance(owner, ast.expr) and _receivers(loaders, owner):
@@ -689,10 +717,13 @@ def _epoch_calls(loaders: Loaders) -> Iterator[_EpochCall]:
 
 def _receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
     """The samplers that an expression may be: itself, or `loader.sampler` and its like."""
-    if isinstance(node, ast.Attribute) and node.attr in ("sampler", "batch_sampler"):
+    if isinstance(node, ast.Attribute) and node.attr in ("sampler", "batch_sampler", "dataset"):
         samplers = _receivers(loaders, node.value)
-        if samplers is not None:
-            return samplers
+        batched = node.attr == "sampler" and any(
+            loaders.given(each, "batch_sampler") for each in loaders.resolved(node.value) or ()
+        )
+        if samplers is not None:  # Beside a batch sampler the loader's own deals in order.
+            return frozenset() if batched or node.attr == "dataset" else samplers
     found = frozenset[ast.Call]()
     for each in alternatives(loaders.program.value(node)):
         if each == Constant(None):

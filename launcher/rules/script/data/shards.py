@@ -24,7 +24,7 @@ from launcher.program.values import (
     RankValue,
     WorldSize,
 )
-from launcher.rules.script.data.loaders import Loaders
+from launcher.rules.script.data.loaders import Loaders, names_in
 from launcher.rules.script.findings import finding_at, related_at
 
 _EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "even", "minimum", "smallest")
@@ -107,8 +107,32 @@ def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr,
                 yield node, "every N-th element from the rank on"
             elif not cut_off and is_uneven_block(program, node):
                 yield node, "one block of the elements for each rank, not all equally long"
+            elif _filters_a_part(program, node):
+                yield node, "what each rank keeps of its own part of the elements"
             elif many and isinstance(node, ast.Subscript) and is_cut_by_rank(program, node.value):
                 yield node, "files for each rank, which need not hold equally many samples"
+
+
+def _filters_a_part(program: Program, node: ast.expr) -> bool:
+    """Whether an expression leaves out some elements of a part that was cut by rank, by what they are."""
+    part: ast.expr | None = None
+    if isinstance(node, ast.ListComp | ast.GeneratorExp) and node.generators[0].ifs:
+        part = node.generators[0].iter
+    elif isinstance(node, ast.Call) and len(node.args) == 2 and program.qualified(node.func) == "filter":
+        part = node.args[1]
+    made = () if part is None else origins(program, part)
+    return bool(made) and all(_is_part_of_a_rank(program, each) for each in made)
+
+
+def _is_part_of_a_rank(program: Program, node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Subscript):
+        return is_cut_by_rank(program, node.value)
+    if isinstance(node, ast.Call) and program.qualified(node.func) == "range":
+        return any(_is_rank(program, each) for each in node.args)
+    if isinstance(node, ast.ListComp):  # Such as what is read of each file of the part.
+        made = origins(program, node.generators[0].iter)
+        return bool(made) and all(_is_part_of_a_rank(program, each) for each in made)
+    return False
 
 
 def _may_end_early(loop: ast.AST) -> bool:
@@ -340,11 +364,6 @@ def _shows_through(program: Program, name: ast.Name, whole: ast.expr) -> bool:
     return True
 
 
-def names_in(node: ast.AST) -> set[str]:
-    """The names in an expression."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
 # Where a program cuts a list by rank: `files[rank::world_size]` and its like.
 
 
@@ -389,6 +408,10 @@ def is_uneven_cut(program: Program, node: ast.AST) -> bool:
             and _is_rank(program, cut.lower)
             and isinstance(program.value(cut.step), WorldSize)
         )
+    if isinstance(node, ast.Call) and len(node.args) == 3 and program.qualified(node.func) == "range":
+        first, stop, step = node.args
+        strided = _is_rank(program, first) and isinstance(program.value(step), WorldSize)
+        return strided and not isinstance(program.value(stop), Constant)
     if isinstance(node, ast.Call) and len(node.args) == 4:
         _, first, stop, step = node.args
         return (
@@ -407,10 +430,11 @@ def is_uneven_block(program: Program, node: ast.AST) -> bool:
     """
     if not isinstance(node, ast.Subscript):
         return False
-    if _is_rank(program, node.slice) and isinstance(node.value, ast.Call) and len(node.value.args) == 2:
+    if _is_rank(program, node.slice) and isinstance(node.value, ast.Call) and node.value.args:
         parts = node.value
         split = isinstance(program.value(parts.func), External) and program.qualified(parts.func) in _PARTS
-        return split and isinstance(program.value(parts.args[1]), WorldSize)
+        split = len(parts.args) == 2 if split else last_name(parts.func) == "tensor_split"
+        return split and isinstance(program.value(parts.args[-1]), WorldSize)
     if not isinstance(node.slice, ast.Slice) or node.slice.lower is None or node.slice.step is not None:
         return False
     size = _size_of_blocks(program, node.slice.lower)
@@ -534,6 +558,9 @@ _KEEPING = frozenset(
 _COPYING = frozenset({"tolist", "numpy", "copy", "clone"})
 """Methods that give the same elements in the same order."""
 
+_JOINING = (ast.Add, ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
+"""What makes one list of two, or one set."""
+
 _DEEPEST_LIST = 6
 """So many times is a list followed from one variable to the next."""
 
@@ -563,6 +590,8 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
             yield [each for each in uses_of_target(target) if _is_given_to(program, each, value)]
     elif isinstance(parent, ast.AugAssign | ast.AnnAssign) and parent.value is value:
         yield list(uses_of_target(parent.target))
+    elif isinstance(parent, ast.withitem) and isinstance(parent.optional_vars, ast.Name):
+        yield list(uses_of_target(parent.optional_vars))
     elif isinstance(parent, ast.For) and parent.iter is value:
         yield from _grown_in(program, parent)
     elif isinstance(parent, ast.Return):
@@ -676,7 +705,13 @@ def _outermost(program: Program, node: ast.expr) -> ast.expr | None:
         parent = parent_of(node)
         around = parent_of(parent) if isinstance(parent, ast.Starred | ast.List) else None
         sliced = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Slice)
-        if isinstance(around, ast.List | ast.Call) or (sliced and node is not getattr(parent, "slice", None)):
+        if isinstance(parent, ast.Starred) and isinstance(around, ast.List | ast.Tuple):
+            node = around
+        elif isinstance(parent, ast.BinOp) and isinstance(parent.op, _JOINING):
+            node = parent
+        elif isinstance(around, ast.List | ast.Call) or (
+            sliced and node is not getattr(parent, "slice", None)
+        ):
             assert isinstance(parent, ast.expr)
             node = parent
         elif (

@@ -275,7 +275,7 @@ def _puts_on_cuda(program: Program, call: ast.Call) -> bool:
         return target is not None and _is_cuda(program, target)
     called = program.value(call.func)
     device = argument_of(call, "map_location" if called == External("torch.load") else "device")
-    external = isinstance(called, External) and called.name.startswith("torch.")
+    external = isinstance(called, External) and called.name.startswith(("torch.", "torchvision."))
     return device is not None and external and _is_cuda(program, device)
 
 
@@ -402,7 +402,7 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
             return of_sagemaker(variable) if own else None if known else _as_number(part.args[1])
         if isinstance(part, ast.Subscript) and program.value(part.value) == External("os.environ"):
             return of_sagemaker(constant_argument(program, part.slice))
-        if isinstance(part, ast.Call) and name in _CPU_COUNTS and not all_arguments(part):
+        if isinstance(part, ast.Call) and name in _CPU_COUNTS and not part.args:
             return None if facts is None else facts.vcpus
         if isinstance(part, ast.Call) and name == "len" and part.args:
             affinity = program.qualified(part.args[0]) == "os.sched_getaffinity"
