@@ -121,7 +121,7 @@ class Evaluation:
         depths = self.being_evaluated, lambda: self.given_up
         self.parameters = ParameterEvaluator(self.callers, self.value, *depths)
         self._known: dict[ast.AST, Value] = {}
-        self.given_up = 0
+        self.given_up: int = 0
         """How often something lay too deep: what was found out meanwhile is no answer for others."""
         self._libraries: dict[Binding, Value] = {}
         self._depth = 0
