@@ -141,8 +141,8 @@ def test_the_lines_that_take_it_back_are_read_by_the_cluster_file(
     manifest = json.loads(client("ssm").get_parameter(Name="/slipway/clusters/dev")["Parameter"]["Value"])
     if at != "the first run":
         parts = ["manifest", "access", "storage", *(["network"] if at.startswith("nothing") else [])]
-        stack_of("slipway-dev-storage").protected = False
         for part in parts:
+            stack_of(f"slipway-dev-{part}").protected = False
             client("cloudformation").delete_stack(StackName=f"slipway-dev-{part}")
     code, out, _ = run_launch("cluster", "destroy", CLUSTER, "--confirm", CLUSTER)
     assert (code, stacks()) == (0, [])

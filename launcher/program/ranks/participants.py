@@ -394,6 +394,7 @@ _FILE_LOADERS = frozenset(
 
 _PURE_METHODS = frozenset(
     {"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "with_name", "join", "zfill"}
+    | {"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith"}
 )
 _VARIABLE_READERS = frozenset({"os.environ.get", "os.getenv"})
 _PROCESS_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")

@@ -78,6 +78,7 @@ _POSITIONS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hou
 
 _LONG = {
     "torch.save": "saves",
+    **{f"accelerate.Accelerator.{name}": "saves" for name in ("save", "save_state", "save_model")},
     "torch.hub.load_state_dict_from_url": "downloads",
     "torch.hub.download_url_to_file": "downloads",
     "urllib.request.urlretrieve": "downloads",
@@ -126,8 +127,9 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
 def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     """A process group without a timeout, or with one shorter than what one rank does while others wait.
 
-    Without one it is informational. A timeout of at most 300 s is a warning where the program lets some
-    ranks alone save, download or unpack: the others are in their next collective meanwhile.
+    Without one it is informational, of an Accelerator where one rank works alone. A timeout of at most
+    300 s is a warning where the program lets some ranks alone save, download or unpack: the others are in
+    their next collective meanwhile.
 
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
