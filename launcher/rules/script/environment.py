@@ -591,9 +591,8 @@ def asks_the_launcher(program: Program, call: ast.Call) -> bool:
 def _is_called(program: Program, node: ast.AST) -> bool:
     """Whether a statement stands in the open, or in a function that the program calls."""
     scope = scope_of(node).function
-    if scope is None:
-        return True
-    return isinstance(scope.node, FunctionNode) and bool(program.evaluation.callers.call_sites(scope.node))
+    sites = program.evaluation.callers.call_sites
+    return scope is None or (isinstance(scope.node, FunctionNode) and bool(sites(scope.node)))
 
 
 def _is_local(value: object) -> bool:
