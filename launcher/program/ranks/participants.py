@@ -1,7 +1,7 @@
 """Which ranks run a statement, and which expressions have the same value on every rank.
 
 A statement is run by every rank or by some: by the guards around it, before it, and around its callers
-(`Participants`). An expression is uniform where only paths, counts and options without a rank make it
+(`Participants`). An expression is uniform where paths, counts and options without a rank make it
 (`Uniformity`).
 """
 

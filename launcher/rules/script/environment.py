@@ -466,8 +466,9 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     for _, words in torchrun_commands(program):
         taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
         if taken and not others:
-            message = "this torchrun would listen on MASTER_PORT, on which the one around it listens already"
-            yield finding_at(nccl.PORT_IN_USE, taken[0], message)
+            yield finding_at(
+                nccl.PORT_IN_USE, taken[0], "the torchrun around this one listens on MASTER_PORT"
+            )
 
 
 def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:

@@ -134,16 +134,15 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
+    waits = partial(_work_of_some_ranks, program, program.analysis(Participants))
+    for call, _ in program.calls("accelerate.Accelerator"):
+        plain = argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
+        if plain and next(waits(), None) is not None:
+            yield _without_timeout(call)
     for call, name in program.calls(*_WITH_TIMEOUT):
         given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
         if given is None and name == INIT_PROCESS_GROUP and not has_star_arguments(call):
-            yield finding_at(
-                ddp.GROUP_TIMEOUT_UNSUITABLE,
-                call,
-                "no timeout is given: the default ends a rank that waits longer for another one's "
-                "checkpoint or download, and is how long a real hang keeps the whole cluster",
-                severity=Severity.INFO,
-            )
+            yield _without_timeout(call)
         if given is not None:
             yield from _short_timeout(
                 program, given, _seconds(program, given, partial(_default_number, program))
@@ -180,6 +179,16 @@ _WITH_TIMEOUT = {
     "lightning.pytorch.strategies.DDPStrategy": None,
 }
 """What makes a group, and the place of the timeout that it is given."""
+
+
+def _without_timeout(call: ast.Call) -> Finding:
+    return finding_at(
+        ddp.GROUP_TIMEOUT_UNSUITABLE,
+        call,
+        "no timeout is given: the default ends a rank that waits longer for another one's checkpoint or "
+        "download, and is how long a real hang keeps the whole cluster",
+        severity=Severity.INFO,
+    )
 
 
 def _short_timeout(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
