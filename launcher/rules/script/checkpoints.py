@@ -406,7 +406,8 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     """
     program, planned = subject.program, subject.plan.checkpoints
     kept = () if planned is None else (planned.local_path,)
-    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
+    reaches = program.analysis(Reachability).reaches
+    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0]) and reaches(each[0])]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
     if not lost or _may_move_files(subject, kept):
         return
