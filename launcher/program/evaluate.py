@@ -202,6 +202,8 @@ class Evaluation:
             return [] if holder is None else reaching_definitions(holder, node)
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
+            if isinstance(owner, Instance) and owner.name == "tap.Tap.parse_args":  # It gives itself back.
+                owner = self.value(getattr(owner.call.func, "value", node.value))
             if isinstance(owner, Made):
                 return self.attributes.bindings_in_class(owner.definition, node.attr)
             if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
@@ -239,10 +241,8 @@ class Evaluation:
     def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
-        for star in file.stars:
-            module = self.files.module(star, file)
-            if module is not None and node.id in module.module.bindings:
-                return self.member(module.module, node.id)
+        if (found := self.through_star(file, node.id)) is not UNKNOWN:
+            return found
         if node.id in _BUILTINS:
             return External(node.id)
         foreign = [star for star in file.stars if self.files.module(star, file) is None]
@@ -338,10 +338,11 @@ class Evaluation:
         if module is not None:
             return ModuleOf(module)
         if holder is not None and holder is not file:
-            return self._through_star(holder, last)
+            return self.through_star(holder, last)
         return UNKNOWN if name.startswith(".") else self._external(name)
 
-    def _through_star(self, file: FileIndex, name: str) -> Value:
+    def through_star(self, file: FileIndex, name: str) -> Value:
+        """What a module has by this name of another one that it imports with `*`."""
         for star in file.stars:
             module = self.files.module(star, file)
             if module is not None and name in module.module.bindings:
@@ -655,7 +656,7 @@ class AttributeEvaluator:
                 return self.evaluation.member(owner.file.module, name)
             whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
             inner = self.evaluation.files.modules.get(whole)
-            return ModuleOf(inner) if inner is not None else UNKNOWN
+            return ModuleOf(inner) if inner is not None else self.evaluation.through_star(owner.file, name)
         if isinstance(owner, Made):
             return self.member_of(owner.definition, name)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
@@ -702,7 +703,7 @@ class AttributeEvaluator:
         return Defined(found.node, definition) if belongs else found
 
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class gives its objects this attribute: in its body, by its constructor, or in a method.
+        """Where a class or a base of it gives its objects this attribute: in its body, or in a method.
 
         Where it gives only literals, they may be mere defaults: then also where others set it on an object,
         as hooks do.
@@ -711,17 +712,15 @@ class AttributeEvaluator:
         found = self.records.bindings(definition, name)
         found = found or list(file.scopes[definition].bindings.get(name, []))
         for binding in file.set_attributes.get(name, ()):
-            method = method_of(binding.node, definition)
-            if (
-                method is not None
-                and isinstance(binding.node, ast.Attribute)
-                and is_attribute_of_self(binding.node, method)
-            ):
+            node, method = binding.node, method_of(binding.node, definition)
+            if method is not None and isinstance(node, ast.Attribute) and is_attribute_of_self(node, method):
                 found.append(binding)
-        inherited = not found and bool(definition.bases)
-        if not inherited:
-            found += self._set_from_outside(definition, name)
-        return found
+        if not found and definition.bases:
+            bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
+            known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
+            found = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
+        inherited = not found and bool(definition.bases)  # From a class of a library.
+        return [] if inherited else [*found, *self._set_from_outside(definition, name)]
 
     def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""

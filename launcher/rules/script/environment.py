@@ -112,6 +112,12 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
         harm = _network_harm(change.name, value)
         if harm:
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
+    for change in changed_variables(program):
+        advice = shared_facts.advice_on(change.name)
+        if advice is None or not advice.whatever_it_is or change.name in variables_in(program, change.value):
+            continue
+        if not isinstance(program.value(change.value), Constant) and is_set_in_every_run(program, change):
+            yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"... {advice.harm}", Severity.WARNING)
 
 
 @finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT)
@@ -435,8 +441,7 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     if is_for_one_host(program):
         ports = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
         for start in starts_side_by_side(program) if None not in ports else ():
-            message = "the groups that run side by side here would all listen on the port that is written"
-            yield finding_at(nccl.PORT_IN_USE, start, message)
+            yield finding_at(nccl.PORT_IN_USE, start, "the groups that run side by side here share a port")
         return
     others, group_ports = has_another_launcher(program), list(_ports_of_groups(program))
     for call, port, alone in _listeners(program):
@@ -455,13 +460,13 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
             and surely_runs(program, call)
             and program.analysis(Participants).ranks_running(call) is True
         ):
-            message = f"every process of a host would listen on port {fixed.value}: only one of them can"
-            yield finding_at(nccl.PORT_IN_USE, call, message)
+            yield finding_at(nccl.PORT_IN_USE, call, f"every process would listen on port {fixed.value}")
     for _, words in torchrun_commands(program):
-        ports = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
-        if ports and not others:
-            message = "this torchrun would listen on MASTER_PORT, on which the one around it listens already"
-            yield finding_at(nccl.PORT_IN_USE, ports[0], message)
+        taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
+        if taken and not others:
+            yield finding_at(
+                nccl.PORT_IN_USE, taken[0], "the torchrun around this one listens on MASTER_PORT"
+            )
 
 
 def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:

@@ -15,17 +15,24 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
-from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    text_parts,
+)
 from launcher.program.index import (
     BindingKind,
     FileIndex,
     file_of,
+    last_name,
     parent_of,
     scope_of,
     statement_of,
@@ -664,3 +671,72 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, call, default)
+
+
+# The texts that an expression may be, and the commands that a program runs.
+
+
+COMMANDS = (
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")),
+    "os.system",
+)
+"""What runs a command and waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A text that an expression may be, and the literals that it is made of."""
+
+    text: str
+    literals: tuple[ast.Constant, ...] = ()
+
+
+NOT_WRITTEN = "\0"
+"""Stands in a spelling for what is not known of it."""
+
+_MOST_SPELLINGS = 16
+
+
+def spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[Spelling]:
+    """The texts that an expression may be."""
+    if isinstance(node, ast.Constant):
+        written = isinstance(node.value, str)
+        return [Spelling(str(node.value), (node,))] if written else [Spelling(NOT_WRITTEN)]
+    if node is None or depth == 0:
+        return [Spelling(NOT_WRITTEN)]
+    if isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == "SM_INPUT_DIR":
+        return [Spelling("/opt/ml/input")]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASES:
+        change = _CASES[node.func.attr]
+        inner = spellings(program, node.func.value, depth - 1)
+        return [Spelling(change(each.text), each.literals) for each in inner]
+    parts, between = text_parts(program, node)
+    if parts:
+        of_parts = [spellings(program, each, depth - 1) for each in parts]
+        return [
+            Spelling(
+                between.join(each.text for each in chosen),
+                tuple(one for each in chosen for one in each.literals),
+            )
+            for chosen in islice(product(*of_parts), _MOST_SPELLINGS)
+        ]
+    found = [each for each in origins(program, node) if each is not node]
+    return [one for each in found for one in spellings(program, each, depth - 1)] or [Spelling(NOT_WRITTEN)]
+
+
+_CASES: Mapping[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "strip": str.strip}
+
+
+def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
+    """The words of each command that a call may run, with `?` for what is not written."""
+    command = call.args[0] if call.args else argument_of(call, "args")
+    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
+        command = command.args[0] if command.args else getattr(command.func, "value", None)
+    found = origins(program, command) if isinstance(command, ast.Name | ast.Attribute) else (command,)
+    written: list[list[str]] = []
+    for one in found:
+        parts = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]
+        of_parts = [spellings(program, each) for each in parts]
+        for chosen in islice(product(*of_parts), _MOST_SPELLINGS):
+            written.append([word for each in chosen for word in each.text.replace(NOT_WRITTEN, "?").split()])
+    return written
