@@ -17,7 +17,8 @@ know the rules.
 `# expect: nothing` is a right program, in which there is no error or warning of the file's code.
 `logs/CODE.test` holds logs of which the mode is the root cause, with `# rank: 3` where they show it, and
 `# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing failed.
-`jobs/CODE.test` holds job files, with what is below them: `[file src/train.py]`.
+`jobs/FAMILY.test` holds job files of the modes that begin alike, each with its `# code: NCCL001`, and what is
+below them: `[file src/train.py]`.
 
 An example is of the first set unless it says `# half: second` or a later one. Each set was looked at once
 before rules were mended by it; the rules have not been mended by the last.
@@ -50,7 +51,7 @@ FOLDERS = {Stage.SCRIPT: "scripts", Stage.SPEC: "jobs", Stage.LOG: "logs"}
 ENTRY = "train.py"
 JOB_FILE = "job.yaml"
 _HEADING = re.compile(r"\[(case|file) (.+)\]")
-_HEADER = re.compile(r"# (style|expect|half|line|why|job|rank|verdict): (.*)")
+_HEADER = re.compile(r"# (code|style|expect|half|line|why|job|rank|verdict): (.*)")
 _RESOURCES = ("instance_type", "instance_count", "capacity", "volume_gb")
 _FRAMEWORK = {"name": "pytorch", "version": "2.8.0", "python": "py312"}
 _PLAIN_JOB = {"checkpoint": {}, "inputs": {"train": "s3://acme-data/train"}}
@@ -97,9 +98,9 @@ def _headers(part: Part) -> dict[str, str]:
 
 def _example(part: Part, stage: Stage, others: Mapping[str, str]) -> Example:
     head, headers = _head(part), _headers(part)
-    code, expected = part.file.stem, headers["expect"]
+    code, expected = headers.get("code", part.file.stem), headers["expect"]
     if expected not in (code, "nothing"):
-        raise part.bad(f"`{expected}` is expected in a file of {code}")
+        raise part.bad(f"`{expected}` is expected of a case of {code}")
     return Example(
         code,
         stage,
