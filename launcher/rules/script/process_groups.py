@@ -536,7 +536,7 @@ def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterat
     again, in a statement that does not train as well."""
     inner: ast.AST = call
     for outer in ancestors(call):
-        if isinstance(outer, ast.Try) and inner in outer.body and not trains_within(program, outer):
+        if isinstance(outer, ast.Try) and inner in outer.body and not _ends_or_trains(program, outer):
             for handler in outer.handlers:
                 caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
                 is_broad = any(each is None or program.qualified(each) in _BROAD for each in caught)
@@ -547,6 +547,13 @@ def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterat
                 yield from _handlers_that_go_on(program, site.call, depth - 1)
             return
         inner = outer
+
+
+def _ends_or_trains(program: Program, statement: ast.Try) -> bool:
+    """Whether a statement trains as well, or the process ends behind it."""
+    block = getattr(parent_of(statement), "body", [])
+    behind = block[block.index(statement) + 1 :] if statement in block else []
+    return ends_with_an_error(behind) or trains_within(program, statement)
 
 
 def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
