@@ -118,11 +118,10 @@ class Evaluation:
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
         self.written = WrittenTables(lambda record: self.attributes.records.fields_of(record))
-        self.parameters = ParameterEvaluator(
-            self.callers, self.value, self.being_evaluated, lambda: self.given_up
-        )
+        depths = self.being_evaluated, lambda: self.given_up
+        self.parameters = ParameterEvaluator(self.callers, self.value, *depths)
         self._known: dict[ast.AST, Value] = {}
-        self.given_up = 0
+        self.given_up: int = 0
         """How often something lay too deep: what was found out meanwhile is no answer for others."""
         self._libraries: dict[Binding, Value] = {}
         self._depth = 0
@@ -405,8 +404,8 @@ class CallEvaluator:
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
             made = self._by_decorator(called.node)
-            plain = not isinstance(made, Instance)
-            return self.result(called.node, self.environment_of(called, node, environment)) if plain else made
+            inside = self.environment_of(called, node, environment)
+            return made if isinstance(made, Instance) else self.result(called.node, inside)
         if isinstance(called, Made):
             method = self.evaluation.attributes.member_of(called.definition, "__call__")
             return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN

@@ -439,10 +439,9 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     if not makes_a_group(program):
         return
     if is_for_one_host(program):
-        ports = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
-        for start in starts_side_by_side(program) if None not in ports else ():
-            message = "the groups that run side by side here would all listen on the port that is written"
-            yield finding_at(nccl.PORT_IN_USE, start, message)
+        written = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
+        for start in starts_side_by_side(program) if None not in written else ():
+            yield finding_at(nccl.PORT_IN_USE, start, "the groups that run side by side here share a port")
         return
     others, group_ports = has_another_launcher(program), list(_ports_of_groups(program))
     for call, port, alone in _listeners(program):
@@ -461,8 +460,7 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
             and surely_runs(program, call)
             and program.analysis(Participants).ranks_running(call) is True
         ):
-            message = f"every process of a host would listen on port {fixed.value}: only one of them can"
-            yield finding_at(nccl.PORT_IN_USE, call, message)
+            yield finding_at(nccl.PORT_IN_USE, call, f"every process would listen on port {fixed.value}")
     for _, words in torchrun_commands(program):
         taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
         if taken and not others:
@@ -593,9 +591,8 @@ def asks_the_launcher(program: Program, call: ast.Call) -> bool:
 def _is_called(program: Program, node: ast.AST) -> bool:
     """Whether a statement stands in the open, or in a function that the program calls."""
     scope = scope_of(node).function
-    if scope is None:
-        return True
-    return isinstance(scope.node, FunctionNode) and bool(program.evaluation.callers.call_sites(scope.node))
+    sites = program.evaluation.callers.call_sites
+    return scope is None or (isinstance(scope.node, FunctionNode) and bool(sites(scope.node)))
 
 
 def _is_local(value: object) -> bool:

@@ -489,7 +489,7 @@ _OF_EACH_PROCESS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_S
 
 _SET_ANYWAY = re.compile(
     r"(SM|SAGEMAKER|AWS|TRAINING|NCCL|FI|CUDA|NVIDIA|LD|PYTHON|TORCH|PYTORCH|MASTER|SLIPWAY|OMP|MKL|HF|LC|XLA|PJRT)"
-    r"(_.*|[A-Z]*)|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
+    r"[A-Z]*(_.*)?|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
 )
 """The names of variables that an image, the service or a launcher may set."""
 
@@ -527,8 +527,8 @@ class JobRun:
             sign, right = test.ops[0], test.comparators[0]
             if isinstance(sign, ast.In | ast.NotIn) and self.program.value(right) == External("os.environ"):
                 name = constant_argument(self.program, test.left)
-                held = None if name is None else self.holds(str(name.value))
-                return None if held is None else held is isinstance(sign, ast.In)
+                missing = name is not None and self.lacks(str(name.value))
+                return isinstance(sign, ast.NotIn) if missing else None
             one, other = self.value(test.left), self.value(right)
             if one is None or other is None or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
                 return None

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
-from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
@@ -561,17 +560,6 @@ def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
     )
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     return says_no or any("init" in (last_name(each.func) or "") for each in calls)
-
-
-def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
-    """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
-    from launcher.planning.image_choice import efa_plugin_version, job_image_software
-    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
-
-    facts = instance_facts(subject.job.resources.instance_type)
-    plugin = efa_plugin_version(job_image_software(subject.job, facts))
-    is_simple = (name, value.lower()) == ("NCCL_PROTO", "simple")
-    return not is_simple or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
 
 
 def _may_make_a_group(program: Program) -> bool:
