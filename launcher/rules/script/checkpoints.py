@@ -406,11 +406,15 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     """
     program, planned = subject.program, subject.plan.checkpoints
     kept = () if planned is None else (planned.local_path,)
-    reaches = program.analysis(Reachability).reaches
-    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0]) and reaches(each[0])]
+    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
-    if not lost or _may_move_files(subject, kept):
+    movers = _movers(subject, kept) if lost else []
+    if any(_may_run(JobRun(subject), each) for each in movers):
         return
+    if (
+        movers
+    ):  # Of a save that the program never comes to, as of a library's, they are as little seen to run.
+        lost = [each for each in lost if program.analysis(Reachability).reaches(each[0])]
     for call, path in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
@@ -487,14 +491,10 @@ def _written_parts(whole: ast.expr | None) -> list[str]:
     return []
 
 
-def _may_move_files(subject: ScriptSubject, kept: tuple[str, ...]) -> bool:
-    """Whether anything that may run in this job may bring what is lost to where it is kept."""
-    run = JobRun(subject)
-    return any(
-        _brings_away(subject, call, kept) and _may_run(run, call)
-        for file in subject.program.files
-        for call in file.calls
-    )
+def _movers(subject: ScriptSubject, kept: tuple[str, ...]) -> list[ast.Call]:
+    """The calls that may bring what is lost to where it is kept, wherever they stand."""
+    calls = (call for file in subject.program.files for call in file.calls)
+    return [each for each in calls if _brings_away(subject, each, kept)]
 
 
 def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) -> bool:
