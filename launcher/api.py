@@ -11,10 +11,12 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -28,12 +30,14 @@ from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.python import interpreter_at, this_machine
 from launcher.diagnosis.logs.lines import redacted
 from launcher.diagnosis.model import Diagnosis
-from launcher.failure_modes.model import Finding, Refusal, Severity
+from launcher.failure_modes.model import Finding, Refusal
 from launcher.jobs.load_job import LoadedJob
-from launcher.planning.training_plan import Operation, TrainingPlan
+from launcher.planning.job_cost import cost_in_words
+from launcher.planning.show_plan import mask_request, mask_text
+from launcher.planning.training_plan import Operation, TrainingPlan, join_placeholders
 from launcher.session.account_checks import account_check, check_live
 from launcher.session.launch_job import Launch, plan_with_cluster
-from launcher.session.local_runs import check_machine, make_local_home
+from launcher.session.local_runs import check_machine, make_local_home, override_processes
 from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job, variables_of
 from launcher.session.runs.diagnose_job import Check, Outcome, diagnose_job, outcome_of
 from launcher.session.runs.follow_job import Interrupted, Screen, follow, pace_of, show_logs
@@ -71,7 +75,8 @@ def plan(
     """
     loaded = read_job(_source(job_file, cluster, set, allow_env))
     with loaded.substitutions.refusals():
-        return _planned(loaded, ignore, local)
+        made = _planned(loaded, ignore, local)
+        return ShownPlan(**{each.name: getattr(made, each.name) for each in fields(made)})
 
 
 def check(
@@ -91,9 +96,8 @@ def check(
     `plan`. Raises Refusal as `plan`, and AwsRefusal without usable credentials or where AWS refuses.
     """
     if not live:
-        return plan(
-            job_file, cluster=cluster, set=set, allow_env=allow_env, ignore=ignore, local=local
-        ).findings
+        made = plan(job_file, cluster=cluster, set=set, allow_env=allow_env, ignore=ignore, local=local)
+        return Findings(made.findings)
     if local:
         raise Refusal("a run on this machine asks nothing of an AWS account.", "Leave out `local` or `live`.")
     loaded, clients, telling = read_job(_source(job_file, cluster, set, allow_env)), Clients(), Telling()
@@ -101,8 +105,9 @@ def check(
         code = code_of(loaded, telling.reading)
         made = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore, source=code)
         if made.refused and made.placeholders:
-            return made.findings
-        return check_live(made, loaded, clients, ignore=ignore, on_answer=telling.progress).findings
+            return Findings(made.findings)
+        made = check_live(made, loaded, clients, ignore=ignore, on_answer=telling.progress)
+        return Findings(made.findings)
 
 
 def launch(
@@ -114,13 +119,16 @@ def launch(
     ignore: Sequence[str] = (),
     local: bool = False,
     inputs: Mapping[str, str | Path] | None = None,
+    processes: int | None = None,
+    python: str | Path | None = None,
     run_id: str | None = None,
 ) -> Job:
     """Submit a job file to SageMaker once, without asking, and return a handle of the job at once.
 
     With `local` the job runs on this machine instead, in the background of this process, which ends it when
-    it exits: with this process' own Python where that has torch, else with the one that the command line
-    would choose. `inputs` then gives a folder for each of its channels. With a `run_id` a second launch of
+    it exits: with `python`, else this process' own where that has torch, else the one that the command line
+    would choose. `processes` is how many each host then gets instead of the job's, `inputs` a folder for each
+    of its channels. With a `run_id` a second launch of
     the same job in the same run, from whatever machine, returns the first one's; in CI it is that run's own
     by default, and "" is none. Nobody stays to make other attempts (`limits.max_retries`): that is the
     command's.
@@ -135,21 +143,51 @@ def launch(
             "`inputs` gives folders of this machine to a job that runs elsewhere.",
             "Add local=True, or name the channels' data in the job file.",
         )
-    loaded = read_job(_source(job_file, cluster, set, allow_env))
-    with loaded.substitutions.refusals():
-        if local:
-            made = _accepted(_planned(loaded, ignore, local))
-            return _launched_here(made, _folders(inputs or {}), allow_env)
-        return _launched_on_aws(loaded, ignore, run_id)
+    if (processes is not None or python is not None) and not local:
+        raise Refusal(
+            "`processes` and `python` are about runs on this machine.",
+            "Add local=True; `framework` and `distribution.processes_per_host` are for AWS.",
+        )
+    source = _source(job_file, cluster, set, allow_env)
+    with _in_words_of_python():
+        if processes is not None:
+            overrides, ignore = override_processes(processes, source.overrides, ignore)
+            source = replace(source, overrides=overrides)
+        loaded = read_job(source)
+        with loaded.substitutions.refusals():
+            if local:
+                made = _accepted(_planned(loaded, ignore, local))
+                return _launched_here(made, _folders(inputs or {}), python, allow_env)
+            return _launched_on_aws(loaded, ignore, run_id)
+
+
+_OPTIONS = (
+    (r"--set (\S+)=(\d+)", r"set={'\1': \2}"),
+    (r"--set (\S+)=(\w+)", r"set={'\1': '\2'}"),
+    (r"--input (\S+)=(DIR|FOLDER)", r"inputs={'\1': \2}"),
+    (r"--(processes|python) (-?\w+)", r"\1=\2"),
+    (r"--(processes|python)\b", r"`\1`"),
+    (r"; all of them with --yes", ""),
+)
+"""Options of the command line, of which refusals speak, and what they are here."""
+
+
+@contextmanager
+def _in_words_of_python() -> Iterator[None]:
+    """What is refused names arguments instead of the command line's options."""
+    try:
+        yield
+    except Refusal as refusal:
+        for option, argument in _OPTIONS:
+            refusal.message = re.sub(option, argument, refusal.message)
+            refusal.remedy = re.sub(option, argument, refusal.remedy)
+        refusal.args = (f"{refusal.message} {refusal.remedy}",)
+        raise
 
 
 def _planned(loaded: LoadedJob, ignore: Sequence[str], local: bool) -> TrainingPlan:
     code = code_of(loaded, Telling().reading)
-    made = prepare(loaded, session_region=session_region(), ignore=ignore, source=code, here=local)
-    if not local:
-        return made
-    # Informations are about a submission and say nothing of a run here.
-    return replace(made, findings=tuple(each for each in made.findings if each.severity is not Severity.INFO))
+    return prepare(loaded, session_region=session_region(), ignore=ignore, source=code, here=local)
 
 
 def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | None) -> Job:
@@ -170,17 +208,19 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
     return Job(start.backend, name, made.region, made.operation, check)
 
 
-def _launched_here(made: TrainingPlan, inputs: Mapping[str, Path], allow_env: Sequence[str] | None) -> Job:
-    machine = this_machine(_kernel_python(), os.environ)
+def _launched_here(
+    made: TrainingPlan,
+    inputs: Mapping[str, Path],
+    python: str | Path | None,
+    allow_env: Sequence[str] | None,
+) -> Job:
+    machine = this_machine(_kernel_python() if python is None else str(python), os.environ)
     found = check_machine(made, machine, inputs)
     for note in found.notes:
         tell(f"here: {note}")
     if found.crowd is not None:
         # A notebook has nobody to ask in the middle of a cell.
-        raise Refusal(
-            f"{found.crowd.what}: {found.crowd.consequence}.",
-            "Launch fewer of them here: `set={'distribution.processes_per_host': 2, ...}`.",
-        )
+        raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
     backend = LocalBackend(
         make_local_home(), inputs, python=machine.python.path, variables=variables_of(allow_env)
     )
@@ -346,6 +386,55 @@ class Job:
         return outcome
 
 
+class Findings(tuple[Finding, ...]):
+    """What is to be said against a job; printed, and shown in a notebook, one below the other."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        told = [f"{_label(each)} {each.message}\n  → {each.remedy}" for each in join_placeholders(self)]
+        return without_controls("\n".join(told) or "nothing is to be said against it")
+
+    def _repr_html_(self) -> str:
+        rows = [row for each in join_placeholders(self) for row in _finding_rows(each, _label(each))]
+        return _block(*rows or ["nothing is to be said against it"])
+
+
+def _label(finding: Finding) -> str:
+    where = f" at {finding.location}" if finding.location is not None else ""
+    return f"{'ignored' if finding.ignored else finding.severity.value} {finding.code}{where}"
+
+
+class ShownPlan(TrainingPlan):
+    """A plan that is printed, and shown in a notebook, as what runs where, and what is found of it."""
+
+    def __repr__(self) -> str:
+        return f"<TrainingPlan {self.name}, {len(self.findings)} findings>"
+
+    def __str__(self) -> str:
+        rows = [f"{name}: {text}" for name, text in self._rows().items()]
+        return without_controls("\n".join([*rows, str(Findings(self.findings))]))
+
+    def _repr_html_(self) -> str:
+        rows = [f"<b>{_plain(name)}</b> {_plain(text)}" for name, text in self._rows().items()]
+        request = json.dumps(mask_request(self), indent=2, ensure_ascii=False)
+        details = f"<details><summary>request</summary>{lines_as_html(request)}</details>"
+        return _block(*rows, Findings(self.findings)._repr_html_(), *[details] * (self.request is not None))
+
+    def _rows(self) -> dict[str, str]:
+        if self.view is None:
+            return {"job": "no request can be made of it"}
+        hosts = f"{self.view.hosts} × {' or '.join(self.view.instance_types)}"
+        processes = f"{self.processes_per_host} per host, world size {self.world_size}"
+        return {
+            "job": mask_text(self, str(self.name)),
+            "hosts": mask_text(self, hosts, ("resources",)),
+            "processes": mask_text(self, processes, ("distribution",)),
+            "cost": cost_in_words(self.view, self.region),
+            "image": mask_text(self, str(self.view.image), ("image",), ("framework",)),
+        }
+
+
 class JobLogs(tuple[LogLine, ...]):
     """Lines of a job; printed, and shown in a notebook, as a log."""
 
@@ -447,8 +536,11 @@ def lines_as_html(text: str) -> str:
     return f"<pre>{_plain(text)}</pre>"
 
 
-def _finding_rows(finding: Finding) -> tuple[str, str]:
-    return f"<b>{_plain(finding.code)}</b> {_plain(finding.message)}", f"→ {_plain(finding.remedy)}"
+def _finding_rows(finding: Finding, label: str | None = None) -> tuple[str, str]:
+    return (
+        f"<b>{_plain(label or finding.code)}</b> {_plain(finding.message)}",
+        f"→ {_plain(finding.remedy)}",
+    )
 
 
 def _state(status: JobStatus) -> str:

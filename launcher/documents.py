@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
@@ -354,8 +354,11 @@ def refuse(
 class FilePart(BaseModel):
     """A mapping of a file that people write: unknown fields are errors, nothing changes once it is read.
 
-    A YAML truth value is not a number: pydantic would read `instance_count: true` as 1.
+    A YAML truth value is not a number: pydantic would read `instance_count: true` as 1. `OTHER_NAMES` is how
+    others call its fields, each with the field that is meant, for who writes such a file by what they know.
     """
+
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -411,13 +414,11 @@ def _finding(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
         return _finding_of_validator(path, detail["ctx"])
     field = dotted(path)
     if detail["type"] == "extra_forbidden":
-        known = _fields_at(model, path[:-1])
-        near = nearest(str(path[-1]), known)
-        remedy = f"Did you mean `{near[0]}`?" if near else f"Known here: {', '.join(sorted(known))}."
-        return job_file.UNKNOWN_FIELD.at(path, f"unknown field `{field}`", remedy=remedy)
+        return job_file.UNKNOWN_FIELD.at(path, f"unknown field `{field}`", remedy=_field_meant(model, path))
     if detail["type"] == "missing":
         parent = dotted(path[:-1])
-        remedy = f"Add `{path[-1]}`" + (f" below `{parent}`." if parent else ".")
+        line = _with_example(str(path[-1]), _known_fields(model, path[:-1]).get(str(path[-1])))
+        remedy = f"Add `{line}`" + (f" below `{parent}`." if parent else ".")
         return job_file.INVALID_VALUE.at(path, f"`{field}` is missing", remedy=remedy)
     remedy = f"Correct the value of `{field}`." if field else "Correct the fields that the message names."
     if detail["type"] in ("enum", "literal_error") and isinstance(detail["input"], str):
@@ -479,10 +480,53 @@ def _value_in_words(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else repr(value)
 
 
-def _fields_at(model: type[BaseModel], path: Path) -> list[str]:
-    """The names of the fields that the schema knows at a place of the document."""
+def _with_example(name: str, field: FieldInfo | None) -> str:
+    """The line of a field as the schema gives an example of it; its name where there is none."""
+    if field is None or not field.examples:
+        return name
+    return yaml.safe_dump({name: field.examples[0]}, default_flow_style=None, sort_keys=False).strip()
+
+
+def _field_meant(model: type[BaseModel], path: Path) -> str:
+    """What to write instead of a field that is unknown in its place: one of the same name elsewhere counts
+    for more than one that is only spelt alike, and of several those that lie least deep."""
+    name, known = str(path[-1]), _known_fields(model, path[:-1])
+    other = model.OTHER_NAMES.get(name) if issubclass(model, FilePart) else None
+    found = [other] if other else list(_places_of(name, model))
+    depth = min((place.count(".") for place in found), default=0)
+    places = [place for place in found if place.count(".") == depth]
+    if not 0 < len(places) <= _MOST_PLACES:
+        near = nearest(name, known)
+        return f"Did you mean `{near[0]}`?" if near else f"Known here: {', '.join(sorted(known))}."
+    if depth == 0 and len(path) == 1:
+        return f"Did you mean `{places[0]}`?"
+    return f"It belongs {', or '.join(map(_place_in_words, places))}."
+
+
+def _place_in_words(place: str) -> str:
+    section, _, field = place.rpartition(".")
+    return f"{f'below `{section}`' if section else 'at the top of the file'}, as `{field}`"
+
+
+def _places_of(name: str, model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """The dotted fields of that name in the whole file; an entry that people name themselves is NAME."""
+    for field, each in model.model_fields.items():
+        inner, place = _model_in(each.annotation), above + field
+        if field == name:
+            yield place
+        if inner is not None:
+            is_named = any(get_origin(kind) is dict for kind in _alternatives(each.annotation))
+            yield from _places_of(name, inner, f"{place}.NAME." if is_named else f"{place}.")
+
+
+def _known_fields(model: type[BaseModel], path: Path) -> Mapping[str, FieldInfo]:
+    """The fields that the schema knows at a place of the document."""
     inner = _model_in(_annotation_at(model, path))
-    return list(inner.model_fields) if inner else []
+    return inner.model_fields if inner else {}
+
+
+_MOST_PLACES = 3
+"""A name that more fields have says nothing."""
 
 
 def _annotation_at(model: type[BaseModel], path: Path) -> Any:

@@ -75,6 +75,8 @@ def no_aws_configuration(monkeypatch: pytest.MonkeyPatch, homes: Iterator[str]) 
         monkeypatch.delenv(name)
     # Job files have no variables in CI; what is tested is the same there and at home.
     monkeypatch.delenv("CI", raising=False)
+    # Workers of pytest-xdist have it, and what is printed into a pipe minds it.
+    monkeypatch.delenv("COLUMNS", raising=False)
     nowhere = next(homes)
     monkeypatch.setenv("AWS_CONFIG_FILE", f"{nowhere}/config")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{nowhere}/credentials")

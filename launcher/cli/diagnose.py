@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
@@ -164,26 +166,37 @@ def report(
 
 
 def explain(
-    code: Annotated[str | None, Parameter(help="A code such as EFA002, in capitals or not.")] = None,
-    *,
+    *code: Annotated[
+        str, Parameter(help="A code such as EFA002, in capitals or not; or words to look for, such as hang.")
+    ],
     all_: Annotated[
         bool,
         Parameter(name="--all", negative="", show_default=False, help="Every failure mode: the default."),
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
-    """Explain a failure mode: why it happens, what to do, where it is caught."""
-    if code is None:
+    """Explain a failure mode: why it happens, what to do, where it is caught; or list those that have a word
+    in their titles, else in their causes and remedies.
+    """
+    text = " ".join(code)
+    if not code:
         _explain_all(output)
         return 0
     if all_:
-        message(f"error: both {code} and --all were given; give one of them.")
+        message(f"error: both {text} and --all were given; give one of them.")
         return EXIT_USAGE
-    mode = CATALOGUE.get(code.upper())
+    mode = CATALOGUE.get(text.upper())
+    found = [] if mode is not None else _search(text)
+    if mode is None and not found:
+        message(_unknown(text))
+        return EXIT_USAGE
     if mode is None:
-        message(_unknown(code))
-        return EXIT_USAGE
-    if output is OutputFormat.JSON:
+        if output is OutputFormat.JSON:
+            print_json([_shape(each) for each in found])
+        else:
+            _show_modes(console(), found)
+        message(f"`launch explain {found[0].code}` explains the first of them")
+    elif output is OutputFormat.JSON:
         print_json(_shape(mode))
     else:
         _show_mode(console(), mode)
@@ -195,6 +208,18 @@ def _explain_all(output: OutputFormat) -> None:
         print_json([_shape(mode) for mode in CATALOGUE.values()])
     else:
         _show_all_modes(console())
+
+
+def _search(text: str) -> list[FailureMode]:
+    """The modes with words that begin with all of those, in their titles, else in what is said of them."""
+    words = [re.compile(rf"\b{re.escape(word)}", re.IGNORECASE) for word in text.split()]
+    if not words:
+        return []
+
+    def having(said: Callable[[FailureMode], str]) -> list[FailureMode]:
+        return [mode for mode in CATALOGUE.values() if all(word.search(said(mode)) for word in words)]
+
+    return having(lambda mode: mode.title) or having(lambda mode: f"{mode.cause} {mode.remedy}")
 
 
 def _shape(mode: FailureMode) -> dict[str, Any]:
@@ -276,19 +301,25 @@ def _show_all_modes(terminal: Console) -> None:
 
     for family, modes in FAMILIES.items():
         _line(terminal, Text(family, "bold underline"))
-        for mode in modes:
-            head = Text.assemble(
-                (f"{mode.code:<9}", "bold"),
-                (f"{mode.severity.value:<9}", STYLES[mode.severity]),
-                (f"{_letters(stages_covered(mode.code))}  ", "dim"),
-            )
-            # What is piped is not wrapped: one line for each mode, so that grep finds it whole.
-            width = terminal.width - len(head) if terminal.is_terminal else len(mode.title)
-            for line in _wrapped(mode.title, width):
-                _line(terminal, head + Text(line))
-                head = Text(" " * len(head))
+        _show_modes(terminal, modes)
         terminal.print()
     _line(terminal, Text("Caught at: " + ", ".join(f"{stage.letter} {stage}" for stage in Stage), "dim"))
+
+
+def _show_modes(terminal: Console, modes: Iterable[FailureMode]) -> None:
+    from rich.text import Text
+
+    for mode in modes:
+        head = Text.assemble(
+            (f"{mode.code:<9}", "bold"),
+            (f"{mode.severity.value:<9}", STYLES[mode.severity]),
+            (f"{_letters(stages_covered(mode.code))}  ", "dim"),
+        )
+        # What is piped is not wrapped: one line for each mode, so that grep finds it whole.
+        width = terminal.width - len(head) if terminal.is_terminal else len(mode.title)
+        for line in _wrapped(mode.title, width):
+            _line(terminal, head + Text(line))
+            head = Text(" " * len(head))
 
 
 _INDENT = "  "

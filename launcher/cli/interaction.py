@@ -9,6 +9,7 @@ same for all commands.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +45,7 @@ EXIT_INTERRUPTED = 130
 """The exit code of a command that was interrupted by the user, as shells give it: 128 and SIGINT's number."""
 
 PLAIN_WIDTH = 140
-"""Columns where there is no terminal to ask how many it has."""
+"""Columns where there is no terminal to ask how many it has, and COLUMNS does not say it."""
 
 
 class OutputFormat(StrEnum):
@@ -77,7 +78,8 @@ def console(*, stderr: bool = False) -> Console:
     screen = _terminal_class()(highlight=False, stderr=stderr)
     if not screen.is_terminal:
         # Logs and pipes are no 80 columns wide; a narrow guess would break paths and URIs.
-        screen.width = PLAIN_WIDTH
+        asked = os.environ.get("COLUMNS", "")
+        screen.width = int(asked) if asked.isdecimal() and len(asked) in (2, 3) else PLAIN_WIDTH
     return screen
 
 
@@ -87,10 +89,12 @@ def _terminal_class() -> type[Console]:
 
     Rich keeps its own colours and cursor movements apart from the text until it writes, so that whatever
     control characters the text holds at this point came with it. Columns are measured before: a cell that
-    grows by what is written out is cut at its end.
+    grows by what is written out is cut at its end. What is laid out in columns is filled up with blanks to
+    its width, which only a terminal needs; a text, such as a line of a log, stays as it is.
     """
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+    from rich.text import Text
 
     class Terminal(Console):
         def render(
@@ -101,6 +105,15 @@ def _terminal_class() -> type[Console]:
                     yield segment
                 else:
                     yield Segment(without_controls(segment.text), segment.style)
+
+        def print(self, *objects: Any, **how: Any) -> None:
+            if self.is_terminal or all(isinstance(each, str | Text) for each in objects):
+                super().print(*objects, **how)
+                return
+            with self.capture() as captured:
+                super().print(*objects, **how)
+            self.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+            self.file.flush()
 
     return Terminal
 

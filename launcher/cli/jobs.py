@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +28,7 @@ from launcher.cli.interaction import (
     message,
     print_json,
 )
-from launcher.failure_modes.model import Refusal
+from launcher.failure_modes.model import AwsRefusal, Refusal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,9 +54,12 @@ def list_jobs(
     limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
     local: Annotated[bool, Parameter(negative="", help="The local runs of this project.")] = False,
     queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
+    watch: Annotated[
+        bool, Parameter(negative="", help="Show them anew every 10 seconds, until Ctrl-C.")
+    ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
-    """List jobs, newest first."""
+    """List jobs, newest first; without AWS the local runs of this project."""
     from launcher.aws.clients import Clients
     from launcher.aws.session import LOOK_SECONDS, bounded, session_region
     from launcher.backends.interface import JobQuery
@@ -70,17 +75,60 @@ def list_jobs(
         limit=limit or None,
     )
     clients = Clients(brisk=True)
-    jobs = bounded(
-        LOOK_SECONDS,
-        "list the jobs",
-        lambda: jobs_of(query, clients, session_region(), local=local, queue=queue, tell=message),
-    )
+
+    def look(tell: Callable[[str], None] = message) -> list[JobSummary]:
+        def ask() -> list[JobSummary]:
+            # A program that asks for the account's jobs is not given others.
+            is_text = output is OutputFormat.TEXT
+            return jobs_of(
+                query, clients, session_region(), local=local, queue=queue, or_local=is_text, tell=tell
+            )
+
+        return bounded(LOOK_SECONDS, "list the jobs", ask)
+
+    if watch:
+        return watch_jobs(look, output)
+    jobs = look()
     if output is OutputFormat.JSON:
         print_json({"jobs": [_job_summary_json(job) for job in jobs]})
         return 0
     _show_job_list(jobs)
     if limit and len(jobs) == limit:
         message(f"the newest {limit}; --limit 0 lists all")
+    return 0
+
+
+WATCH_SECONDS = 10.0
+
+
+def watch_jobs(
+    look: Callable[[Callable[[str], None]], list[JobSummary]],
+    output: OutputFormat,
+    pause: Callable[[float], None] = time.sleep,
+) -> int:
+    """Show the jobs in place of what was shown before, until Ctrl-C; it stays while AWS is silent."""
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from launcher.cli.job_view import job_lines
+
+    screen = console()
+    if output is OutputFormat.JSON or not screen.is_terminal:
+        raise Refusal("--watch draws on a terminal.", "Leave it out, and call `launch list` again.")
+    told: list[str] = []
+    jobs = look(told.append)
+    with contextlib.suppress(KeyboardInterrupt), Live(console=screen, auto_refresh=False) as live:
+        while True:
+            lines = list(job_lines(jobs, screen.width)) if jobs else [Text("no jobs")]
+            notes = [*told, f"at {datetime.now():%H:%M:%S}; Ctrl-C ends this"]
+            live.update(Group(*lines, *(Text(note, "dim") for note in notes)), refresh=True)
+            pause(WATCH_SECONDS)
+            told.clear()
+            try:
+                jobs = look(told.append)
+            except AwsRefusal as refusal:
+                told.append(f"as it was; now {refusal.message} {refusal.remedy}")
     return 0
 
 

@@ -90,6 +90,8 @@ def launch(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Turn a job file into a training job: check it, submit it once, follow it, say why it failed."""
+    from launcher.session.local_runs import override_processes
+
     about_here = python is not None or processes is not None
     _check_options(local, about_here, dry_run, detach, queue, share, run_id)
     if processes is not None:
@@ -239,16 +241,11 @@ def _question(plan: TrainingPlan, account: str) -> str:
 
 
 def _introduce(plan: TrainingPlan, output: OutputFormat, python: Interpreter | None = None) -> None:
-    """Say what will run, and what was found that does not stop it; `python` where it runs on this machine.
-
-    Informations are about a submission and say nothing of a run here.
-    """
+    """Say what will run, and what was found that does not stop it; `python` where it runs on this machine."""
     from launcher.cli.plan import show_findings, show_summary
-    from launcher.failure_modes.model import Severity
 
     if output is OutputFormat.TEXT:
-        hidden = {Severity.INFO} if python else set()
-        show_findings(console(), [f for f in plan.findings if not f.ignored and f.severity not in hidden])
+        show_findings(console(), [finding for finding in plan.findings if not finding.ignored])
         show_summary(plan, python=python)
 
 
@@ -310,22 +307,6 @@ class LocalRunOptions:
     processes: int | None
     yes: bool
     allow_env: Sequence[str] | None
-
-
-def override_processes(
-    processes: int, overrides: Sequence[str] | None, ignore: Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """The overrides and accepted codes with so many processes on each host, whatever accelerators it has.
-
-    Raises Refusal for less than one.
-    """
-    from launcher.failure_modes import distribution
-
-    if processes < 1:
-        raise Refusal(f"--processes {processes} is not a number of processes.", "Give 1 or more.")
-    count = f"distribution.processes_per_host={processes}"
-    accepted = distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code
-    return [*(overrides or ()), count], [*(ignore or ()), accepted]
 
 
 def confirm_preflight(found: Preflight, output: OutputFormat, *, yes: bool) -> bool:

@@ -34,7 +34,6 @@ from launcher.cli.launch import (
     confirm_preflight,
     make_launch,
     make_local_backend,
-    override_processes,
     parse_input_folders,
 )
 from launcher.failure_modes.model import Refusal
@@ -107,6 +106,8 @@ def pair(
         raise Refusal("--python, --processes and --input are about runs on this machine.", "Add --local.")
     sides = _sides(first, second, set_ or ())
     if processes is not None:
+        from launcher.session.local_runs import override_processes
+
         changed = [override_processes(processes, overrides, ignore) for _, overrides in sides]
         sides = [(file, overrides) for (file, _), (overrides, _) in zip(sides, changed, strict=True)]
         ignore = changed[0][1]

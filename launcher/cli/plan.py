@@ -445,13 +445,17 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from launcher.planning.training_plan import join_placeholders
+
     order = list(Severity)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(overflow="fold")
     told = [each for each in findings if (each.stage, each.severity) != (Stage.SCRIPT, Severity.INFO)]
-    for finding in sorted(told, key=lambda finding: (finding.ignored, order.index(finding.severity))):
+    for finding in sorted(
+        join_placeholders(told), key=lambda finding: (finding.ignored, order.index(finding.severity))
+    ):
         style = "dim" if finding.ignored else STYLES[finding.severity]
         body = Text(finding.message)
         if finding.location is not None:

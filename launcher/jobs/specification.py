@@ -8,8 +8,9 @@ the rules and the plan; only what a field means by itself is checked here.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -158,6 +159,42 @@ def _none_is_no_cluster(value: Any) -> Any:
 class JobSpec(Part):
     """A training job as its user describes it."""
 
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {
+        "job_name": "name",
+        "base_job_name": "name",
+        "role": "role_arn",
+        "image_uri": "image",
+        "training_image": "image",
+        "framework_version": "framework.version",
+        "pytorch_version": "framework.version",
+        "py_version": "framework.python",
+        "script": "code.entry_point",
+        "source_code": "code",
+        "volume_size": "resources.volume_size_gb",
+        "volume_size_in_gb": "resources.volume_size_gb",
+        "keep_alive_period_in_seconds": "resources.keep_alive",
+        "use_spot_instances": "resources.capacity: spot",
+        "enable_managed_spot_training": "resources.capacity: spot",
+        "compute": "resources",
+        "max_run": "limits.max_runtime",
+        "max_runtime_in_seconds": "limits.max_runtime_seconds",
+        "max_runtime_seconds": "limits.max_runtime_seconds",
+        "max_wait_time_in_seconds": "limits.max_wait_seconds",
+        "max_wait_seconds": "limits.max_wait_seconds",
+        "output_path": "output.s3_uri",
+        "checkpoint_s3_uri": "checkpoint.s3_uri",
+        "checkpoint_local_path": "checkpoint.local_path",
+        "metric_definitions": "metrics",
+        "env": "environment",
+        "input_data_config": "inputs",
+        "channels": "inputs",
+        "encrypt_inter_container_traffic": "network.encryption",
+        "enable_network_isolation": "network.isolation",
+        "nproc_per_node": "distribution.processes_per_host",
+        "nnodes": "resources.instance_count",
+    }
+    """The SageMaker SDK's names, those of its API in small letters, and torchrun's."""
+
     name: Annotated[str, OF_THE_API] = Field(
         pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9])*$",
         max_length=MAX_NAME_LENGTH,
@@ -171,13 +208,13 @@ class JobSpec(Part):
     )
     network: Network = Field(Network(), description="Default: the cluster's.")
     region: str | None = Field(None, pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d+$", description="Such as us-west-2.")
-    code: Code
+    code: Code = Field(examples=[{"source_dir": "src", "entry_point": "train.py"}])
     framework: Framework | None = None
     image: str | None = Field(None, description="Image URI, instead of framework.")
     hyperparameters: dict[str, Any] = Field(
         {}, description="Passed to the script as `code.argument_style` says; null: not passed at all."
     )
-    resources: Resources
+    resources: Resources = Field(examples=[{"instance_type": "ml.p5.48xlarge", "instance_count": 2}])
     distribution: Distribution = Distribution()
     inputs: Annotated[dict[ChannelName, Channel], OF_THE_API] = Field(
         {}, description="Input channels, by name."
@@ -303,8 +340,18 @@ class JobSpec(Part):
 
     @model_validator(mode="after")
     def _one_image(self) -> JobSpec:
-        if (self.framework is None) == (self.image is None):
-            raise ValueError("give exactly one of framework and image")
+        if self.framework is None and self.image is None:
+            raise field_error(
+                "neither framework nor image is given: there is no container to run in",
+                remedy="Add `framework: {name: pytorch}`, which takes the newest image that AWS patches and "
+                "that runs the job, or `image` with the URI of your own.",
+            )
+        if self.framework is not None and self.image is not None:
+            raise field_error(
+                "both framework and image are given, and a job runs in one container",
+                remedy="Keep `framework` for an image of AWS, or `image` for one of your own.",
+                below=("image",),
+            )
         return self
 
 

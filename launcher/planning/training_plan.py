@@ -20,7 +20,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -37,6 +37,7 @@ from launcher.planning.image_choice import VersionChoice
 from launcher.planning.request_view import RequestView
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
 from launcher.source.tree import SourceTree
+from launcher.text.values import list_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,27 @@ class Destination:
     findings: tuple[Finding, ...] = ()
 
 
+_UNKNOWN = "no {} is known without a cluster; the plan shows"
+_GIVEN_BY = {"region": "`region` (or AWS_REGION)", "role_arn": "`role_arn`", "bucket": "`output.s3_uri`"}
+"""What a placeholder stands for, and the field of the job file that gives it."""
+
+
+def join_placeholders(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings as people read them: those about placeholders are one, in the first one's place."""
+    shown = list(findings)
+    about = [
+        each for each in shown if not each.ignored and each.message.startswith(_UNKNOWN.format(each.subject))
+    ]
+    if len(about) > 1:
+        names = [str(each.subject) for each in about]
+        first = shown.index(about[0])
+        shown = [each for each in shown if each not in about]
+        message = f"{_UNKNOWN.format(list_in_words(names, 'or'))} placeholders"
+        fields = list_in_words([_GIVEN_BY[name] for name in names], "and")
+        shown.insert(first, replace(about[0], message=message, remedy=f"Give `cluster`, or {fields}."))
+    return shown
+
+
 @dataclass(slots=True)
 class _Placeholders:
     """The placeholders used so far, and the information about each."""
@@ -245,7 +267,7 @@ class _Placeholders:
         self.findings.append(
             mode.finding(
                 Stage.SPEC,
-                f"no {name} is known without a cluster; the plan shows the placeholder {value}",
+                f"{_UNKNOWN.format(name)} the placeholder {value}",
                 remedy=remedy,
                 severity=Severity.INFO,
                 subject=name,

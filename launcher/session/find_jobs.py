@@ -56,7 +56,8 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path | None 
     Raises UnknownJob, with the nearest known names, where no place has it, and AwsRefusal where a place that
     may have it cannot be asked.
     """
-    local = LocalBackend(home or local_home())
+    place = home or local_home()
+    local = LocalBackend(place)
     if local.holds(name):
         return FoundJob(local, local.describe(name))
     try:
@@ -70,14 +71,14 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path | None 
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         # Where a queue did not answer, nobody knows.
         kind = AwsRefusal if silent else UnknownJob
-        raise kind(unknown.message + silent, hint + unknown.remedy) from None
+        raise kind(unknown.message + silent, f"{hint}{unknown.remedy} {_where_local(place)}") from None
     except AwsRefusal as refusal:
         # A queue has a region of its own; without credentials no queue can be asked either.
         if region is None or not isinstance(refusal, UnusableSession):
             queued, _ = _queued(name, clients, region)
             if queued is not None:
                 return queued
-        raise _with_local_names(refusal, name, local) from refusal
+        raise _with_local_names(refusal, name, local, place) from refusal
 
 
 def stop_job(name: str, clients: Clients, region: str | None, home: Path | None = None) -> StopAnswer:
@@ -109,25 +110,36 @@ def list_jobs(
     *,
     local: bool = False,
     queue: str | None = None,
+    or_local: bool = False,
     home: Path | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[JobSummary]:
     """The jobs of this project, of a cluster's queue, or of the account and region; newest first.
 
-    `tell` hears of each job of this project that cannot be read, in a sentence. Raises Refusal for a cluster
-    that is not known on this machine or has no queue.
+    With `or_local` those of this project, where it has some, without credentials or a region. `tell` hears of
+    that, of where they are, and of each that cannot be read, in a sentence. Raises Refusal for a cluster that
+    is not known on this machine or has no queue.
     """
+    place = home or local_home()
     if local:
-        backend = LocalBackend(home or local_home())
-        for problem in backend.unreadable():
-            tell(f"not listed: {problem.message} {problem.remedy}")
-        return backend.jobs(query)
+        tell(f"the local runs in {place}")
+        return _local_jobs(place, query, tell)
     if queue is not None:
         return _queue_of(queue, clients).jobs(query)
     try:
         return sagemaker_backend(clients, region).jobs(query)
     except UnusableSession as refusal:
-        raise _with_local_runs(refusal, LocalBackend(home or local_home())) from refusal
+        if not or_local or not _names(LocalBackend(place)):
+            raise _with_place(refusal, place) from refusal
+        tell(f"{refusal.message} These are the local runs in {place}. For those on AWS: {refusal.remedy}")
+        return _local_jobs(place, query, tell)
+
+
+def _local_jobs(place: Path, query: JobQuery, tell: Callable[[str], None]) -> list[JobSummary]:
+    backend = LocalBackend(place)
+    for problem in backend.unreadable():
+        tell(f"not listed: {problem.message} {problem.remedy}")
+    return backend.jobs(query)
 
 
 def sagemaker_backend(clients: Clients, region: str | None) -> SageMakerBackend:
@@ -199,20 +211,27 @@ def _queued(name: str, clients: Clients, region: str | None) -> tuple[FoundJob |
     return None, silent
 
 
-def _with_local_names(refusal: AwsRefusal, name: str, local: LocalBackend) -> AwsRefusal:
+def _with_local_names(refusal: AwsRefusal, name: str, local: LocalBackend, place: Path) -> AwsRefusal:
     """The refusal with the local jobs that may have been meant; without AWS no others can be."""
     near = _nearest(name, _names(local))
     if not near:
-        return _with_local_runs(refusal, local)
+        return _with_place(refusal, place)
     hint = f"Or did you mean the local job {' or '.join(near)}?"
     return type(refusal)(refusal.message, f"{refusal.remedy} {hint}")
 
 
-def _with_local_runs(refusal: AwsRefusal, local: LocalBackend) -> AwsRefusal:
-    """The refusal with how to see the local runs, where there are some and no call to AWS would succeed."""
-    if not isinstance(refusal, UnusableSession) or not _names(local):
+def _with_place(refusal: AwsRefusal, place: Path) -> AwsRefusal:
+    """The refusal with where local runs were looked for, where no call to AWS would succeed."""
+    if not isinstance(refusal, UnusableSession):
         return refusal
-    return type(refusal)(refusal.message, f"{refusal.remedy} The local runs: launch list --local")
+    return type(refusal)(refusal.message, f"{refusal.remedy} {_where_local(place)}")
+
+
+def _where_local(place: Path) -> str:
+    """Where local runs were looked for: each belongs to the project in which it was launched."""
+    number = len(_names(LocalBackend(place)))
+    count = "none" if not number else f"{number}: launch list --local"
+    return f"Local runs belong to the folder in which they were launched; {place} has {count}."
 
 
 def _names(backend: Backend) -> list[str]:

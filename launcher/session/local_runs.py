@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +25,7 @@ from launcher.backends.local.files import UnreadableJob
 from launcher.backends.local.overlay import files_beside, is_in_the_making
 from launcher.backends.local.processes import busy_jobs
 from launcher.backends.local.records import JobStore
+from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Refusal
 
 if TYPE_CHECKING:
@@ -131,6 +132,20 @@ class Preflight:
 
     notes: tuple[str, ...] = ()
     crowd: Crowd | None = None
+
+
+def override_processes(
+    processes: int, overrides: Sequence[str] | None, ignore: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """The overrides and accepted codes with so many processes on each host, whatever accelerators it has.
+
+    Raises Refusal for less than one.
+    """
+    if processes < 1:
+        raise Refusal(f"--processes {processes} is not a number of processes.", "Give 1 or more.")
+    count = f"distribution.processes_per_host={processes}"
+    accepted = distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code
+    return [*(overrides or ()), count], [*(ignore or ()), accepted]
 
 
 def check_machine(

@@ -164,6 +164,9 @@ def prepare_for(
     judged = [] if program is None else [_judgeable(program, plan.spec or job, plan)]
     on_script = lint_subjects(judged).findings
     found = accept([*check_job(subject), *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
+    if here:
+        # Informations are about a submission and say nothing of a run here.
+        found = tuple(each for each in found if each.severity is not Severity.INFO)
     credentials = find_credentials(replace(plan, findings=found))
     return replace(
         plan,

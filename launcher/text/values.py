@@ -29,6 +29,11 @@ def elapsed_time(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
+def list_in_words(words: Sequence[str], last: str) -> str:
+    """Such as `a, b or c`, with the `last` two joined by that word."""
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
 def duration_in_words(seconds: float) -> str:
     """A duration in a sentence, rounded down: less than a minute, 1 minute, 45 minutes, 3 hours."""
     minutes = int(seconds // 60)

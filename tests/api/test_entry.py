@@ -110,6 +110,8 @@ def test_a_local_launch_that_is_refused_raises_with_the_findings(write_job: Writ
         ({"local": True, "run_id": "a"}, "jobs on AWS"),
         ({"inputs": {"train": "."}}, "runs elsewhere"),
         ({"local": True, "inputs": {"train": "/nowhere"}}, "train /nowhere"),
+        ({"processes": 1}, "runs on this machine"),
+        ({"local": True, "processes": 0}, "processes=0 is not a number"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(
@@ -117,6 +119,33 @@ def test_arguments_that_do_not_go_together_are_refused(
 ) -> None:
     with pytest.raises(Refusal, match=reason):
         launcher.launch(write_job(), **arguments)
+
+
+def test_a_crowd_is_refused_with_the_argument_that_makes_it_smaller(write_job: WriteJob) -> None:
+    hosts = {"resources.instance_count": 1000}
+    with pytest.raises(Refusal, match="would start on this machine") as refused:
+        launcher.launch(write_job(), local=True, set=hosts, ignore=["DIST001"])
+    assert "processes=1, or fewer hosts with set={'resources.instance_count': 1}" in str(refused.value)
+    # Fewer processes than accelerators are what was asked for: nothing says to take the argument back.
+    with pytest.raises(Refusal, match="1000 hosts with 1 each") as still:
+        launcher.launch(write_job(), local=True, set=hosts, processes=1)
+    assert "processes" not in still.value.remedy and "--" not in str(still.value)
+
+
+def test_a_local_run_has_the_python_that_is_given(write_job: WriteJob, tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match=r"there is no Python .*nowhere"):
+        launcher.launch(write_job(), local=True, processes=1, python=tmp_path / "nowhere")
+
+
+def test_plan_and_findings_show_themselves(write_job: WriteJob) -> None:
+    file = write_job(code={"source_dir": "src", "entry_point": "<b>.py"})
+    found, made = launcher.check(file), launcher.plan(file)
+    for text in (str(found), str(made)):
+        assert "error CODE002 at" in text and "<b>.py" in text and text.count("placeholder") == 1
+    for page in (found._repr_html_(), made._repr_html_()):
+        assert "<b>error CODE002 at" in page and "&lt;b&gt;.py" in page and "<b>.py" not in page
+    assert "hosts: 2 × ml.p4d.24xlarge" in str(made) and "TrainingJobName" in made._repr_html_()
+    assert len(repr(made)) < 200
 
 
 def test_a_local_run_ends_with_its_process(local_job: Callable[[str], Path], tmp_path: Path) -> None:

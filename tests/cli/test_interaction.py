@@ -96,6 +96,27 @@ def test_colours_of_our_own_stay(capsys: pytest.CaptureFixture[str], monkeypatch
     assert capsys.readouterr().out == f"\x1b[1;31m{SHOWN}\x1b[0m\n"
 
 
+def test_what_is_laid_out_in_columns_ends_no_line_with_blanks_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table.grid()
+    table.add_row(Text("one"))
+    table.add_row(Text(" two three four five six"))
+    for columns, printed in (
+        (None, "one\n two three four five six\n"),
+        ("12", "one\n two three\nfour five\nsix\n"),
+        ("0", "one\n two three four five six\n"),
+        ("9" * 12, "one\n two three four five six\n"),
+    ):
+        monkeypatch.delenv("COLUMNS", raising=False)
+        if columns is not None:
+            monkeypatch.setenv("COLUMNS", columns)
+        console().print(table)
+        assert capsys.readouterr().out == printed
+    console().print("a line of a log  ", markup=False)
+    assert capsys.readouterr().out == "a line of a log  \n"
+
+
 def test_json_shows_controls_and_keeps_its_value(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"text": HOSTILE})
     printed = capsys.readouterr().out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ import pytest
 from moto import mock_aws
 
 from launcher.aws.clients import Clients
-from launcher.backends.interface import Backend, JobState, Polling
+from launcher.backends.interface import Backend, JobState, JobSummary, Polling
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.records import JobRecord
 from launcher.cli import interaction
+from launcher.cli.interaction import OutputFormat
+from launcher.cli.jobs import watch_jobs
+from launcher.failure_modes.model import AwsRefusal
 from launcher.session.find_jobs import sagemaker_backend
 from launcher.session.runs.follow_job import Interrupted
 from tests.cli.conftest import RunLaunch
@@ -204,6 +207,36 @@ def test_list_filters_by_name_state_and_time(run_launch: RunLaunch, account: Tra
     assert listed("--since", "7d") == [NAME]
     assert listed("--limit", "2") == [NAME, "old"]
     assert "NAME" in run_launch("list")[1]
+
+
+def test_a_watched_list_is_drawn_anew_until_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    looks = iter(["first", "", "second"])
+
+    def look(tell: Callable[[str], None]) -> list[JobSummary]:
+        name, created = next(looks), datetime(2026, 8, 20, tzinfo=UTC)
+        if not name:
+            raise AwsRefusal("AWS is gone.", "Wait.")
+        return [JobSummary(name, JobState.COMPLETED, "Completed", created, created)]
+
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    assert watch_jobs(look, OutputFormat.TEXT, pause) == 0
+    out = capsys.readouterr().out
+    assert out.index("first") < out.index("as it was; now AWS is gone. Wait.") < out.index("second")
+
+
+def test_a_list_is_watched_on_a_terminal_alone(run_launch: RunLaunch, account: TrainingScript) -> None:
+    code, out, err = run_launch("list", "--watch")
+    assert (code, out, "--watch draws on a terminal" in err) == (2, "", True)
 
 
 def test_an_unknown_state_names_those_there_are(run_launch: RunLaunch, account: TrainingScript) -> None:

@@ -314,16 +314,20 @@ def test_what_is_no_python_ends_with_a_sentence(
     assert "Traceback" not in err
 
 
-@pytest.mark.few_cases("command0")
-@pytest.mark.parametrize("command", [("list",), ("status", "unknown"), ("logs", "unknown")])
-def test_without_a_region_the_local_runs_are_hinted_at_where_there_are_some(
-    job: Callable[..., Path], run_launch: RunLaunch, command: tuple[str, ...]
+def test_without_a_region_it_is_said_which_folder_local_runs_belong_to(
+    job: Callable[..., Path], run_launch: RunLaunch, tmp_path: Path
 ) -> None:
-    code, _, err = run_launch(*command)
-    assert (code, "launch list --local" in err) == (3, False)
-    assert "Set AWS_REGION" in err
+    place = tmp_path / ".slipway" / "local"
+    for command in (("list",), ("status", "unknown"), ("resume", "unknown")):
+        code, out, err = run_launch(*command)
+        assert (code, out, "Set AWS_REGION" in err) == (3, "", True)
+        # A list has none to speak of; a name may be a run of another folder.
+        assert f"Local runs belong to the folder in which they were launched; {place} has none." in err
     run_launch(job(), "--local")
-    code, _, err = run_launch(*command)
-    assert code == 3
-    assert "Set AWS_REGION" in err
-    assert "The local runs: launch list --local" in err
+    code, _, err = run_launch("status", "unknown")
+    assert (code, f"{place} has 1: launch list --local" in err) == (3, True)
+    code, out, err = run_launch("list")
+    assert (code, "digits-" in out) == (0, True)
+    assert f"These are the local runs in {place}. For those on AWS: Set AWS_REGION" in err
+    # A program that asks for the account's jobs is not given others.
+    assert run_launch("list", "--output", "json")[:2] == (3, "")

@@ -61,7 +61,8 @@ def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
         if name not in names:
             raise BackendError(
                 f"the job has no channel {name!r}; it has {', '.join(names) or 'none'}.",
-                "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
+                f"Add the channel to the job file, `inputs: {{{name}: s3://BUCKET/PREFIX}}`, or correct the "
+                "name in `--input NAME=DIR`.",
             )
         if not folder.is_dir():
             raise BackendError(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT
+from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
 from launcher.program.dataflow import (
     argument_of,
     has_star_arguments,
@@ -417,8 +417,16 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             call,
             f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
+            remedy=None if planned is not None else _KEEP_CHECKPOINTS,
             severity=_severity_of(call, lost, saves),
         )
+
+
+_KEEP_CHECKPOINTS = (
+    "Add the line `checkpoint: {}` to the job file, which keeps what is saved below "
+    f"{DEFAULT_CHECKPOINT_PATH}; save checkpoints there, the final model to os.environ['SM_MODEL_DIR'] and "
+    "everything else to os.environ['SM_OUTPUT_DATA_DIR']."
+)
 
 
 def _severity_of(

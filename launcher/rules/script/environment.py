@@ -439,10 +439,9 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     if not makes_a_group(program):
         return
     if is_for_one_host(program):
-        written = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
-        for start in starts_side_by_side(program) if None not in written else ():
-            message = "the groups that run side by side here would all listen on the port that is written"
-            yield finding_at(nccl.PORT_IN_USE, start, message)
+        ports = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
+        for start in starts_side_by_side(program) if None not in ports else ():
+            yield finding_at(nccl.PORT_IN_USE, start, "the groups that run side by side here share a port")
         return
     others, group_ports = has_another_launcher(program), list(_ports_of_groups(program))
     for call, port, alone in _listeners(program):
@@ -461,13 +460,13 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
             and surely_runs(program, call)
             and program.analysis(Participants).ranks_running(call) is True
         ):
-            message = f"every process of a host would listen on port {fixed.value}: only one of them can"
-            yield finding_at(nccl.PORT_IN_USE, call, message)
+            yield finding_at(nccl.PORT_IN_USE, call, f"every process would listen on port {fixed.value}")
     for _, words in torchrun_commands(program):
         taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
         if taken and not others:
-            message = "this torchrun would listen on MASTER_PORT, on which the one around it listens already"
-            yield finding_at(nccl.PORT_IN_USE, taken[0], message)
+            yield finding_at(
+                nccl.PORT_IN_USE, taken[0], "the torchrun around this one listens on MASTER_PORT"
+            )
 
 
 def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:

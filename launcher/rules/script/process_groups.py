@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
-from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
@@ -134,16 +133,15 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
+    waits = partial(_work_of_some_ranks, program, program.analysis(Participants))
+    for call, _ in program.calls("accelerate.Accelerator"):
+        plain = argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
+        if plain and next(waits(), None) is not None:
+            yield _without_timeout(call)
     for call, name in program.calls(*_WITH_TIMEOUT):
         given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
         if given is None and name == INIT_PROCESS_GROUP and not has_star_arguments(call):
-            yield finding_at(
-                ddp.GROUP_TIMEOUT_UNSUITABLE,
-                call,
-                "no timeout is given: the default ends a rank that waits longer for another one's "
-                "checkpoint or download, and is how long a real hang keeps the whole cluster",
-                severity=Severity.INFO,
-            )
+            yield _without_timeout(call)
         if given is not None:
             yield from _short_timeout(
                 program, given, _seconds(program, given, partial(_default_number, program))
@@ -180,6 +178,16 @@ _WITH_TIMEOUT = {
     "lightning.pytorch.strategies.DDPStrategy": None,
 }
 """What makes a group, and the place of the timeout that it is given."""
+
+
+def _without_timeout(call: ast.Call) -> Finding:
+    return finding_at(
+        ddp.GROUP_TIMEOUT_UNSUITABLE,
+        call,
+        "no timeout is given: the default ends a rank that waits longer for another one's checkpoint or "
+        "download, and is how long a real hang keeps the whole cluster",
+        severity=Severity.INFO,
+    )
 
 
 def _short_timeout(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
@@ -552,17 +560,6 @@ def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
     )
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     return says_no or any("init" in (last_name(each.func) or "") for each in calls)
-
-
-def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
-    """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
-    from launcher.planning.image_choice import efa_plugin_version, job_image_software
-    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
-
-    facts = instance_facts(subject.job.resources.instance_type)
-    plugin = efa_plugin_version(job_image_software(subject.job, facts))
-    is_simple = (name, value.lower()) == ("NCCL_PROTO", "simple")
-    return not is_simple or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
 
 
 def _may_make_a_group(program: Program) -> bool:

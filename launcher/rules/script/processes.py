@@ -69,7 +69,6 @@ from launcher.rules.script.findings import (
 from launcher.rules.script.process_groups import (
     STARTS_EACH_PROCESS,
     imports_the_unknown,
-    is_judged_without_a_job,
 )
 
 # Which device a process takes: one for each, by its rank on the host.
@@ -564,6 +563,17 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
                 return
 
 
+def _is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
+    """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
+    from launcher.planning.image_choice import efa_plugin_version, job_image_software
+    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
+
+    facts = instance_facts(subject.job.resources.instance_type)
+    plugin = efa_plugin_version(job_image_software(subject.job, facts))
+    is_simple = (name, value.lower()) == ("NCCL_PROTO", "simple")
+    return not is_simple or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
+
+
 @finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT, nccl.FIGHTS_THE_PLUGIN, nccl.DEBUGGING_ENVIRONMENT)
 def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     """A variable that is obsolete for the job's torch, or fights the plugin of a host with EFA.
@@ -597,7 +607,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         advice = shared_facts.advice_on(change.name)
         if advice is None or facts is None or not facts.has_efa:
             continue
-        if not advice.with_efa_only and is_judged_without_a_job(subject, change.name, text):
+        if not advice.with_efa_only and _is_judged_without_a_job(subject, change.name, text):
             continue
         if text not in advice.harmless and facts.plugin_environment.get(change.name) != text:
             message = f"{change.name}={text} {advice.harm}"

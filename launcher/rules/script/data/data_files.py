@@ -556,7 +556,9 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
             read.node,
             f"the job has no channel `{read.name}` (it has {has}): {what}",
             severity=None if read.by_variable else Severity.WARNING,
-            remedy=f"Did you mean the channel `{meant[0]}`?" if meant else None,
+            remedy=f"Did you mean the channel `{meant[0]}`?"
+            if meant
+            else f"Add the line `inputs: {{{read.name}: s3://BUCKET/PREFIX}}` to the job file.",
         )
     if reads and not _reads_any(program):
         texts = {text.lower() for text in _texts(subject)}
