@@ -439,8 +439,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     if not makes_a_group(program):
         return
     if is_for_one_host(program):
-        ports = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
-        for start in starts_side_by_side(program) if None not in ports else ():
+        written = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
+        for start in starts_side_by_side(program) if None not in written else ():
             yield finding_at(nccl.PORT_IN_USE, start, "the groups that run side by side here share a port")
         return
     others, group_ports = has_another_launcher(program), list(_ports_of_groups(program))
