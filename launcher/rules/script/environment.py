@@ -160,8 +160,7 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
             when = "is left behind the import of torch, before which it" if late else "in every run"
             yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} {when} {harm}", severity)
     for call, _ in program.calls("torch.distributed.set_debug_level"):
-        level = argument_of(call, "arg0", 0)
-        if level is not None and last_name(level) == "DETAIL" and surely_runs(program, call):
+        if call.args and last_name(call.args[0]) == "DETAIL" and surely_runs(program, call):
             harm = shared_facts.debugging_cost("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
             yield finding_at(nccl.DEBUGGING_ENVIRONMENT, call, f"DebugLevel.DETAIL in every run {harm}")
 
