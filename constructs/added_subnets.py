@@ -100,7 +100,7 @@ class AddedSubnets(Construct):
         ]
         if retain_first:
             for each in (subnets[0], *([block] if block else [])):
-                each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+                each.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         return subnets
 
     def _associate(self, subnets: Sequence[ec2.CfnSubnet], tables: Sequence[str]) -> None:

@@ -46,6 +46,9 @@ class ClusterManifest(Construct):
             self,
             "Parameter",
             parameter_name=self.parameter_name,
+            # 4,096 characters cost nothing; a manifest with many secrets is longer, and becomes an advanced
+            # parameter, of up to 8 KB (Systems Manager user guide, parameter-store-advanced-parameters).
+            tier=ssm.ParameterTier.INTELLIGENT_TIERING,
             description=f"What Slipway provisioned as cluster {cluster.name}",
             # Launchers that do not know the field yet can use a cluster without secrets.
             string_value=cluster.model_dump_json(exclude=None if cluster.secrets else {"secrets"}),

@@ -82,7 +82,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
             # no group that a rule of another still names.
             for each in self.node.children:
                 if isinstance(each, cdk.CfnResource):
-                    each.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+                    each.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
 
     def _open(self, isolated: bool, s3_prefix_list_id: str | None) -> None:
         everything = ec2.Port.all_traffic()

@@ -68,7 +68,7 @@ class JobObservability(Construct):
             email: an address that is asked to subscribe.
             monthly_budget_usd: warn at 80 % of it, and when the forecast exceeds it; the cost counted is
                 that of the region, as a filter by tag sees nothing until the tag is activated for billing.
-            idle_gpu_minutes: warn when a host's GPUs do nothing for so long; in steps of 5.
+            idle_gpu_minutes: warn when a host's GPUs do nothing for so long, 180 at most; in steps of 5.
             free_capacity_percent: warn when less of the file system is free.
         """
         super().__init__(scope, id)
@@ -131,7 +131,9 @@ class JobObservability(Construct):
         return rule
 
     def _warn_of_idle_gpus(self, minutes: int) -> None:
-        # Only the L1 alarm takes a query over metrics that are not known before.
+        # Only the L1 alarm takes a query over metrics that are not known before. Each host is a contributor
+        # of its own, idle where its busiest minute in each period was; the idlest come first, as 500 are
+        # looked at. Source: CloudWatch user guide, Create_Metrics_Insights_Alarm and alarm-limits.
         cloudwatch.CfnAlarm(
             self,
             "IdleGpus",
@@ -139,8 +141,9 @@ class JobObservability(Construct):
             "the job may hang, or wait for its data",
             metrics=[
                 cloudwatch.CfnAlarm.MetricDataQueryProperty(
-                    id="least",
-                    expression=f'SELECT MIN(GPUUtilization) FROM SCHEMA("{TRAINING_LOGS}", Host)',
+                    id="busiest",
+                    expression=f'SELECT MAX(GPUUtilization) FROM SCHEMA("{TRAINING_LOGS}", Host) '
+                    "GROUP BY Host ORDER BY MAX() ASC",
                     period=_PERIOD_MINUTES * 60,
                     return_data=True,
                 )

@@ -58,6 +58,11 @@ class TrainingBuckets(Construct):
         """
         super().__init__(scope, id)
         self._removal_policy = removal_policy
+        # Records may be in it before a first deployment fails, and a bucket that cannot be deleted would
+        # leave the stack in ROLLBACK_FAILED: it stays then, too.
+        self._policy_of_logs = (
+            cdk.RemovalPolicy.RETAIN if removal_policy is not cdk.RemovalPolicy.DESTROY else removal_policy
+        )
         self._encryption_key = encryption_key
         self.access_logs: s3.Bucket | None = None
         self.code = self._existing_or_new("Code", existing_code)
@@ -67,11 +72,12 @@ class TrainingBuckets(Construct):
         if checkpoint_versions is not None:
             self._bound_versions(self.checkpoints, checkpoint_versions)
         self.output = self._existing_or_new("Output", existing_output)
-        if removal_policy is cdk.RemovalPolicy.RETAIN:
+        if removal_policy is not cdk.RemovalPolicy.DESTROY:
             # A bucket that stays goes on refusing plain HTTP, and code that replaces other code.
-            for construct in self.node.find_all():
-                if isinstance(construct, s3.CfnBucketPolicy):
-                    construct.apply_removal_policy(removal_policy)
+            for bucket in (self.code, self.checkpoints, self.output, self.access_logs):
+                if isinstance(bucket, s3.Bucket) and bucket.policy is not None:
+                    of_logs = bucket is self.access_logs
+                    bucket.policy.apply_removal_policy(self._policy_of_logs if of_logs else removal_policy)
 
     def _existing_or_new(self, name: str, existing: str | None) -> s3.IBucket:
         if existing is not None:
@@ -121,7 +127,7 @@ class TrainingBuckets(Construct):
             # (Amazon S3 user guide, troubleshooting-server-access-logging).
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
-            removal_policy=self._removal_policy,
+            removal_policy=self._policy_of_logs,
         )
         bucket.add_lifecycle_rule(
             abort_incomplete_multipart_upload_after=cdk.Duration.days(7), expiration=cdk.Duration.days(90)

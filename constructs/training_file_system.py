@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from constructs.mounted_file_system import MountedFileSystem
 from constructs.weak_references import read_weakly
@@ -47,6 +50,7 @@ class TrainingFileSystem(Construct):
         clients_reach_any_address: bool = True,
         lustre: LustreSpec,
         encryption_key: kms.IKey | None = None,
+        buckets: Mapping[str, s3.IBucket] | None = None,
         removal_policy: cdk.RemovalPolicy,
     ) -> None:
         """Create the file system after the rules that it needs, and its links to S3 after that.
@@ -61,6 +65,7 @@ class TrainingFileSystem(Construct):
                 rules that lead to the servers.
             lustre: deployment type, throughput, capacity and what goes with them.
             encryption_key: the key of the data on it, persistent types only; by default FSx's own.
+            buckets: the buckets that links name by `bucket`, such as checkpoints.
             removal_policy: whether the data outlive the stack, with the group, the rules and the links that
                 they are reached by.
         """
@@ -91,9 +96,9 @@ class TrainingFileSystem(Construct):
         self._resource = resource
         self._capacity_gib = lustre.capacity_gib
         self._elastic = lustre.intelligent_tiering is not None
-        self._link(lustre.associations)
-        if removal_policy is cdk.RemovalPolicy.RETAIN:
-            self._keep_what_it_needs()
+        self._link(lustre.associations, buckets or {})
+        if removal_policy is not cdk.RemovalPolicy.DESTROY:
+            self._keep_what_it_needs(removal_policy)
 
     def _create(
         self, lustre: LustreSpec, groups: list[str], encryption_key: kms.IKey | None
@@ -137,26 +142,25 @@ class TrainingFileSystem(Construct):
             elastic=self._elastic,
         )
 
-    def _keep_what_it_needs(self) -> None:
+    def _keep_what_it_needs(self, removal_policy: cdk.RemovalPolicy) -> None:
         """Let group, rules and links outlive the stack as well: without them the data are out of reach.
 
         A link that is replaced is deleted all the same, as no two may lead to one folder.
         """
         for construct in self.node.find_all():
+            if isinstance(construct, cdk.CfnResource):
+                construct.apply_removal_policy(removal_policy)
             if isinstance(construct, fsx.CfnDataRepositoryAssociation):
-                construct.cfn_options.deletion_policy = cdk.CfnDeletionPolicy.RETAIN
                 construct.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.DELETE
-            elif isinstance(construct, cdk.CfnResource):
-                construct.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
 
-    def _link(self, associations: list[AssociationSpec]) -> None:
+    def _link(self, associations: list[AssociationSpec], buckets: Mapping[str, s3.IBucket]) -> None:
         for number, each in enumerate(associations, 1):
             fsx.CfnDataRepositoryAssociation(
                 self,
                 f"Association{number}",
                 file_system_id=self.file_system_id,
                 file_system_path=each.path,
-                data_repository_path=each.s3_uri,
+                data_repository_path=each.s3_uri or f"s3://{buckets[str(each.bucket)].bucket_name}",
                 batch_import_meta_data_on_create=each.import_on_create,
                 s3=fsx.CfnDataRepositoryAssociation.S3Property(
                     auto_import_policy=fsx.CfnDataRepositoryAssociation.AutoImportPolicyProperty(

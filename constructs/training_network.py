@@ -29,8 +29,8 @@ class TrainingNetwork(Construct):
     A job runs in one zone, as EFA does not cross zones, so every subnet must hold all the hosts. The
     subnets lie in slots (`launcher.cluster.address_slots`) that neither another zone nor more hosts move.
     S3 is reached through a gateway endpoint, which costs nothing and keeps the training data off the
-    NAT gateway; everything else leaves through one NAT gateway in the first zone. Without NAT, add
-    `ServiceEndpoints`.
+    NAT gateway; everything else leaves through one NAT gateway in the first zone, or one in each. Without
+    NAT, add `ServiceEndpoints`.
 
     Source: SageMaker developer guide, train-vpc (default tenancy, free addresses, S3 endpoint or NAT).
 
@@ -48,6 +48,7 @@ class TrainingNetwork(Construct):
         cidr: str,
         availability_zones: Sequence[str],
         nat: bool,
+        nat_per_zone: bool = False,
         max_hosts: int | None = None,
         subnets: Sequence[ZoneAddresses] = (),
         removal_policy: cdk.RemovalPolicy,
@@ -62,6 +63,7 @@ class TrainingNetwork(Construct):
             availability_zones: names of the zones, or ids such as usw2-az1; one private subnet is made
                 in each. Ids mean the same zone in every account, names do not.
             nat: whether a NAT gateway, in a public subnet of its own, leads out.
+            nat_per_zone: with `nat`, a gateway in each zone instead of one for all in the first.
             max_hosts: the most hosts that one zone is to hold, for which the slots are sized; by default
                 the first two zones get a quarter of the VPC each, the next two an eighth, and so on.
             subnets: ranges by hand for the first zones, instead of their slots.
@@ -76,15 +78,19 @@ class TrainingNetwork(Construct):
         plan = AddressPlan(
             IPv4Network(cidr), len(availability_zones), nat=nat, max_hosts=max_hosts, given=tuple(subnets)
         )
+        gateways = (len(availability_zones) if nat_per_zone else 1) if nat else 0
         self.vpc = ec2.Vpc(
             self,
             "Vpc",
             ip_addresses=_Slots(plan),
             availability_zones=list(availability_zones),
             subnet_configuration=_subnets(nat),
-            nat_gateways=1 if nat else 0,
+            nat_gateways=gateways,
             gateway_endpoints={
-                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
+                "S3": ec2.GatewayVpcEndpointOptions(
+                    service=ec2.GatewayVpcEndpointAwsService.S3,
+                    subnets=[ec2.SubnetSelection(subnet_group_name=_TRAINING)],
+                )
             },
             # Only a custom resource can empty the rules of the default group: CloudFormation can add
             # to them but not take away.
@@ -92,6 +98,9 @@ class TrainingNetwork(Construct):
         )
         for subnet in (*self.vpc.private_subnets, *self.vpc.isolated_subnets, *self.vpc.public_subnets):
             _place_by_id(subnet)
+        # The CDK makes a public subnet in each zone; one without a gateway would have no use.
+        for zone in range(gateways + 1, len(availability_zones) + 1):
+            self.vpc.node.try_remove_child(f"{_NAT}Subnet{zone}")
         self.subnets = self.vpc.select_subnets(subnet_group_name=_TRAINING).subnets
         self.zones = [_zone_name(subnet) for subnet in self.subnets]
         self._log_refused_traffic(removal_policy)
@@ -99,7 +108,7 @@ class TrainingNetwork(Construct):
             # The custom resource, too: deleted, it would give the default group its rules back.
             closed = self.vpc.node.find_child("RestrictDefaultSecurityGroupCustomResource")
             for each in (self.vpc, self.subnets[0], closed):
-                _resource(each).apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+                _resource(each).apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
 
     def _log_refused_traffic(self, removal_policy: cdk.RemovalPolicy) -> None:
         """Record what the rules refuse: that is what one looks for, and all else would cost."""

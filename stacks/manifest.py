@@ -63,7 +63,9 @@ class ManifestStack(cdk.Stack):
                 role_arn=read_weakly(access.role.role_arn, owner=access, reader=self),
                 buckets=self._bucket_names(storage.buckets),
                 kms_key_arn=key_arn(storage.encryption_key, self) if storage.encryption_key else None,
-                lustre=_lustre(storage.file_system_seen_from(self), zone=storage.file_system_zone),
+                lustre=_lustre(
+                    storage.file_system_seen_from(self), zone=storage.file_system_zone_seen_from(self)
+                ),
                 queue_arn=queue.arn_seen_from(self),
                 topic_arn=observability.topic_arn_seen_from(self),
                 secrets=spec.secrets,

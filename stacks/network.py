@@ -28,7 +28,13 @@ class NetworkStack(cdk.Stack):
 
     def __init__(self, scope: Construct, id: str, *, spec: ClusterSpec, env: cdk.Environment) -> None:
         """Create the stack for a cluster."""
-        super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: network")
+        super().__init__(
+            scope,
+            id,
+            env=env,
+            description=f"Slipway cluster {spec.name}: network",
+            termination_protection=_retains(spec),
+        )
         self._spec = spec
         self.network = self._network(spec)
         self.efa_security_group = self._efa_security_group(spec)
@@ -113,19 +119,16 @@ class NetworkStack(cdk.Stack):
             "Network",
             cidr=str(spec.vpc.cidr),
             availability_zones=spec.availability_zones,
-            nat=spec.vpc.nat,
+            nat=bool(spec.vpc.nat),
+            nat_per_zone=spec.vpc.nat == "per-zone",
             subnets=spec.addresses,
-            removal_policy=cdk.RemovalPolicy[spec.removal_policy.upper()],
+            removal_policy=removal_policy(spec),
             retain_first_subnet=_retains(spec),
         )
 
     def _efa_security_group(self, spec: ClusterSpec) -> ec2.ISecurityGroup:
         existing = spec.vpc.existing
         if existing is not None and existing.security_group_id is not None:
-            if existing.new_subnets is None:
-                # Nothing is left to create, and CloudFormation takes no stack without a resource: this
-                # one costs nothing and does nothing.
-                cdk.CfnWaitConditionHandle(self, "NothingToCreate")
             return ec2.SecurityGroup.from_security_group_id(
                 self, "Efa", existing.security_group_id, mutable=False
             )
@@ -137,6 +140,17 @@ class NetworkStack(cdk.Stack):
             s3_prefix_list_id=spec.vpc.s3_prefix_list_id,
             retain=_retains(spec),
         )
+
+
+def removal_policy(spec: ClusterSpec) -> cdk.RemovalPolicy:
+    """What becomes of data when their stack is deleted.
+
+    What is to be kept goes all the same with a deployment that fails while it creates it: a file system that
+    was billed though no stack has it, or a VPC that counts towards the quota, would else stay each time
+    (CloudFormation template reference, aws-attribute-deletionpolicy: RetainExceptOnCreate).
+    """
+    keep = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    return keep if _retains(spec) else cdk.RemovalPolicy.DESTROY
 
 
 def _retains(spec: ClusterSpec) -> bool:

@@ -14,7 +14,7 @@ from stacks.storage import StorageStack
 
 
 class ObservabilityStack(cdk.Stack):
-    """The topic, the dashboard and the alarms of the cluster; empty where it is not to be watched.
+    """The topic, the dashboard and the alarms of the cluster; none where it is not to be watched.
 
     Attributes:
         observability: what is watched, or None.

@@ -11,7 +11,7 @@ from launcher.cluster.specification import ClusterSpec
 
 
 class QueueStack(cdk.Stack):
-    """The queue of the cluster's jobs; empty where the cluster file asks for none.
+    """The queue of the cluster's jobs; without one where the cluster file asks for none.
 
     Attributes:
         queue: the queue, or None.
@@ -19,7 +19,13 @@ class QueueStack(cdk.Stack):
 
     def __init__(self, scope: Construct, id: str, *, spec: ClusterSpec, env: cdk.Environment) -> None:
         """Create the stack for a cluster."""
-        super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: queue")
+        super().__init__(
+            scope,
+            id,
+            env=env,
+            description=f"Slipway cluster {spec.name}: queue",
+            termination_protection=spec.queue is not None and spec.removal_policy == "retain",
+        )
         self.queue = (
             None
             if spec.queue is None

@@ -32,8 +32,8 @@ from stacks.storage import StorageStack
 class ClusterStacks:
     """The stacks of one cluster, in the order in which they are deployed.
 
-    All of them are always there; one whose part the cluster file does not ask for has no resources. The
-    CDK's command line deploys no such stack, and deletes the one that stood there before.
+    All of them are always there; one whose part the cluster file does not ask for has nothing but a resource
+    that does nothing.
     """
 
     network: NetworkStack
@@ -75,10 +75,8 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
         observability=observability,
         env=env,
     )
-    if queue.queue is None:
-        _acknowledge_empty(queue)
-    if observability.observability is None:
-        _acknowledge_empty(observability)
+    for stack in (network, storage, queue, access, observability, manifest):
+        _fill_where_empty(stack)
     if spec.role is not None and spec.role.permissions_boundary is not None:
         for stack in (network, storage, queue, access, observability, manifest):
             _bound_roles(stack, spec.role.permissions_boundary)
@@ -87,12 +85,13 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     return ClusterStacks(network, storage, queue, access, observability, manifest)
 
 
-def _acknowledge_empty(stack: cdk.Stack) -> None:
-    """Tell the CDK's own validation that the stack has no resources on purpose."""
-    reason = "The cluster has no such part; the CDK's command line deletes an empty stack, and deploys none."
-    cdk.Validations.of(stack).acknowledge(
-        cdk.Acknowledgment(id="CloudFormation-Validate::F0001", reason=reason)
-    )
+def _fill_where_empty(stack: cdk.Stack) -> None:
+    """Give a stack without a resource one that costs nothing and does nothing: CloudFormation takes no other.
+
+    The CDK's command line leaves such a stack out, but pipelines hand templates to CloudFormation themselves.
+    """
+    if not any(cdk.CfnResource.is_cfn_resource(each) for each in stack.node.find_all()):
+        cdk.CfnWaitConditionHandle(stack, "NothingToCreate")
 
 
 def _bound_roles(stack: cdk.Stack, boundary: str) -> None:

@@ -14,7 +14,7 @@ from constructs.training_key import TrainingKey
 
 from launcher.cluster.specification import NEW_KEY, ClusterSpec
 from launcher.cluster.storage_section import ExistingFileSystem
-from stacks.network import NetworkStack
+from stacks.network import NetworkStack, removal_policy
 
 
 class StorageStack(cdk.Stack):
@@ -28,7 +28,6 @@ class StorageStack(cdk.Stack):
         buckets: code, checkpoints and output.
         file_system: the file system in the first zone's training subnet, or None where the cluster has
             none or uses one that exists.
-        file_system_zone: the zone that a file system of the cluster stands in.
     """
 
     def __init__(
@@ -44,15 +43,12 @@ class StorageStack(cdk.Stack):
         )
         self._network = network
         self._existing = spec.lustre.existing if spec.lustre else None
-        self.file_system_zone = (
-            self._existing.availability_zone if self._existing else None
-        ) or network.network.zones[0]
-        removal_policy = cdk.RemovalPolicy[spec.removal_policy.upper()]
-        self.encryption_key = self._key(spec, removal_policy)
+        kept = removal_policy(spec)
+        self.encryption_key = self._key(spec, kept)
         self.buckets = TrainingBuckets(
             self,
             "Buckets",
-            removal_policy=removal_policy,
+            removal_policy=kept,
             encryption_key=self.encryption_key,
             existing_code=spec.buckets.code,
             existing_checkpoints=spec.buckets.checkpoints,
@@ -71,12 +67,10 @@ class StorageStack(cdk.Stack):
                 clients_reach_any_address=not spec.vpc.isolated,
                 lustre=spec.lustre,
                 encryption_key=self.encryption_key,
-                removal_policy=removal_policy,
+                buckets={"checkpoints": self.buckets.checkpoints, "output": self.buckets.output},
+                removal_policy=kept,
             )
         )
-        if not any(cdk.CfnResource.is_cfn_resource(each) for each in self.node.find_all()):
-            # CloudFormation takes no stack without a resource: this one costs nothing and does nothing.
-            cdk.CfnWaitConditionHandle(self, "NothingToCreate")
 
     def file_system_seen_from(self, stack: cdk.Stack) -> MountedFileSystem | None:
         """The file system for use in another stack, created here or not, or None where there is none.
@@ -91,9 +85,20 @@ class StorageStack(cdk.Stack):
         subnet_id = self._network.subnet_ids_seen_from(stack)[0]
         return replace(self.file_system.seen_from(stack), subnet_id=subnet_id)
 
-    def _key(self, spec: ClusterSpec, removal_policy: cdk.RemovalPolicy) -> kms.IKey | None:
+    def file_system_zone_seen_from(self, stack: cdk.Stack) -> str:
+        """The zone that a file system of the cluster stands in, for use in another stack."""
+        given = self._existing.availability_zone if self._existing else None
+        return given or self._network.zones_seen_from(stack)[0]
+
+    def _key(self, spec: ClusterSpec, kept: cdk.RemovalPolicy) -> kms.IKey | None:
         if spec.encryption == NEW_KEY:
-            return TrainingKey(self, "Key", cluster_name=spec.name, removal_policy=removal_policy)
+            return TrainingKey(
+                self,
+                "Key",
+                cluster_name=spec.name,
+                removal_policy=kept,
+                links_to_s3=bool(spec.lustre and spec.lustre.associations),
+            )
         if spec.key_arn is not None:
             return kms.Key.from_key_arn(self, "Key", spec.key_arn)
         return None

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from launcher.cluster.files import read_templates
+from launcher.cluster.files import is_kept, read_templates
 
 Properties = dict[str, Any]
 TemplateBody = dict[str, Any]
@@ -61,7 +61,7 @@ def _detail(name: str, resource: dict[str, Any]) -> str:
     if resource["Type"] in _NAMED:
         text = ": ".join(part for part in (_part_of_the_app(name, resource), text) if part)
     if resource["Type"] in _HOLDING_DATA:
-        kept = resource.get("DeletionPolicy") == "Retain"
+        kept = is_kept(resource)
         text += " (outlives the stack)" if kept else " (deleted with the stack)"
     return text
 
@@ -118,7 +118,10 @@ def _file_system(properties: Properties) -> str:
 
 
 def _association(properties: Properties) -> str:
-    return f"{properties['FileSystemPath']} mirrors {properties['DataRepositoryPath']}"
+    place = properties["DataRepositoryPath"]
+    if isinstance(place, dict):
+        place = "a bucket of the cluster"
+    return f"{properties['FileSystemPath']} mirrors {place}"
 
 
 def _budget(properties: Properties) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
@@ -171,10 +171,11 @@ class VpcSpec(FilePart):
         description="Private IPv4 range of a new VPC, /16 to /28. It is divided into [slots](#addresses), "
         "which stay where they are when the cluster grows.",
     )
-    nat: bool = Field(
+    nat: bool | Literal["per-zone"] = Field(
         default=True,
-        description="A NAT gateway as the way out. Without it, interface endpoints to the services "
-        "that a training job calls, and no way to anything else (no pip install from PyPI).",
+        description="A NAT gateway as the way out, in the first zone; `per-zone` puts one into each, so that "
+        "no zone depends on another or pays for traffic between them. Without it, interface endpoints to the "
+        "services that a training job calls, and no way to anything else (no pip install from PyPI).",
     )
     s3_prefix_list_id: Annotated[str, StringConstraints(pattern=r"^pl-[0-9a-f]{8,17}$")] | None = Field(
         default=None,
@@ -201,6 +202,16 @@ class VpcSpec(FilePart):
             )
         return cidr
 
+    @field_validator("nat", mode="before")
+    @classmethod
+    def _is_a_number_of_gateways(cls, nat: Any) -> Any:
+        if isinstance(nat, str) and nat not in ("true", "false", "per-zone"):
+            refuse(
+                f"{nat!r} is neither true nor false nor per-zone",
+                remedy="Use `true` for one NAT gateway, `per-zone` for one in each zone, `false` for none.",
+            )
+        return nat
+
     @model_validator(mode="after")
     def _is_new_or_existing(self) -> VpcSpec:
         if (self.cidr is None) == (self.existing is None):
@@ -209,7 +220,7 @@ class VpcSpec(FilePart):
                 f"`cidr` and `existing` {both}",
                 remedy="Give `cidr` for a new VPC, or `existing` with the ids of one that is there.",
             )
-        if self.existing is not None and not self.nat:
+        if self.existing is not None and self.nat is not True:
             refuse(
                 "the way out of an existing VPC is its own",
                 remedy="Leave out `nat`.",
@@ -250,7 +261,7 @@ class VpcSpec(FilePart):
         return AddressPlan(
             self.divided_range,
             zones=zones,
-            nat=self.nat and self.existing is None,
+            nat=bool(self.nat) and self.existing is None,
             max_hosts=max_hosts,
             given=tuple(ZoneAddresses(each.cidr, each.nat_cidr) for each in self.subnets),
         )

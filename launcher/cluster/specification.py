@@ -32,7 +32,11 @@ MOST_DATA_BUCKETS = 100
 (IAM user guide, reference_iam-quotas), on the side of the jobs as of those who launch."""
 
 MOST_SECRETS = 20
-"""With the longest names they take two more of those ten managed policies."""
+"""With the longest names they take at most one more of those ten managed policies."""
+
+MOST_SECRET_CHARACTERS = 4000
+"""Of the 8,192 that an advanced parameter of Systems Manager holds; the rest of a manifest with the most
+subnets takes fewer than half."""
 
 MOST_TEAMS = 20
 """Each has a managed policy of its own; the access stack stays far below 500 resources."""
@@ -97,6 +101,14 @@ def check_secrets(secrets: Sequence[str]) -> None:
     for position, secret in enumerate(secrets):
         if secret in secrets[:position]:
             refuse(f"{secret!r} is there twice", remedy="Name it once.", below=(position,))
+    characters = sum(map(len, secrets))
+    if characters > MOST_SECRET_CHARACTERS:
+        refuse(
+            f"the names and ARNs of the secrets have {characters} characters, more than the "
+            f"{MOST_SECRET_CHARACTERS} for which the manifest has room: AWS would refuse it, after all else "
+            "is built",
+            remedy="Name secrets of this account and region by name, which is shorter than the ARN.",
+        )
 
 
 def check_secret_keys(keys: Sequence[str], *, region: str | None, secrets: Sequence[str]) -> None:
@@ -221,7 +233,11 @@ class ObservabilitySpec(FilePart):
         default=None, ge=1, description="Warn when the region's cost of a month comes near to this."
     )
     idle_gpu_minutes: int = Field(
-        default=30, ge=5, le=1440, description="Warn when a host's GPUs do nothing for so long."
+        default=30,
+        ge=5,
+        le=180,
+        description="Warn when a host's GPUs do nothing for so long. CloudWatch evaluates such an alarm over "
+        "the latest three hours, so a longer time would never be reached.",
     )
     free_capacity_percent: int = Field(
         default=10, ge=1, le=99, description="Warn when less of the file system is free."
@@ -301,7 +317,7 @@ class ClusterSpec(FilePart):
         default_factory=list,
         max_length=MOST_SECRETS,
         description="Secrets of AWS Secrets Manager that jobs may read, by name (of the same account and "
-        "region) or by ARN.",
+        "region) or by ARN; 4,000 characters in all.",
     )
     secret_keys: list[str] = Field(
         default_factory=list,

@@ -149,10 +149,17 @@ class AssociationSpec(FilePart):
     path: str = Field(
         pattern=r"^/[^\x00\x85\u2028\u2029\r\n]*$", max_length=4096, description="Folder, such as /data."
     )
-    s3_uri: str = Field(
+    s3_uri: str | None = Field(
+        default=None,
         pattern=rf"^s3://{BUCKET_NAME}(/[^\x00\x85\u2028\u2029\r\n]*)?$",
         max_length=4357,
-        description="Bucket or prefix, such as s3://bucket/prefix.",
+        description="Bucket or prefix, such as s3://bucket/prefix. Where a KMS key of yours encrypts it, the "
+        "key's policy must let FSx in ([what it takes](../cluster-life.md#permissions)).",
+    )
+    bucket: Literal["checkpoints", "output"] | None = Field(
+        default=None,
+        description="Instead of `s3_uri`: a bucket of the cluster, whose name need not be known before it is "
+        "deployed.",
     )
     import_on_create: bool = Field(
         default=True,
@@ -166,6 +173,16 @@ class AssociationSpec(FilePart):
         default_factory=list,
         description="Changes on the file system that are written to S3. `deleted` deletes objects too.",
     )
+
+    @model_validator(mode="after")
+    def _has_one_place_in_s3(self) -> AssociationSpec:
+        if (self.s3_uri is None) == (self.bucket is None):
+            both = "are both given" if self.s3_uri else "are both missing"
+            refuse(
+                f"`s3_uri` and `bucket` {both}; FSx links a folder to one place in S3",
+                remedy="Give `s3_uri: s3://bucket/prefix`, or `bucket: checkpoints` for the cluster's own.",
+            )
+        return self
 
 
 class LustreSpec(FilePart):
@@ -334,13 +351,13 @@ class LustreSpec(FilePart):
                 remedy="Use folders of which none lies in another; / can only be the one association.",
                 below=(overlap[1], "path"),
             )
-        places = [each.s3_uri.rstrip("/") for each in associations]
+        places = [each.s3_uri.rstrip("/") if each.s3_uri else each.bucket for each in associations]
         for position, place in enumerate(places):
             if place in places[:position]:
                 refuse(
                     f"{place!r} is linked twice; FSx wants a place in S3 of its own for each folder",
                     remedy="Link it once.",
-                    below=(position, "s3_uri"),
+                    below=(position, "s3_uri" if associations[position].s3_uri else "bucket"),
                 )
         return associations
 

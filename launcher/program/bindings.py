@@ -480,12 +480,18 @@ class ParameterEvaluator:
     """The parameters of one program's functions."""
 
     def __init__(
-        self, callers: CallGraph, value: Callable[[ast.expr], Value], being_evaluated: set[ast.AST]
+        self,
+        callers: CallGraph,
+        value: Callable[[ast.expr], Value],
+        being_evaluated: set[ast.AST],
+        given_up: Callable[[], int],
     ) -> None:
-        """Nothing is evaluated before somebody asks; `being_evaluated` is what others are finding out."""
+        """Nothing is evaluated before somebody asks; `being_evaluated` is what others are finding out, and
+        `given_up` how often something lay too deep for them."""
         self.callers = callers
         self.value_of = value
         self.being_evaluated = being_evaluated
+        self.given_up = given_up
         self._known: dict[ast.AST, Value] = {}
 
     def value(self, parameter: ast.AST, environment: Environment | None) -> Value:
@@ -498,11 +504,12 @@ class ParameterEvaluator:
         if parameter in self.being_evaluated:
             return Nothing.ITSELF
         self.being_evaluated.add(parameter)
+        given_up = self.given_up()
         try:
             found = self._of_every_call(parameter)
         finally:
             self.being_evaluated.discard(parameter)
-        if found is not Nothing.ITSELF:
+        if found is not Nothing.ITSELF and given_up == self.given_up():
             self._known[parameter] = found
         return found
 

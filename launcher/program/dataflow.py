@@ -324,6 +324,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
 }
 _OF_NUMBERS: Mapping[str | None, Callable[..., float]] = {
     "int": int,
+    "float": float,
     "round": round,
     "max": max,
     "min": min,
@@ -337,6 +338,9 @@ Known = Callable[[ast.expr], "float | ast.expr | None"]
 
 def calculate_number(program: Program, node: ast.expr, known: Known, depth: int = 12) -> float | None:
     """The number that an expression surely is: by literals, arithmetic, and what is `known`."""
+    told = known(node)
+    if isinstance(told, int | float):
+        return told
     found = (
         {_number_of(program, each, known, depth - 1) for each in origins(program, node)} if depth else set()
     )

@@ -71,16 +71,20 @@ from launcher.program.values import (
     Value,
     WrittenTables,
     alternatives,
+    applied,
     calculated_from,
     canonical_name,
     class_of_result,
     default_of_field,
     entries_of,
+    function_of,
     joined,
     library_names,
     model_within,
+    negated,
     pairs_of,
     spread,
+    text_of,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -114,8 +118,11 @@ class Evaluation:
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
         self.written = WrittenTables(lambda record: self.attributes.records.fields_of(record))
-        self.parameters = ParameterEvaluator(self.callers, self.value, self.being_evaluated)
+        depths = self.being_evaluated, lambda: self.given_up
+        self.parameters = ParameterEvaluator(self.callers, self.value, *depths)
         self._known: dict[ast.AST, Value] = {}
+        self.given_up: int = 0
+        """How often something lay too deep: what was found out meanwhile is no answer for others."""
         self._libraries: dict[Binding, Value] = {}
         self._depth = 0
         self._steps = 0
@@ -129,11 +136,12 @@ class Evaluation:
             if node in self.being_evaluated:
                 return Nothing.ITSELF
             self.being_evaluated.add(node)
+            given_up = self.given_up
             try:
                 found = self._evaluated(node, None)
             finally:
                 self.being_evaluated.discard(node)
-            if found is not Nothing.ITSELF:
+            if found is not Nothing.ITSELF and (given_up == self.given_up or self._depth == 0):
                 self._known[node] = found
         return found
 
@@ -142,6 +150,7 @@ class Evaluation:
             self._steps = 0
         self._steps += 1
         if self._depth >= _DEEPEST_EXPRESSION or self._steps > _MOST_STEPS:
+            self.given_up += 1
             return UNKNOWN
         self._depth += 1
         try:
@@ -164,7 +173,7 @@ class Evaluation:
             case ast.Dict():
                 return Dictionary(node)
             case ast.JoinedStr():
-                return self._formatted(node, environment)
+                return text_of(node, partial(self.value, environment=environment))
             case ast.Lambda():
                 return Defined(node)
             case ast.Subscript():
@@ -180,7 +189,7 @@ class Evaluation:
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 return self.written.of_comprehension(node, partial(self.value, environment=environment))
             case ast.UnaryOp():
-                return self._unary(node, environment)
+                return negated(node.op, self.value(node.operand, environment))
             case ast.NamedExpr():
                 return self.value(node.value, environment)
         return UNKNOWN
@@ -192,6 +201,8 @@ class Evaluation:
             return [] if holder is None else reaching_definitions(holder, node)
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
+            if isinstance(owner, Instance) and owner.name == "tap.Tap.parse_args":  # It gives itself back.
+                owner = self.value(getattr(owner.call.func, "value", node.value))
             if isinstance(owner, Made):
                 return self.attributes.bindings_in_class(owner.definition, node.attr)
             if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
@@ -229,10 +240,8 @@ class Evaluation:
     def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
-        for star in file.stars:
-            module = self.files.module(star, file)
-            if module is not None and node.id in module.module.bindings:
-                return self.member(module.module, node.id)
+        if (found := self.through_star(file, node.id)) is not UNKNOWN:
+            return found
         if node.id in _BUILTINS:
             return External(node.id)
         foreign = [star for star in file.stars if self.files.module(star, file) is None]
@@ -304,15 +313,6 @@ class Evaluation:
         found = joined(self.value(each, environment) for each in value.node.elts)
         return UNKNOWN if isinstance(found, Constant) else found
 
-    def _formatted(self, node: ast.JoinedStr, environment: Environment | None) -> Value:
-        """A text whose parts are all known."""
-        if any(getattr(each, "format_spec", None) for each in node.values):
-            return UNKNOWN
-        inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
-        parts = [self.value(each, environment) for each in inner]
-        known = [str(each.value) for each in parts if isinstance(each, Constant)]
-        return Constant("".join(known)) if len(known) == len(parts) else UNKNOWN
-
     def _imported(self, binding: Binding) -> Value:
         known = self._libraries.get(binding)
         if known is None:
@@ -337,10 +337,11 @@ class Evaluation:
         if module is not None:
             return ModuleOf(module)
         if holder is not None and holder is not file:
-            return self._through_star(holder, last)
+            return self.through_star(holder, last)
         return UNKNOWN if name.startswith(".") else self._external(name)
 
-    def _through_star(self, file: FileIndex, name: str) -> Value:
+    def through_star(self, file: FileIndex, name: str) -> Value:
+        """What a module has by this name of another one that it imports with `*`."""
         for star in file.stars:
             module = self.files.module(star, file)
             if module is not None and name in module.module.bindings:
@@ -363,12 +364,6 @@ class Evaluation:
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
             return self._item_of(owner, index.value, environment)
         return self.tables.any_item(node.value, owner, environment)
-
-    def _unary(self, node: ast.UnaryOp, environment: Environment | None) -> Value:
-        number = getattr(self.value(node.operand, environment), "value", None)
-        if isinstance(node.op, ast.USub) and isinstance(number, int | float):
-            return Constant(-number)
-        return UNKNOWN
 
 
 _IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
@@ -408,7 +403,9 @@ class CallEvaluator:
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
-            return self.result(called.node, self.environment_of(called, node, environment))
+            made = self._by_decorator(called.node)
+            inside = self.environment_of(called, node, environment)
+            return made if isinstance(made, Instance) else self.result(called.node, inside)
         if isinstance(called, Made):
             method = self.evaluation.attributes.member_of(called.definition, "__call__")
             return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN
@@ -416,14 +413,17 @@ class CallEvaluator:
             return self.evaluation.value(self._application(called.call, node), environment)
         return self.evaluation.written.of_record(called, node)
 
+    def _by_decorator(self, function: FunctionNode) -> Value:
+        """What a function gives through a decorator of the program, which makes an object of it."""
+        decorators = () if isinstance(function, ast.Lambda) else function.decorator_list
+        decorator = function_of(self.evaluation.value(decorators[0])) if decorators else None
+        made = function_of(self.result(decorator, None)) if decorator else None
+        return self.result(made, None) if made else UNKNOWN
+
     def _application(self, partial: ast.Call, node: ast.Call) -> ast.Call:
         """The call of the function that a partial application stands for, in the place of its own call."""
         if node not in self._applications:
-            given = {each.arg for each in node.keywords}
-            keywords = [each for each in partial.keywords if each.arg not in given]
-            call = ast.Call(partial.args[0], [*partial.args[1:], *node.args], [*keywords, *node.keywords])
-            call.__dict__.update({**node.__dict__, **call.__dict__})
-            self._applications[node] = call
+            self._applications[node] = applied(partial, node)
         return self._applications[node]
 
     def _library_call(self, name: str, node: ast.Call, environment: Environment | None) -> Value:
@@ -516,6 +516,7 @@ class CallEvaluator:
         if function in self.evaluation.being_evaluated:
             return Nothing.ITSELF
         self.evaluation.being_evaluated.add(function)
+        given_up = self.evaluation.given_up
         try:
             returns = file_of(function).returns_of.get(function, [])
             found = joined(
@@ -524,7 +525,7 @@ class CallEvaluator:
             )
         finally:
             self.evaluation.being_evaluated.discard(function)
-        if found is not Nothing.ITSELF:
+        if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:
             self._results[key] = found
         return found
 
@@ -654,7 +655,7 @@ class AttributeEvaluator:
                 return self.evaluation.member(owner.file.module, name)
             whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
             inner = self.evaluation.files.modules.get(whole)
-            return ModuleOf(inner) if inner is not None else UNKNOWN
+            return ModuleOf(inner) if inner is not None else self.evaluation.through_star(owner.file, name)
         if isinstance(owner, Made):
             return self.member_of(owner.definition, name)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
@@ -701,7 +702,7 @@ class AttributeEvaluator:
         return Defined(found.node, definition) if belongs else found
 
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class gives its objects this attribute: in its body, by its constructor, or in a method.
+        """Where a class or a base of it gives its objects this attribute: in its body, or in a method.
 
         Where it gives only literals, they may be mere defaults: then also where others set it on an object,
         as hooks do.
@@ -710,17 +711,15 @@ class AttributeEvaluator:
         found = self.records.bindings(definition, name)
         found = found or list(file.scopes[definition].bindings.get(name, []))
         for binding in file.set_attributes.get(name, ()):
-            method = method_of(binding.node, definition)
-            if (
-                method is not None
-                and isinstance(binding.node, ast.Attribute)
-                and is_attribute_of_self(binding.node, method)
-            ):
+            node, method = binding.node, method_of(binding.node, definition)
+            if method is not None and isinstance(node, ast.Attribute) and is_attribute_of_self(node, method):
                 found.append(binding)
-        inherited = not found and bool(definition.bases)
-        if not inherited:
-            found += self._set_from_outside(definition, name)
-        return found
+        if not found and definition.bases:
+            bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
+            known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
+            found = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
+        inherited = not found and bool(definition.bases)  # From a class of a library.
+        return [] if inherited else [*found, *self._set_from_outside(definition, name)]
 
     def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""

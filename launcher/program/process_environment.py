@@ -18,6 +18,8 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
     origins_of_binding,
+    text_beginning,
+    text_parts,
 )
 from launcher.program.index import (
     Binding,
@@ -25,9 +27,11 @@ from launcher.program.index import (
     FileIndex,
     FunctionNode,
     ancestors,
+    ancestors_in_function,
     file_of,
     function_of_parameter,
     last_name,
+    scope_of,
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
@@ -427,12 +431,64 @@ def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued) ->
         counts = [count_on_host(program, each, gpus, known) for each in arguments]
         found = [each for each in counts if each is not None]
         return (max(found) if name == "max" else min(found)) if found == counts else None
-    value = program.value(only)
+    value = program.value(
+        only.args[0] if isinstance(only, ast.Call) and name == "len" and arguments else only
+    )
+    if isinstance(value, Several) and (name == "len" or isinstance(only, ast.List)):
+        return len(value.node.elts)
     if isinstance(value, WorldSize) and isinstance(only, ast.Call | ast.Subscript):
         return gpus if value.source in HOST_SIZES else None
     constant = known(only)
     text = "" if constant is None or isinstance(constant.value, bool) else str(constant.value)
     return int(text) if text.isdecimal() else None
+
+
+def port_behind(program: Program, address: ast.expr) -> str | None:
+    """The number behind an address that only the run knows: `f"tcp://{host}:{PORT}"`."""
+    begun = text_beginning(program, address)
+    parts, _ = text_parts(program, address)
+    if begun is None or begun[1] or not begun[0].startswith("tcp://") or not parts:
+        return None
+    last = parts[-1]
+    while inner := text_parts(program, last)[0]:
+        last = inner[-1]
+    found = re.search(r"(?:^|:)(\d+)$", str(getattr(program.value(last), "value", "")))
+    return None if found is None else found[1]
+
+
+def port_in(program: Program, address: ast.expr | None) -> str | None:
+    """The port of an address that is written: `tcp://127.0.0.1:29500`, or what the program fixes for it."""
+    if address is None or program.value(address) == Constant("env://"):
+        ports = [each for each in changed_variables(program) if each.name == "MASTER_PORT"]
+        values = [program.value(each.value) for each in ports]
+        fixed = {str(each.value) for each in values if isinstance(each, Constant)}
+        return fixed.pop() if len(fixed) == 1 and len(values) == 1 else None
+    found = re.search(r":(\d+)$", str(getattr(program.value(address), "value", "")))
+    return None if found is None else found[1]
+
+
+def starts_side_by_side(program: Program) -> Iterator[ast.Call]:
+    """The calls that start groups of ranks while others run: in a loop, or one behind the other, and nothing
+    waits for the first before the next begins."""
+    spawned = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+    starts = [
+        call
+        for call, _ in program.calls(*spawned)
+        if constant_argument(program, argument_of(call, "join", 3)) == Constant(False)
+    ]
+    for call in starts:
+        loops = [each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.ListComp)]
+        before = [each for each in starts if scope_of(each) is scope_of(call) and each.lineno < call.lineno]
+        waits = [
+            each.lineno
+            for name in ("join", "wait")
+            for each in file_of(call).calls_of.get(name, ())
+            if scope_of(each) is scope_of(call)
+        ]
+        in_loop = loops and not any(loops[0].lineno <= line <= (loops[0].end_lineno or 0) for line in waits)
+        behind = before and not any(before[-1].lineno < line < call.lineno for line in waits)
+        if in_loop or behind:
+            yield call
 
 
 def starts_ranks(program: Program) -> bool:

@@ -79,10 +79,10 @@ class Program(ProgramFiles):
 
         `torch.distributed.barrier` for `dist.barrier`; for an attribute of an object its class goes first:
         `torch.utils.data.DistributedSampler.set_epoch`; for a call the name of what was called. None of the
-        program's own things and of what is unknown.
+        program's own things and of what is unknown. `torch.optim.?.step` where it may be of several classes.
         """
         names = {_library_name(each) for each in alternatives(self.value(node))}
-        return names.pop() if len(names) == 1 else None
+        return names.pop() if len(names) == 1 else _name_of_several(names)
 
     def calls(self, *names: str) -> Iterator[tuple[ast.Call, str]]:
         """The calls of the program whose callee has one of these qualified names, with that name."""
@@ -100,6 +100,15 @@ class Program(ProgramFiles):
 def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """The calls by which a program joins others."""
     return program.calls(*library_names("joining_calls"))
+
+
+def _name_of_several(names: set[str | None]) -> str | None:
+    """The name of what is one of several, which differ in one part of their names alone."""
+    rows = [each.split(".") for each in names if each]
+    if len(rows) < len(names) or len({len(each) for each in rows}) != 1:
+        return None
+    parts = [each[0] if len(set(each)) == 1 else "?" for each in zip(*rows, strict=True)]
+    return ".".join(parts) if parts.count("?") == 1 and parts[0] != "?" else None
 
 
 def _library_name(value: Value) -> str | None:

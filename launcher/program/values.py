@@ -188,6 +188,19 @@ def alternatives(value: Value) -> tuple[Value, ...]:
     return value.values if isinstance(value, Either) else (value,)
 
 
+def function_of(value: Value) -> ast.FunctionDef | None:
+    """The function of the program that a value is."""
+    return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
+
+
+def negated(operator: ast.unaryop, value: Value) -> Value:
+    """A number with its sign turned round."""
+    number = value.value if isinstance(value, Constant) else None
+    return (
+        Constant(-number) if isinstance(operator, ast.USub) and isinstance(number, int | float) else UNKNOWN
+    )
+
+
 # Tables and lists as they are written, or as calls and comprehensions make them of others that are.
 
 
@@ -197,10 +210,29 @@ Evaluated = Callable[[ast.expr], Value]
 """What an expression is."""
 
 
+def text_of(node: ast.JoinedStr, evaluated: Evaluated) -> Value:
+    """A text whose parts are all known."""
+    if any(getattr(each, "format_spec", None) for each in node.values):
+        return UNKNOWN
+    inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+    parts = [evaluated(each) for each in inner]
+    known = [str(each.value) for each in parts if isinstance(each, Constant)]
+    return Constant("".join(known)) if len(known) == len(parts) else UNKNOWN
+
+
 def like(node: ast.expr, made: Expression) -> Expression:
     """An expression that is made for another one, in its scope and place."""
     made.__dict__.update({key: node.__dict__.get(key) for key in (PARENT, SCOPE)})
     return ast.copy_location(made, node)
+
+
+def applied(partial: ast.Call, node: ast.Call) -> ast.Call:
+    """The call of a function that a call of its partial application stands for, in its place."""
+    given = {each.arg for each in node.keywords}
+    keywords = [each for each in partial.keywords if each.arg not in given]
+    call = ast.Call(partial.args[0], [*partial.args[1:], *node.args], [*keywords, *node.keywords])
+    call.__dict__.update({**node.__dict__, **call.__dict__})
+    return call
 
 
 def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.expr]]:

@@ -67,6 +67,12 @@ def _rule(way: str, peer: str) -> Words:
     return describe
 
 
+def _link(properties: Mapping[str, Any], _: Any) -> Iterator[str]:
+    place = properties["DataRepositoryPath"]
+    named = place if isinstance(place, str) else "a bucket of the cluster"
+    yield f"{properties['FileSystemPath']} mirrors {named}"
+
+
 def _file_system(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
     lustre = properties["LustreConfiguration"]
     throughput = lustre.get("PerUnitStorageThroughput")
@@ -138,9 +144,7 @@ _WORDS: dict[str, Words] = {
     "AWS::EC2::SecurityGroupIngress": _rule("in", "SourceSecurityGroupId"),
     "AWS::EC2::SecurityGroupEgress": _rule("out", "DestinationSecurityGroupId"),
     "AWS::FSx::FileSystem": _file_system,
-    "AWS::FSx::DataRepositoryAssociation": lambda properties, _: iter(
-        [f"{properties['FileSystemPath']} mirrors {properties['DataRepositoryPath']}"]
-    ),
+    "AWS::FSx::DataRepositoryAssociation": _link,
     "AWS::S3::Bucket": _bucket,
     "AWS::KMS::Key": _says("KMS key"),
     "AWS::IAM::Role": _role,

@@ -72,6 +72,11 @@ class Advice:
     harmless: tuple[str, ...] = ("",)
     with_efa_only: bool = False
 
+    @property
+    def whatever_it_is(self) -> bool:
+        """Whether the variable is set for nothing with any value that says something."""
+        return self is _FOR_INFINIBAND
+
 
 _LEFT_TO_THE_PLUGIN = Advice("overrides what the plugin chooses for this instance type", with_efa_only=True)
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from launcher.failure_modes import training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import all_arguments, argument_of, origins
+from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
     class_of,
+    default_of,
     file_of,
     is_main_guard,
     last_name,
@@ -30,8 +30,8 @@ from launcher.program.program import Program
 from launcher.program.ranks.guards import Truth, compare_values
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability
-from launcher.program.ranks.training_loops import Loop, LoopReach
-from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, Made, RankValue
+from launcher.program.ranks.training_loops import Loop, LoopReach, iterated_object, looped_within
+from launcher.program.values import INIT_PROCESS_GROUP, Constant, Defined, Instance, RankValue
 from launcher.rules.script.data.loaders import LOADER, Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, related_at
 
@@ -140,6 +140,12 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
             entry.tree,
             "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
         )
+    only = held[0] if len(held) == 1 else None
+    if isinstance(only, ast.FunctionDef) and not only.decorator_list:
+        lacking = [each.arg for each in positional_of(only)[1:] if default_of(only, each.arg) is None]
+        for name in lacking[:1]:
+            message = f"the launcher gives _mp_fn the index alone: TypeError, as {name} is missing"
+            yield finding_at(training_compiler.NO_MP_FN, only, message)
 
 
 def _is_of_the_started(node: ast.AST) -> bool:
@@ -172,7 +178,7 @@ def steps_are_run(program: Program) -> Iterator[Finding]:
         if any(_kind_of(program, each) == "run" for each in turn):
             yield from _read_too_early(program, loop)
             continue
-        within = isinstance(loop, ast.For) and _looped_within(program, loop.iter) is not loop.iter
+        within = isinstance(loop, ast.For) and looped_within(program, loop.iter) is not loop.iter
         if (reach.is_open(loop) or within) and names_any_of(program, _STEPS - {"step", "compile"}):
             continue
         read = next((each for each in turn if _kind_of(program, each) == "read"), None)
@@ -206,7 +212,7 @@ def batches_come_by_a_device_loader(program: Program) -> Iterator[Finding]:
         return
     trained = training_loops(program)
     for loop, step in trained:
-        if _iterated(program, loop).name == LOADER:
+        if iterated_object(program, loop).name == LOADER:
             yield finding_at(
                 training_compiler.NO_MP_DEVICE_LOADER,
                 loop.iter if isinstance(loop, ast.For) else loop,
@@ -214,7 +220,7 @@ def batches_come_by_a_device_loader(program: Program) -> Iterator[Finding]:
                 "device and runs the graph at each",
                 related=(related_at(step, "the loop trains here"),),
             )
-    over = {_iterated(program, loop).call for loop, _ in trained}
+    over = {iterated_object(program, loop).call for loop, _ in trained}
     for device_loader, _ in program.calls("torch_xla.parallel_loader.MpDeviceLoader"):
         loader = program.value(device_loader.args[0]) if device_loader.args and trained else None
         if not isinstance(loader, Instance) or loader.name != LOADER or loader.item is not None:
@@ -265,9 +271,14 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
     bodies: list[list[ast.stmt]] = []
     for loop, step in training_loops(program):
         bodies.append(loop.body)
+        turn = list(reach.nodes(loop))
+        of_values = {
+            each.func for each in turn if isinstance(each, ast.Call) and _is_of_values(program, each)
+        }
         words = {
             getattr(each, "attr", getattr(each, "id", getattr(each, "value", None)))
-            for each in reach.nodes(loop)
+            for each in turn
+            if each not in of_values
         }
         may_be_open = reach.is_open(loop) and names_any_of(program, _REDUCES)
         if not (may_be_open or names_any_of(program, _SHARING_WRAPPERS)) and _REDUCES.isdisjoint(
@@ -588,6 +599,19 @@ def _is_of_gradients(program: Program, reduction: ast.Call) -> bool:
     )
 
 
+def _is_of_values(program: Program, reduction: ast.Call) -> bool:
+    """Whether a collective is of a loss, or of how often something was right, and surely of no gradients."""
+    if program.qualified(reduction.func) not in (f"{_XM}all_reduce", f"{_XM}all_gather"):
+        return False
+    parts = [part for given in all_arguments(reduction) for part in parts_of(program, given)]
+    owners = (getattr(each.func, "value", None) for each in file_of(reduction).calls_of.get("backward", ()))
+    losses = {part.id for each in owners if each for part in ast.walk(each) if isinstance(part, ast.Name)}
+    names = {str(getattr(each, "attr", getattr(each, "id", ""))) for each in parts}
+    if any("grad" in each or each in ("parameters", "param_groups") for each in names):
+        return False
+    return bool(names & losses) or any(isinstance(each, ast.Compare) for each in parts)
+
+
 def _turns(program: Program, body: list[ast.stmt]) -> list[list[tuple[str, ast.Call]]]:
     """What one turn does, in each of the ways through its branches."""
     return program.analysis(LoopReach).ways(body, lambda call: _kind_of(program, call))
@@ -686,44 +710,12 @@ def training_loops(program: Program) -> list[tuple[Loop, ast.Call]]:
     return [(loop, step) for step in steps for loop in reach.loops_around(step)]
 
 
-def _iterated(program: Program, loop: Loop) -> Instance:
-    """The object of a library over which a loop goes; an empty one where that is unknown."""
-    iterated = None if isinstance(loop, ast.While) else loop.iter
-    while isinstance(iterated, ast.Call) and iterated.args:
-        if program.qualified(iterated.func) not in ("enumerate", "tqdm.tqdm", "tqdm.auto.tqdm", "zip"):
-            break
-        iterated = iterated.args[-1 if program.qualified(iterated.func) == "zip" else 0]
-    value = None if iterated is None else program.value(_looped_within(program, iterated))
-    return value if isinstance(value, Instance) else Instance("", ast.Call(ast.Name(""), [], []))
-
-
-def _looped_within(program: Program, iterated: ast.expr, depth: int = 3) -> ast.expr:
-    """What a generator of the program, or an object's `__iter__`, goes through for each that it yields."""
-    if isinstance(iterated, ast.GeneratorExp):
-        return _looped_within(program, iterated.generators[0].iter, depth - 1) if depth else iterated
-    value = program.value(iterated)
-    called = program.value(iterated.func) if isinstance(iterated, ast.Call) else UNKNOWN
-    function = called.node if isinstance(called, Defined) else None
-    if isinstance(value, Made):
-        own = program.evaluation.attributes.bindings_in_class(value.definition, "__iter__")
-        function = own[0].node if own and isinstance(own[0].node, ast.FunctionDef) else None
-    yields = file_of(function).yields_of.get(function, []) if isinstance(function, ast.FunctionDef) else []
-    loops = {each for one in yields for each in ancestors_in_function(one) if isinstance(each, ast.For)}
-    if len(loops) != 1 or not depth or not isinstance(function, ast.FunctionDef):
-        return iterated
-    inner = loops.pop().iter
-    if isinstance(inner, ast.Name) and isinstance(iterated, ast.Call) and isinstance(called, Defined):
-        given = bind_arguments(function, iterated, called.owner is not None) or {}
-        inner = given.get(inner.id, inner)
-    return _looped_within(program, inner, depth - 1)
-
-
 def _is_over_a_device_loader(program: Program, loop: Loop) -> bool:
     """Whether a loop's batches may come by what runs the graph at each."""
     made = origins(program, loop.iter) if isinstance(loop, ast.For) else ()
     if made and all(isinstance(each, ast.ListComp) or _lists(program, each) for each in made):
         return False  # What it gave before the loop.
-    iterated = _iterated(program, loop).name
+    iterated = iterated_object(program, loop).name
     if isinstance(loop, ast.While) or iterated == "range":
         turn = program.analysis(LoopReach).nodes(loop)
         return any(

@@ -101,8 +101,13 @@ def test_a_cluster_file_names_secrets_and_their_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("observability: {idle_gpu_minutes: 181}", "`observability.idle_gpu_minutes`: 181 is not valid"),
         ("secrets: ['a b']", "`secrets.0`"),
         ("secrets: [hf, hf]", "'hf' is there twice"),
+        (
+            f"secrets: {[str(number).ljust(500, 'x') for number in range(1, 10)]}",
+            "have 4500 characters, more than the 4000 for which the manifest has room",
+        ),
         (f"secret_keys: ['{KEY}']", "there is no secret that the keys could be of"),
         ("secrets: [hf]\nsecret_keys: [mine]", "'mine' is not the ARN of a KMS key"),
         (

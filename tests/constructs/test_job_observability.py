@@ -93,7 +93,11 @@ def test_idle_gpus_raise_an_alarm_after_the_given_time(template: dict[str, Any])
     (alarm,) = properties(template, "AWS::CloudWatch::Alarm")
     (metric,) = alarm["Metrics"]
 
-    assert "MIN(GPUUtilization)" in metric["Expression"]
+    # A contributor for each host, idle where even its busiest minute is.
+    assert metric["Expression"] == (
+        'SELECT MAX(GPUUtilization) FROM SCHEMA("/aws/sagemaker/TrainingJobs", Host) '
+        "GROUP BY Host ORDER BY MAX() ASC"
+    )
     assert alarm["EvaluationPeriods"] * metric["Period"] == 45 * 60
     assert alarm["TreatMissingData"] == "notBreaching"
     assert alarm["AlarmActions"]

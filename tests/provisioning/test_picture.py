@@ -36,7 +36,7 @@ def test_what_is_kept_is_marked_and_nothing_else(graph: str) -> None:
         "orange: kept by cdk destroy",
         "log of refused traffic",
         "VPC 10.0.0.0/16",
-        "private subnet 10.0.0.0/18, us-west-2a",
+        "private subnet 10.0.0.0/18, usw2-az1",
         "in: all traffic from itself",
         "out: all traffic to itself",
         "out: all traffic to 0.0.0.0/0",

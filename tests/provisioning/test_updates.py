@@ -290,9 +290,14 @@ def told(deployed: ClusterSpec, wanted: ClusterSpec) -> str | None:
 
 @pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(
-    ("nat", "kept"), [(True, NAMED), (False, [{"cidr": each["cidr"]} for each in NAMED])]
+    ("nat", "kept"),
+    [
+        ("per-zone", NAMED),
+        (True, [NAMED[0], {"cidr": NAMED[1]["cidr"]}]),
+        (False, [{"cidr": each["cidr"]} for each in NAMED]),
+    ],
 )
-def test_the_ranges_that_would_move_are_told_as_the_file_takes_them(nat: bool, kept: Any) -> None:
+def test_the_ranges_that_would_move_are_told_as_the_file_takes_them(nat: Any, kept: Any) -> None:
     deployed = dev_spec(**ZONES, vpc={**BY_HAND, "nat": nat, "subnets": kept})
     wanted = dev_spec(**ZONES, vpc={"cidr": "10.64.0.0/20", "nat": nat})
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from launcher.cluster.names import PARTS
 from launcher.cluster.specification import ClusterSpec
 from tests.emulator import cloudformation
 from tests.emulator.cloudformation.stacks import Stacks
@@ -52,7 +53,7 @@ class Checkout:
 
 def deploy(synthesized: Synthesized, *, without_file: bool = False) -> None:
     """Let CloudFormation hold the stacks with their templates; of the resources nothing is made."""
-    for part in synthesized.parts:
+    for part in PARTS:
         template = synthesized.template(part)
         if without_file:
             for resource in template["Resources"].values():

@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 from moto.core.base_backend import BackendDict
 
+from launcher.cluster.names import PARTS
 from tests.emulator import cloudformation
 from tests.emulator.cloudformation.stacks import Stack, Stacks
 from tests.emulator.kept_services import KeptServices
@@ -31,7 +32,7 @@ def deploy(app: Synthesized, cluster: str) -> None:
     if BackendDict._instances:
         _deploy(app, cluster)
         return
-    key = (cluster, *(json.dumps(app.template(part)) for part in app.parts))
+    key = (cluster, *(json.dumps(app.template(part)) for part in PARTS))
     if key not in _DEPLOYED:
         _deploy(app, cluster)
         _DEPLOYED[key] = KeptServices()
@@ -49,7 +50,7 @@ def _deploy(app: Synthesized, cluster: str) -> None:
     assets = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
     if assets not in [each["Name"] for each in client("s3").list_buckets()["Buckets"]]:
         client("s3").create_bucket(Bucket=assets, CreateBucketConfiguration={"LocationConstraint": REGION})
-    for part in app.parts:
+    for part in PARTS:
         stack = getattr(app.stacks, part)
         client("cloudformation").create_stack(
             StackName=stack.stack_name,

@@ -40,7 +40,9 @@ class Synthesized:
     @property
     def parts(self) -> list[str]:
         """The stacks with something in them."""
-        return [part for part in PARTS if "Resources" in self.template(part)]
+        nothing = "AWS::CloudFormation::WaitConditionHandle"
+        templates = {part: self.template(part)["Resources"].values() for part in PARTS}
+        return [part for part, made in templates.items() if {each["Type"] for each in made} != {nothing}]
 
     def template(self, part: str) -> dict[str, Any]:
         stack: cdk.Stack = getattr(self.stacks, part)

@@ -10,7 +10,7 @@ import yaml
 from constructs.permissions import INLINE_POLICIES_SIZE, MANAGED_POLICY_SIZE
 
 from launcher.cluster.names import SHELL_ACTIONS
-from launcher.cluster.specification import MOST_SECRETS
+from launcher.cluster.specification import MOST_SECRET_CHARACTERS, MOST_SECRETS
 from launcher.cluster.updates import deployed_cluster_file
 from tests.emulator.iam_policy import Context, allows, flat
 from tests.stacks.synthesis import ROOT, Synthesized, changed_spec, dev_spec, synthesize
@@ -334,7 +334,8 @@ def test_their_keys_decrypt_for_secrets_manager_alone(cluster: Synthesized) -> N
 
 
 def test_the_longest_names_fit_into_the_policies() -> None:
-    names = [f"{number:02}{'n' * 510}" for number in range(MOST_SECRETS)]
+    longest = MOST_SECRET_CHARACTERS // MOST_SECRETS
+    names = [f"{number:02}".ljust(longest, "n") for number in range(MOST_SECRETS)]
     cluster = synthesize(dev_spec(secrets=names))
     (role,) = cluster.resources("access", "AWS::IAM::Role").values()
     managed = [
@@ -346,8 +347,8 @@ def test_the_longest_names_fit_into_the_policies() -> None:
     inline = json.dumps(flat(role["Properties"]["Policies"][0]["PolicyDocument"], PSEUDO_PARAMETERS))
 
     assert len(inline.replace(" ", "")) <= INLINE_POLICIES_SIZE
-    assert max(sizes) <= MANAGED_POLICY_SIZE
-    assert 1 <= len(sizes) <= 2
+    assert max(sizes, default=0) <= MANAGED_POLICY_SIZE
+    assert len(sizes) <= 1
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,10 @@ def manifest_names_what_was_provisioned(account: Account) -> None:
     assert manifest.name == account.spec.name
     assert manifest.region == REGION
     assert {subnet.vpc_id for subnet in subnets} == {manifest.vpc_id}
-    assert [each.availability_zone for each in manifest.subnets] == account.spec.availability_zones
-    assert [subnet.availability_zone for subnet in subnets] == account.spec.availability_zones
+    found = [subnet.availability_zone for subnet in subnets]
+    assert [each.availability_zone for each in manifest.subnets] == found
+    zones = account.client("ec2").describe_availability_zones(ZoneNames=found)["AvailabilityZones"]
+    assert [zone["ZoneId"] for zone in zones] == account.spec.availability_zones
 
 
 def efa_group_has_its_three_rules(account: Account) -> None:

@@ -20,7 +20,7 @@ from tests.stacks.synthesis import CLUSTERS, ROOT, Resources, Synthesized, dev_s
 def test_training_subnets_hold_the_planned_hosts(dev: Synthesized) -> None:
     (subnet,) = training_subnets(dev)
 
-    assert subnet["AvailabilityZone"] == "us-west-2a"
+    assert subnet["AvailabilityZoneId"] == "usw2-az1"
     assert ipaddress.ip_network(subnet["CidrBlock"]).num_addresses >= 2 * 5 + 5
 
 
@@ -116,17 +116,22 @@ BEFORE: dict[str, Resources] = json.loads(
 """The subnets of the templates of version 0.1.0, by cluster."""
 
 LUSTRE = {"deployment": "PERSISTENT_2", "throughput": 125, "metadata": "automatic"}
-ZONES = ["us-west-2a", "us-west-2b", "us-west-2c"]
+ZONES = ["usw2-az1", "usw2-az2", "usw2-az3"]
 
 
 @pytest.mark.few_cases("dev")
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_pinned_network_keeps_the_subnets_that_were_deployed_before(name: str) -> None:
     spec = load_cluster_file(ROOT / "clusters" / f"{name}.yaml")
-    pinned = ClusterSpec.model_validate({**spec.model_dump(), "vpc": pins_of_the_release_notes()[name]})
+    # The zones as they were deployed.
+    training = [each["Properties"] for each in BEFORE[name].values() if "training" in str(each)]
+    zones = [each.get("AvailabilityZone") or each["AvailabilityZoneId"] for each in training]
+    pins = {"vpc": pins_of_the_release_notes()[name], "availability_zones": zones}
+    pinned = ClusterSpec.model_validate({**spec.model_dump(), **pins})
+    there = {key: each for key, each in BEFORE[name].items() if "natSubnet2" not in key}  # had no gateway
 
     # What is kept when the stack is deleted is new, and changes nothing of a subnet that stands.
-    assert without_policies(subnets(synthesize(pinned))) == without_policies(BEFORE[name])
+    assert without_policies(subnets(synthesize(pinned))) == without_policies(there)
     assert {**pinned.vpc.model_dump(), "subnets": []} == spec.vpc.model_dump()
 
 
@@ -155,7 +160,8 @@ def test_growth_changes_no_subnet_that_is_there(growth: dict[str, Any], max_host
     grown = subnets(synthesize(dev_spec(max_hosts=max_hosts, **growth)))
 
     assert {name: grown[name] for name in there} == there
-    assert len(grown) == 2 * len(growth.get("availability_zones", ZONES[:1]))
+    # One NAT gateway, and so one subnet for it.
+    assert len(grown) == 1 + len(growth.get("availability_zones", ZONES[:1]))
 
 
 def test_subnets_lie_in_their_slots() -> None:
@@ -164,8 +170,36 @@ def test_subnets_lie_in_their_slots() -> None:
 
     assert ranges == {
         *("10.64.0.0/22", "10.64.4.0/22", "10.64.8.0/22"),
-        *("10.64.15.240/28", "10.64.15.224/28", "10.64.15.208/28"),
+        "10.64.15.240/28",
     }
+
+
+def test_only_a_zone_with_a_nat_gateway_has_a_subnet_for_one() -> None:
+    one = synthesize(dev_spec(availability_zones=ZONES))
+    each = synthesize(dev_spec(availability_zones=ZONES, vpc={"cidr": "10.64.0.0/20", "nat": "per-zone"}))
+
+    assert [len(cluster.resources("network", "AWS::EC2::NatGateway")) for cluster in (one, each)] == [1, 3]
+    assert [ranges_for_nat(cluster) for cluster in (one, each)] == [
+        ["10.64.15.240/28"],
+        ["10.64.15.240/28", "10.64.15.224/28", "10.64.15.208/28"],
+    ]
+
+
+@pytest.mark.parametrize("nat", [True, "per-zone"])
+def test_each_zone_leaves_through_the_gateway_that_is_nearest(nat: Any) -> None:
+    cluster = synthesize(dev_spec(availability_zones=ZONES, vpc={"cidr": "10.64.0.0/20", "nat": nat}))
+    routes = [each["Properties"] for each in cluster.resources("network", "AWS::EC2::Route").values()]
+    gateways = [each["NatGatewayId"]["Ref"] for each in routes if "NatGatewayId" in each]
+
+    assert len(gateways) == 3
+    assert len(set(gateways)) == (3 if nat == "per-zone" else 1)
+    assert all(f"natSubnet{number}" in each for number, each in enumerate(gateways, 1) if nat == "per-zone")
+
+
+def ranges_for_nat(cluster: Synthesized) -> list[str]:
+    name = {"Key": "aws-cdk:subnet-name", "Value": "nat"}
+    found = [each["Properties"] for each in subnets(cluster).values()]
+    return [each["CidrBlock"] for each in found if name in each["Tags"]]
 
 
 def subnets(cluster: Synthesized) -> Resources:

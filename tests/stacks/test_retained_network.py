@@ -24,6 +24,7 @@ ADDED: dict[str, Any] = {
         }
     }
 }
+KEPT = ["RetainExceptOnCreate", "Retain"]
 SUBNETS = [{"id": "subnet-0123456789abcdef0", "availability_zone": "us-west-2a"}]
 EXISTING: dict[str, Any] = {
     "vpc": {"existing": {"vpc_id": "vpc-0123456789abcdef0", "subnets": SUBNETS}},
@@ -49,8 +50,8 @@ def kept(cluster: Synthesized) -> dict[str, dict[str, Any]]:
     resources = cluster.template("network")["Resources"].items()
     policies = ("DeletionPolicy", "UpdateReplacePolicy")
     found = {name: [each.get(policy) for policy in policies] for name, each in resources}
-    assert all(both[0] == both[1] for both in found.values())
-    return {name: each for name, each in resources if found[name][0] == "Retain"}
+    assert all(both in (KEPT, ["Delete", "Delete"], [None, None]) for both in found.values())
+    return {name: each for name, each in resources if found[name] == KEPT}
 
 
 def types(resources: dict[str, dict[str, Any]]) -> list[str]:

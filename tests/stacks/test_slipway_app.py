@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from launcher.cluster.files import ClusterFileError, load_cluster, load_cluster_file
-from launcher.cluster.manifest import Cluster
+from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
 from launcher.cluster.names import PARTS
+from launcher.cluster.network_section import MOST_SUBNETS
+from launcher.cluster.specification import MOST_SECRET_CHARACTERS, MOST_SECRETS
 from launcher.cluster.updates import changes, deployed_cluster_file
 from tests.stacks.synthesis import ROOT, Synthesized, cluster, dev_spec, synthesize
 
@@ -110,7 +112,8 @@ def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
     cluster = parsed(dev)
 
     assert (cluster.name, cluster.region) == ("dev", "us-west-2")
-    assert [subnet.availability_zone for subnet in cluster.subnets] == ["us-west-2a"]
+    (subnet,) = cluster.subnets
+    assert "AvailabilityZone" in subnet.availability_zone
     assert cluster.lustre is not None
     assert cluster.lustre.subnet_id == cluster.subnets[0].id
     assert len({cluster.buckets.code, cluster.buckets.checkpoints, cluster.buckets.output}) == 3
@@ -129,6 +132,33 @@ def test_manifest_and_kept_file_name_secrets_only_where_there_are_some(dev: Synt
     assert parsed(with_secrets).secrets == ["team/hf"]
     assert "secret" not in str(dev.template("manifest"))
     assert (deployed_cluster_file(with_secrets.template("manifest")) or {})["secrets"] == ["team/hf"]
+
+
+def test_the_largest_manifest_has_room_in_a_parameter() -> None:
+    arn = "arn:aws-us-gov:{}:us-gov-west-1:111122223333:{}"
+    id_, zone = "0123456789abcdef0", "us-gov-west-1a"
+    largest = Cluster(
+        name="n" * 32,
+        region="us-gov-west-1",
+        vpc_id=f"vpc-{id_}",
+        subnets=[ClusterSubnet(id=f"subnet-{id_}", availability_zone=zone)] * MOST_SUBNETS,
+        security_group_ids=[f"sg-{id_}"],
+        role_arn=arn.format("iam", f"role{'/' * 512}{'r' * 64}"),
+        buckets=Buckets(code="b" * 63, checkpoints="b" * 63, output="b" * 63),
+        kms_key_arn=arn.format("kms", f"key/{'k' * 36}"),
+        lustre=Lustre(
+            id=f"fs-{id_}",
+            mount_name="m" * 8,
+            subnet_id=f"subnet-{id_}",
+            availability_zone=zone,
+            security_group_id=f"sg-{id_}",
+        ),
+        queue_arn=arn.format("batch", f"job-queue/{'q' * 128}"),
+        topic_arn=arn.format("sns", "t" * 256),
+        secrets=["s" * (MOST_SECRET_CHARACTERS // MOST_SECRETS)] * MOST_SECRETS,
+    )
+
+    assert 4096 < len(largest.model_dump_json()) <= 8192
 
 
 def test_cluster_without_lustre_says_so() -> None:

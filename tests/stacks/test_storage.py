@@ -19,6 +19,7 @@ from moto import mock_aws
 from launcher.backends.sagemaker import upload as transfers
 from launcher.backends.sagemaker.upload import upload_code
 from launcher.cluster.files import ClusterFileError
+from launcher.cluster.names import PARTS
 from launcher.cluster.specification import ClusterSpec
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import SOURCE_NAME, package_digest
@@ -30,16 +31,18 @@ from tests.stacks.synthesis import Synthesized, dev_spec, new_stack, resources_o
 from tests.stacks.test_slipway_app import parsed
 
 N = "NewerNoncurrentVersions"
+KEPT = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+LOGS = "AccessLogs"
 HOLDING_DATA = {"AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::KMS::Key"}
 
 
 @pytest.mark.parametrize("policy", ["DeletionPolicy", "UpdateReplacePolicy"])
 def test_retained_data_outlive_their_stack(large: Synthesized, policy: str) -> None:
-    resources = large.template("storage")["Resources"].values()
-    kept = [each for each in resources if each["Type"] in HOLDING_DATA]
+    resources = large.template("storage")["Resources"].items()
+    kept = [each for name, each in resources if each["Type"] in HOLDING_DATA and LOGS not in name]
 
     assert {each["Type"] for each in kept} == HOLDING_DATA
-    assert {each[policy] for each in kept} == {"Retain"}
+    assert {each[policy] for each in kept} == {KEPT[policy]}
 
 
 @pytest.mark.parametrize("policy", ["DeletionPolicy", "UpdateReplacePolicy"])
@@ -53,9 +56,17 @@ def test_retained_data_outlive_their_stack(large: Synthesized, policy: str) -> N
     ],
 )
 def test_retained_data_stay_in_reach(large: Synthesized, type_: str, policy: str) -> None:
-    found = large.resources("storage", type_).values()
+    found = large.resources("storage", type_).items()
 
-    assert {each.get(policy) for each in found} == {"Retain"}
+    assert {each.get(policy) for name, each in found if LOGS not in name} == {KEPT[policy]}
+
+
+def test_the_log_of_readers_stays_even_where_its_creation_is_taken_back(large: Synthesized) -> None:
+    """It may hold records by then, and CloudFormation deletes no bucket that holds something."""
+    of_logs = [each for name, each in large.template("storage")["Resources"].items() if LOGS in name]
+
+    assert len(of_logs) == 2
+    assert {each["DeletionPolicy"] for each in of_logs} == {"Retain"}
 
 
 def test_links_of_a_retained_file_system_stay_but_make_room_for_others() -> None:
@@ -64,17 +75,49 @@ def test_links_of_a_retained_file_system_stay_but_make_room_for_others() -> None
     storage = synthesize(dev_spec(lustre=lustre, removal_policy="retain"))
     (link,) = storage.resources("storage", "AWS::FSx::DataRepositoryAssociation").values()
 
-    assert (link["DeletionPolicy"], link["UpdateReplacePolicy"]) == ("Retain", "Delete")
+    assert (link["DeletionPolicy"], link["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Delete")
+
+
+def test_a_link_leads_to_a_bucket_of_the_cluster_by_what_it_is_for() -> None:
+    lustre = {"deployment": "SCRATCH_2", "capacity_gib": 1200}
+    links = [{"path": "/checkpoints", "bucket": "checkpoints"}, {"path": "/out", "bucket": "output"}]
+    storage = synthesize(dev_spec(lustre={**lustre, "associations": links}))
+    found = storage.resources("storage", "AWS::FSx::DataRepositoryAssociation").values()
+    buckets = storage.resources("storage", "AWS::S3::Bucket")
+    linked = [each["Properties"]["DataRepositoryPath"]["Fn::Join"][1] for each in found]
+
+    assert [parts[0] for parts in linked] == ["s3://", "s3://"]
+    assert ["Checkpoints" in parts[1]["Ref"] for parts in linked] == [True, False]
+    assert {parts[1]["Ref"] for parts in linked} < buckets.keys()
+
+
+def test_fsx_may_use_the_key_of_the_cluster_for_links_through_s3_alone() -> None:
+    lustre = {"deployment": "PERSISTENT_2", "throughput": 125, "capacity_gib": 1200}
+    links = [{"path": "/checkpoints", "bucket": "checkpoints"}]
+
+    def statements(associations: list[dict[str, str]]) -> list[dict[str, Any]]:
+        spec = dev_spec(lustre={**lustre, "associations": associations}, encryption="new-key")
+        (key,) = synthesize(spec).resources("storage", "AWS::KMS::Key").values()
+        found: list[dict[str, Any]] = key["Properties"]["KeyPolicy"]["Statement"]
+        return found
+
+    alone, (*before, let_in) = statements([]), statements(links)
+    assert before == alone
+    assert {"kms:Decrypt", "kms:GenerateDataKey*"} < set(let_in["Action"])
+    assert let_in["Condition"]["StringLike"] == {"kms:ViaService": "s3.us-west-2.amazonaws.com*"}
+    role = let_in["Condition"]["ArnLike"]["aws:PrincipalArn"]["Fn::Join"][1][-1]
+    assert role.endswith("/s3.data-source.lustre.fsx.*/AWSServiceRoleForFSxS3Access_*")
 
 
 def test_nothing_of_a_cluster_to_destroy_is_retained(dev: Synthesized) -> None:
     for part in dev.parts:
         resources = dev.template(part)["Resources"].values()
-        assert not [each for each in resources if each.get("DeletionPolicy") == "Retain"]
+        assert not [each for each in resources if "Retain" in each.get("DeletionPolicy", "")]
 
 
-def test_stack_with_retained_data_cannot_be_deleted_by_mistake(large: Synthesized) -> None:
-    assert large.stacks.storage.termination_protection is True
+def test_network_data_and_queue_of_a_cluster_to_keep_cannot_be_deleted_by_mistake(large: Synthesized) -> None:
+    for stack in (large.stacks.network, large.stacks.storage, large.stacks.queue):
+        assert stack.termination_protection is True
     assert not large.stacks.access.termination_protection
 
 
@@ -82,7 +125,8 @@ def test_data_of_the_dev_cluster_go_with_their_stack(dev: Synthesized) -> None:
     resources = dev.template("storage")["Resources"].values()
 
     assert {each["DeletionPolicy"] for each in resources if each["Type"] in HOLDING_DATA} == {"Delete"}
-    assert not dev.stacks.storage.termination_protection
+    for part in PARTS:
+        assert not getattr(dev.stacks, part).termination_protection
 
 
 def test_file_system_and_buckets_have_the_key_of_the_cluster(large: Synthesized) -> None:

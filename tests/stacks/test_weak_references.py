@@ -38,12 +38,13 @@ def test_a_part_that_goes_takes_no_export_that_is_in_use(large: Synthesized, par
 
 
 @pytest.mark.parametrize("part", ["queue", "observability"])
-def test_a_stack_without_its_part_is_empty_and_stays_in_the_app(part: str) -> None:
+def test_a_stack_without_its_part_stays_in_the_app_and_is_one_that_cloudformation_takes(part: str) -> None:
     synthesized = large_with(**GONE[part])
     stacks = json.loads((synthesized.folder / "manifest.json").read_text())["artifacts"]
 
     assert f"slipway-p5-large-{part}" in stacks
-    assert "Resources" not in synthesized.template(part)
+    (only,) = synthesized.template(part)["Resources"].values()
+    assert only["Type"] == "AWS::CloudFormation::WaitConditionHandle"
 
 
 @pytest.mark.parametrize("name", ["dev", "p5-large"])
@@ -56,12 +57,12 @@ def test_only_the_file_system_holds_on_to_the_network_it_stands_in(name: str) ->
 
 
 def test_exports_of_the_network_stay_for_clusters_that_import_them(large: Synthesized) -> None:
-    """All that stacks which were deployed before import: the VPC, both subnets, the group of the hosts."""
+    """All that stacks which were deployed before import: the VPC, both subnets and their zones, the group."""
     exported = {name for name in exports(large) if name.startswith("slipway-p5-large-network:")}
 
-    assert len([name for name in exported if "trainingSubnet" in name]) == 2
+    assert len([name for name in exported if "trainingSubnet" in name]) == 4
     assert len([name for name in exported if "Efa" in name]) == 1
-    assert len(exported) == 4
+    assert len(exported) == 6
 
 
 def test_what_is_read_is_there_and_is_exported_for_clusters_that_import_it(large: Synthesized) -> None:

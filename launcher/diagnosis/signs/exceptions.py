@@ -57,8 +57,14 @@ _TORN_FILE = re.compile(
 _OF_COMPILERS_CACHE = re.compile(
     r"/triton/(?:runtime/(?:cache|driver|autotuner)|compiler/compiler|backends/\w{1,40}/driver)\.py "
     r"|/torch/_inductor/(?:codecache|remote_cache|triton_heuristics|runtime/\w{1,40})\.py "
-    r"|/torch/utils/cpp_extension\.py "
+    r"|/torch/utils/cpp_extension\.py |/numba/core/caching\.py |/jax/_src/compilation_cache\.py "
 )
+_OF_COMPILERS_ENTRIES = re.compile(
+    r"/triton/(?:runtime/cache|compiler/compiler)\.py |/torch/_inductor/(?:codecache|runtime/\w{1,40})\.py "
+)
+_MOVED_ENTRY = re.compile(r"\[Errno (?:2|17|39)\] [\w ]{1,60}: '/(?!.{0,300}/s?bin/)")
+"""What is raised of an entry that another process has moved or made; not of a program that is missing."""
+
 _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Pattern[str], str]] = (
     (
         debugger.WITH_CHECKPOINTS,
@@ -73,6 +79,13 @@ _BY_PLACE: Sequence[tuple[FailureMode, re.Pattern[str], re.Pattern[str], re.Patt
         _TORN_FILE,
         re.compile(""),
         "an entry of a compiler's cache was read half written",
+    ),
+    (
+        disk.SHARED_CACHE,
+        _OF_COMPILERS_ENTRIES,
+        re.compile(r"(?:^|\.)(?:FileNotFound|FileExists|OS)Error$"),
+        _MOVED_ENTRY,
+        "an entry of a compiler's cache was changed by another process",
     ),
     (
         checkpoints.NOT_WHAT_WAS_SAVED,

@@ -40,6 +40,9 @@ _LABEL = re.compile(
 """What whoever gathers the lines of many processes puts before each and no known prefix is: `[node 0] `,
 `n1: `, `host-b | `, the tasks of `srun --label`."""
 
+_OF_A_JOB = re.compile(r"(?:trial|job|run|exp|experiment|fold|sweep|seed|study)(?![a-z])", re.I)
+"""How labels begin that tell trainings that were meant to be apart."""
+
 _NUMBERED = re.compile(r"\d+|(?<=[-_.])[a-z]$")
 
 
@@ -183,7 +186,7 @@ class WorldSizes:
         them together."""
         kinds: dict[str, set[str]] = {}
         for speaker in self._alone.values():
-            if speaker.label:
+            if speaker.label and not _OF_A_JOB.match(speaker.label):
                 kinds.setdefault(kind_of_label(speaker.label), set()).add(speaker.label)
         return max((sorted(labels) for labels in kinds.values()), key=len, default=[])
 
@@ -209,7 +212,7 @@ def _is_a_statement(before: str) -> bool:
     if not before:
         return True
     before = before.strip()
-    return before != "" and (before[-1] in ":]|>-" or _OWN_RANK.search(before[-40:]) is not None)
+    return before != "" and (before[-1] in ":;]|>-" or _OWN_RANK.search(before[-40:]) is not None)
 
 
 def _speakers_in_words(what: str, names: Iterable[str], most: int = 8) -> str:
@@ -232,12 +235,12 @@ CLAIM_LITERALS = (
 
 _OWN_WORDS = re.compile(
     r"(?<![\w.])(?:global[_ ])?rank[ =:]{0,3}(?P<rank>\d{1,6})(?!\d)\)?(?: ?/ ?|,? of |[^\n\d]{0,40}?"
-    r"(?:\blocal[_ ]?(?:rank)?[ =:]{1,3}\d{1,6}[^\n\d]{0,20}?)?\bworld(?:[_ ]size)?[ =:]{1,3})"
-    r"(?P<size>\d{1,6})\b",
+    r"(?:\blocal[_ ]?(?:rank)?[ =:]{1,3}\d{1,6}[^\n\d]{0,20}?)?\bworld(?:[_ ]size)?[ =:]{1,3}"
+    r"|,(?: for)? key: store_based_barrier_key:\d{1,4} \(world_size=)(?P<size>\d{1,6})\b",
     re.I,
 )
-"""How scripts tell the rank that they take and of how many: `rank=0 of 8`, `rank 0/8`, `(rank 0): env://,
-world_size=8`, `rank 0 local_rank 0 world 16`."""
+"""How scripts, and torch's barrier at the store, tell the rank that they take and of how many: `rank=0 of 8`,
+`rank 0/8`, `(rank 0): env://, world_size=8`, `rank 0 local_rank 0 world 16`."""
 
 ANNOUNCED = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})\b")
 """How Lightning prints a rank, and of how many ranks."""

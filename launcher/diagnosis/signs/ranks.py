@@ -446,7 +446,7 @@ _EXHAUSTED = r"(?:exhausted|stopiteration|ran out|no more (?:data|batches))"
 _ENDED = rf"(?:\b|(?<=_))(?:done|finished|completed?|ended|ends?|{_EXHAUSTED})\b"
 _COUNTED = r"(?:batches|steps|iterations)"
 _ENDS = (
-    re.compile(rf"(?P<what>{_ENDED})[^\d\n=]{{0,20}}(?P<steps>\d{{1,9}}) {_COUNTED}\b", re.I),
+    re.compile(rf"(?P<what>{_ENDED})[^\n=]{{0,40}}?(?<![\d.])(?P<steps>\d{{1,9}}) {_COUNTED}\b(?!/)", re.I),
     re.compile(
         rf"(?P<what>{_ENDED})[^\n]{{0,60}}?\b(?:num_)?{_COUNTED}[\"']?[=:] ?(?P<steps>\d{{1,9}})\b", re.I
     ),
@@ -457,6 +457,10 @@ _ENDS = (
     ),
 )
 """That a rank came to the end of its loop, and after how many steps."""
+
+_HAS_NO_MORE = re.compile(rf"\b{_EXHAUSTED}\b", re.I)
+_UNCOUNTED = -1
+"""Steps of a loop of which only the end was told."""
 
 _LENGTHS = (
     re.compile(
@@ -496,7 +500,10 @@ _LENGTHS = (
     ),
 )
 _STEP = re.compile(
-    r"(?<![\w/])(?:global[_ ])?(?:step|iter(?:ation)?|batch)[\"']?[ =:#]{1,3}(?P<step>\d{1,9})\b", re.I
+    r"(?<![\w/])(?:global[_ ])?(?:step|iter(?:ation)?|batch(?:e(?=s))?)s?"
+    r"(?: (?:so far|seen|done|number)){0,2}"
+    r"[\"']?[ =:#]{1,3}(?P<step>\d{1,9})\b",
+    re.I,
 )
 _NUMBERS = re.compile(r"\d+")
 _BAR = re.compile(r"\s{0,4}\d{1,3}%\|[^|\n]{0,400}(?=\|)")
@@ -530,6 +537,9 @@ class LoopLengths:
         if ended is not None:
             self._ended[rank] = int(ended["steps"])
             self._note_loop(rank, text[: ended.start("what")], ended)
+            return
+        if _HAS_NO_MORE.search(text):
+            self._ended[rank] = _UNCOUNTED
             return
         if (step := _STEP.search(text)) is not None:
             self._steps[rank] = int(step["step"])
@@ -568,13 +578,12 @@ class LoopLengths:
         if not inside or not self._ended:
             return None
         furthest = max(inside, key=lambda rank: (inside[rank], -rank))
-        ended = {rank: steps for rank, steps in self._ended.items() if 0 < steps <= inside[furthest]}
+        ended = {rank: steps for rank, steps in self._ended.items() if steps and steps <= inside[furthest]}
         if len(ended) != len(self._ended):
             return None
         who = sorted(ended)
         verb = "has" if len(who) == 1 else "have"
-        after = list_some(sorted({str(each) for each in ended.values()}), 4)
-        counts = (
-            f"{ranks_text(who)} {verb} ended after {after}, rank {furthest} is at step {inside[furthest]}"
-        )
+        after = list_some(sorted({str(each) for each in ended.values() if each != _UNCOUNTED}), 4)
+        after = f" after {after}" if after else ""
+        counts = f"{ranks_text(who)} {verb} ended{after}, rank {furthest} is at step {inside[furthest]}"
         return UnevenLoops(counts, tuple(who))

@@ -307,7 +307,8 @@ class LogReader:
                 self._incidents.note("cut", sign_of_cut(traceback, under_way.header, under_way.line))
             return None
         known = rows_matching(record_of(candidate, line, traceback.exception, traceback.strip_prefix))
-        if not any(row.mode is not training_script.SCRIPT_RAISED or not row.vague for row, _ in known):
+        telling = [row for row, _ in known if row.role is not LineRole.ADVISORY]
+        if not any(row.mode is not training_script.SCRIPT_RAISED or not row.vague for row in telling):
             torn = self._downloads.sign_of_torn(traceback, candidate, line, self._ranks.world_size_so_far)
             said = ("torn", torn) if torn else sign_of_exception(traceback, candidate, line)
             self._incidents.note(*said)

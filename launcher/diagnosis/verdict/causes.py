@@ -141,6 +141,8 @@ def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job
             stalled,
             *(sign for sign in signs if sign.mode is not nccl.COLLECTIVE_TIMED_OUT or not sign.vague),
         ]
+    if _only_judged_what_was_lost(signs):
+        signs = [_leading_if_lost(sign, reading) for sign in signs]
     if ending.end is End.STOPPED:
         notes += nobody_met
     elif nobody_met and _only_got_in_one_anothers_way(signs):
@@ -358,13 +360,48 @@ _OF_ONE_FILE = (
 )
 
 
+_WRITTEN_BY_ANOTHER = re.compile(
+    r"^(?:\w+\.)*(?:FileExistsError|(?:FileNotFoundError|OSError|RuntimeError)\b.{0,300}?"
+    r"(?:No such file|not empty|[Ee]xists).{0,300}?"
+    r"(?:checkpoint|ckpt|\.pth?\b|\.tmp\b|\.bin\b|\.safetensors\b|\.lock\b|\blogs?\b))"
+)
+"""What is raised of a file that a training writes, where another one has moved, deleted or made it."""
+
+
 def _only_got_in_one_anothers_way(signs: Iterable[Sighting]) -> bool:
     """Whether something failed, and nothing but what independent programs do to one another's files and
     ports."""
+    signs = list(signs)
+    failed = [sign for sign in signs if sign.role is LineRole.INITIATOR] or [
+        sign for sign in signs if _WRITTEN_BY_ANOTHER.search(sign.what)
+    ]
+    return bool(failed) and all(
+        (sign.mode in _OF_ONE_FILE and (sign.vague or sign.mode is not disk.DISK_FULL))
+        or (sign.mode is training_script.SCRIPT_RAISED and _WRITTEN_BY_ANOTHER.search(sign.what))
+        for sign in failed
+    )
+
+
+_JUDGES = re.compile(r": (?:assert|raise)\b")
+_OF_NO_NUMBERS = re.compile(r"\b(?i:nan|infinity|non-finite|not finite)\b")
+
+
+def _only_judged_what_was_lost(signs: Iterable[Sighting]) -> bool:
+    """Whether nothing failed but checks, the script's own or of numbers, with which programs end that have
+    trained in vain."""
     failed = [sign for sign in signs if sign.role is LineRole.INITIATOR]
     return bool(failed) and all(
-        sign.mode in _OF_ONE_FILE and (sign.vague or sign.mode is not disk.DISK_FULL) for sign in failed
+        sign.mode is training_script.SCRIPT_RAISED
+        and ((len(sign.details) == 1 and _JUDGES.search(sign.details[0])) or _OF_NO_NUMBERS.search(sign.what))
+        for sign in failed
     )
+
+
+def _leading_if_lost(sign: Sighting, reading: Reading) -> Sighting:
+    """The sign that losses are no numbers, as the cause where they are none to the end of its stream."""
+    if sign.mode is not losses.LOSS_NOT_FINITE or sign.stream not in reading.diverged:
+        return sign
+    return replace(sign, role=LineRole.INITIATOR, vague=False)
 
 
 def _is_root_again(sign: Sighting, root: Sighting) -> bool:

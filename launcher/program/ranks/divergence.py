@@ -27,6 +27,7 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
 from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.ranks.training_loops import iterated_object
 from launcher.program.values import (
     Defined,
     Environment,
@@ -539,8 +540,26 @@ def merge_arms(body: Block, other: Block) -> Block:
 
 
 BY_RANK = "by the rank"
-_FACTS = frozenset({"any", "all", "item", "sum", "max", "min", "amax", "amin", "mean", "numel"})
-"""The methods that make one number of a tensor."""
+_FACTS = frozenset(
+    {
+        "any",
+        "all",
+        "item",
+        "sum",
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "mean",
+        "numel",
+        "norm",
+        "std",
+        "var",
+        "median",
+    }
+    | {"prod", "argmax", "argmin", "count_nonzero"}
+)
+"""What makes one number of a tensor: methods, and functions of torch."""
 
 _DRAWING = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
 """How the names of what draws random numbers begin."""
@@ -566,6 +585,8 @@ class Difference:
             return BY_RANK
         parts: Sequence[ast.expr] = []
         match node:
+            case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=bool())]):
+                parts = [node.left]
             case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_]):
                 pass
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp() | ast.BinOp() | ast.IfExp() | ast.Subscript():
@@ -580,10 +601,12 @@ class Difference:
             case ast.Call():
                 if _draws_for_itself(self.program, node):
                     return "by a number that each rank draws for itself"
-                if isinstance(node.func, ast.Attribute) and node.func.attr in _FACTS:
-                    if self._is_of_the_batch(node.func.value, depth):
+                owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+                if owner is not None and last_name(node.func) in _FACTS:
+                    is_function = self.program.value(owner) == External("torch") and bool(node.args)
+                    if self._is_of_the_batch(node.args[0] if is_function else owner, depth):
                         return "by what is in its own part of the batch"
-                    parts = [node.func.value]
+                parts = [] if owner is None else [owner]
         return next((found for each in parts if (found := self.reason(each, depth - 1))), None)
 
     def _made_of(self, name: ast.Name) -> Sequence[ast.expr]:
@@ -593,10 +616,13 @@ class Difference:
         return [each.value for each in sources if each.value is not None and each.item is None]
 
     def _is_of_the_batch(self, node: ast.expr, depth: int) -> bool:
-        """Whether a tensor is made of what the function is given."""
+        """Whether a tensor is made of what the function is given, or of what a loader gives a loop."""
         for part in ast.walk(node):
             for each in self.program.evaluation.sources(part) if isinstance(part, ast.Name) else ():
                 if each.node in self.function.args.args[1:]:
+                    return True
+                loop = each.node if isinstance(each.node, ast.For) else None
+                if loop and iterated_object(self.program, loop).name == "torch.utils.data.DataLoader":
                     return True
                 if each.value is not None and depth and self._is_of_the_batch(each.value, depth - 1):
                     return True

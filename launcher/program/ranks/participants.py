@@ -1,7 +1,7 @@
 """Which ranks run a statement, and which expressions have the same value on every rank.
 
 A statement is run by every rank or by some: by the guards around it, before it, and around its callers
-(`Participants`). An expression is uniform where only paths, counts and options without a rank make it
+(`Participants`). An expression is uniform where paths, counts and options without a rank make it
 (`Uniformity`).
 """
 
@@ -394,6 +394,7 @@ _FILE_LOADERS = frozenset(
 
 _PURE_METHODS = frozenset(
     {"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "with_name", "join", "zfill"}
+    | {"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith"}
 )
 _VARIABLE_READERS = frozenset({"os.environ.get", "os.getenv"})
 _PROCESS_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")
@@ -594,13 +595,12 @@ class Uniformity:
         user = parent_of(use)
         if isinstance(user, ast.Attribute):
             call = parent_of(user)
-            adding = isinstance(call, ast.Call) and call.func is user and user.attr in ("append", "extend")
-            return adding and isinstance(call, ast.Call) and all(map(self.is_uniform, call.args))
+            is_call = isinstance(call, ast.Call) and call.func is user and user.attr in ("append", "extend")
+            return is_call and all(map(self.is_uniform, getattr(call, "args", ())))
         return isinstance(user, ast.For | ast.comprehension) and user.iter is use
 
 
 # All that a program says of how a value is made: for rules that must not speak of what they do not know.
-
 
 _MOST = 200
 """So many expressions, functions and classes are looked into."""

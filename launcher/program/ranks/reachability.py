@@ -126,20 +126,27 @@ class Reachability:
     def is_named_nowhere(self, node: ast.AST) -> bool:
         """Whether a node stands in a class or function that the program never names, so that it never runs.
 
-        Not where decorators, registries of subclasses or texts may lead to it.
+        Not where decorators, registries of subclasses or texts may lead to it. That the entry imports a name
+        and does not use it names nothing.
         """
         definitions = [each for each in ancestors(node) if isinstance(each, DEFINITIONS)]
         outer = definitions[-1] if definitions else None
         if any(map(self._is_an_unused_method, definitions)):
             return True
-        if outer is None or outer.decorator_list or self._is_found_by_text:
+        if outer is None or self._is_found_by_text:
+            return False
+        if any(_may_call(self.program, each) for each in outer.decorator_list):
             return False
         if isinstance(outer, ast.ClassDef) and outer.keywords:
             return False
         return outer.name not in self._words and not any(
-            outer.name in names
+            outer.name in file.names
+            or outer.name in file.attributes
+            or any(
+                file is not self.program.entry or each in file.names
+                for each in file.imported_as.get(outer.name, ())
+            )
             for file in self.program.files
-            for names in (file.imported_as, file.names, file.attributes)
         )
 
     def _is_an_unused_method(self, method: ast.AST) -> bool:
@@ -475,9 +482,9 @@ def _is_called_anew(program: Program, function: FunctionNode, deepest: int, know
         return any(surely_runs(program, site.call, deepest - 1, known) for site in sites)
     if any(surely_runs(program, each, deepest - 1, known) for each in _reads_of_property(program, function)):
         return True
-    return (sites is None and any(_is_handed_to_a_caller(program, function))) or _is_called_as_hook(
-        program, function, deepest, known
-    )
+    return (
+        sites is None and any(_is_handed_to_a_caller(program, function, deepest, known))
+    ) or _is_called_as_hook(program, function, deepest, known)
 
 
 def _reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.Attribute]:
@@ -524,14 +531,43 @@ def _hook_calls(program: Program, name: str) -> Iterator[ast.Call]:
                     yield outer
 
 
-def _is_handed_to_a_caller(program: Program, function: FunctionNode) -> Iterator[bool]:
+def _is_handed_to_a_caller(
+    program: Program, function: FunctionNode, deepest: int, known: Known
+) -> Iterator[bool]:
+    """Whether a function is given to what surely calls it: of a library, or `launch(main, gpus)`."""
     if isinstance(function, ast.Lambda):
         return
     for file in program.files:
         for use in file.names.get(function.name, ()):
             call = parent_of(use)
             if isinstance(call, ast.Call) and call.func is not use:
-                yield program.qualified(call.func) in _COMMAND_LINE_RUNNERS
+                launcher = getattr(program.value(call.func), "node", None)
+                yield program.qualified(call.func) in _COMMAND_LINE_RUNNERS or (
+                    isinstance(launcher, ast.FunctionDef)
+                    and use in call.args
+                    and _is_called_by(launcher, call.args.index(use))
+                    and surely_runs(program, call, deepest - 1, known)
+                )
+
+
+def _is_called_by(launcher: ast.FunctionDef, place: int) -> bool:
+    """Whether a function calls its parameter on every way: itself, or by processes that it hands it to."""
+    if place >= len(launcher.args.args):
+        return False
+    name = launcher.args.args[place].arg
+    for statement in launcher.body:
+        arms = [statement.body, statement.orelse] if isinstance(statement, ast.If) else [[statement]]
+        named = [
+            any(isinstance(node, ast.Name) and node.id == name for each in arm for node in ast.walk(each))
+            for arm in arms
+        ]
+        called = any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+            for node in ast.walk(statement)
+        )
+        if called and all(named):
+            return True
+    return False
 
 
 def _is_taken(program: Program, branching: ast.If | ast.IfExp, inner: ast.AST, known: Known) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
+from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, parts_of
 from launcher.program.index import (
     BindingKind,
@@ -25,6 +26,7 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     UNKNOWN,
     Defined,
+    Instance,
     Made,
     alternatives,
 )
@@ -245,6 +247,8 @@ class LoopReach:
             simple = not following and not isinstance(statement, DEFINITIONS)
             for call in _calls_in_order(statement) if simple else ():
                 called = self.program.value(call.func)
+                if isinstance(called, Made):
+                    called = next(map(Defined, _methods_of(called.definition, "__call__")), called)
                 kind = kind_of(call)
                 if kind is not None:
                     following = [[*way, (kind, call)] for way in following or [[]]]
@@ -308,3 +312,42 @@ def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:
 def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
     found = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
     return sorted(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0))
+
+
+# What a loop goes through, one element at each turn.
+
+
+_GOES_THROUGH = ("enumerate", "iter", "zip", "tqdm.tqdm", "tqdm.auto.tqdm")
+"""What gives the elements of what it is given."""
+
+
+def iterated_object(program: Program, loop: Loop) -> Instance:
+    """The object of a library over which a loop goes; an empty one where that is unknown."""
+    iterated = None if isinstance(loop, ast.While) else loop.iter
+    while isinstance(iterated, ast.Call) and iterated.args:
+        if program.qualified(iterated.func) not in _GOES_THROUGH:
+            break
+        iterated = iterated.args[-1 if program.qualified(iterated.func) == "zip" else 0]
+    value = None if iterated is None else program.value(looped_within(program, iterated))
+    return value if isinstance(value, Instance) else Instance("", ast.Call(ast.Name(""), [], []))
+
+
+def looped_within(program: Program, iterated: ast.expr, depth: int = 3) -> ast.expr:
+    """What a generator of the program, or an object's `__iter__`, goes through for each that it yields."""
+    if isinstance(iterated, ast.GeneratorExp):
+        return looped_within(program, iterated.generators[0].iter, depth - 1) if depth else iterated
+    value = program.value(iterated)
+    called = program.value(iterated.func) if isinstance(iterated, ast.Call) else UNKNOWN
+    function = called.node if isinstance(called, Defined) else None
+    if isinstance(value, Made):
+        own = program.evaluation.attributes.bindings_in_class(value.definition, "__iter__")
+        function = own[0].node if own and isinstance(own[0].node, ast.FunctionDef) else None
+    yields = file_of(function).yields_of.get(function, []) if isinstance(function, ast.FunctionDef) else []
+    loops = {each for one in yields for each in ancestors_in_function(one) if isinstance(each, ast.For)}
+    if len(loops) != 1 or not depth or not isinstance(function, ast.FunctionDef):
+        return iterated
+    inner = loops.pop().iter
+    if isinstance(inner, ast.Name) and isinstance(iterated, ast.Call) and isinstance(called, Defined):
+        given = bind_arguments(function, iterated, called.owner is not None) or {}
+        inner = given.get(inner.id, inner)
+    return looped_within(program, inner, depth - 1)

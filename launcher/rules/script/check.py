@@ -98,7 +98,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *checkpoints.CHECKPOINT_RULES,
     *processes.COMMAND_RULES,
     *training_compiler.XLA_RULES,
-    *gradients.MEMORY_RULES,
+    *process_groups.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from launcher.failure_modes import checkpoints
@@ -16,12 +17,12 @@ from launcher.program.dataflow import (
     parts_of,
     text_parts,
 )
-from launcher.program.index import ancestors, last_name
+from launcher.program.index import ancestors, file_of, last_name, scope_of
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, joining_calls
-from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, Uniformity
-from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.reachability import Reachability, knows_nothing, never_runs
 from launcher.program.values import (
     PATH,
     Constant,
@@ -31,13 +32,16 @@ from launcher.program.values import (
     RankValue,
 )
 from launcher.rules.script.findings import (
+    COMMANDS,
     JobRun,
     ScriptSubject,
     as_attribute,
     finding_at,
     guard_by_rank_zero,
+    is_given,
     option_of,
     related_at,
+    spelled_commands,
 )
 
 _SAVERS = {
@@ -56,6 +60,9 @@ Not texts such as metrics.json, which are small and the same, nor pickle and num
 
 _FOLDER = ("save_directory", 0)
 """Where a transformers model is saved."""
+
+_BESIDE_MODELS = ("tokenizer", "processor", "extractor", "config", "scheduler")
+"""What the names of things hold that are saved in the same way beside a model."""
 
 
 @finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)
@@ -227,9 +234,13 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
         return [_HOST_FOLDERS[made.name] if argument_of(made.call, "dir") is None else None]
     if isinstance(path, ast.Name) and path.id == "__file__":
-        return [None if _leaves_the_code(path) else f"{CODE_FOLDER}/"]
+        return [None if _leaves_the_code(subject, path) else f"{CODE_FOLDER}/"]
     if not depth:
         return [None]
+    if isinstance(path, ast.Attribute) and is_given(subject.job, path.attr):
+        given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
+        value = given.get(path.attr)
+        return [value if isinstance(value, str) and value else None]
     return [
         each
         for origin in origins(subject.program, path)
@@ -238,8 +249,10 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     ]
 
 
-def _leaves_the_code(file: ast.Name) -> bool:
-    """Whether more than one parent is taken of the script's own file."""
+def _leaves_the_code(subject: ScriptSubject, file: ast.Name) -> bool:
+    """Whether more parents are taken of a script's own file than there are folders of the code above it."""
+    own, root = file_of(file).path, subject.program.root
+    above = len(own.relative_to(root).parents) if own.is_relative_to(root) else 1
     up = 0
     for outer in ancestors(file):
         if isinstance(outer, ast.stmt):
@@ -247,7 +260,7 @@ def _leaves_the_code(file: ast.Name) -> bool:
         named = outer.func if isinstance(outer, ast.Call) else outer
         up += isinstance(named, ast.Attribute) and named.attr in ("dirname", "parent")
         up += 2 * (isinstance(named, ast.Attribute) and named.attr == "parents")
-    return up > 1
+    return up > above
 
 
 def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
@@ -297,15 +310,11 @@ def _begin_of_variable(
 
 
 def _begin_of_option(subject: ScriptSubject, node: ast.Attribute, depth: int) -> list[str | None]:
-    """What an option of the script begins with, as the job gives it or by its default."""
+    """What an option of the script begins with by its default."""
     option = option_of(subject.program, node)
     if option is None or subject.job.code.arguments:
         return [None]
-    given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-    if option.name not in given:
-        return path_beginnings(subject, option.default, depth)
-    value = given[option.name]
-    return [value if isinstance(value, str) and value else None]
+    return path_beginnings(subject, option.default, depth)
 
 
 # What a script saves and loads, judged with the job: what is left when the hosts are gone.
@@ -317,11 +326,36 @@ _NOT_LOST = (
 )
 """Folders that are kept, or into which a file system may be mounted; all else is deleted with its host."""
 
-_MOVERS = ("shutil.", "subprocess.", "os.system", "os.rename", "os.replace", "os.chdir", "contextlib.chdir")
+_BRINGING = {
+    **dict.fromkeys(
+        (
+            *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")),
+            *(f"os.{name}" for name in ("rename", "renames", "replace", "link")),
+        ),
+        ("dst", 1),
+    ),
+    **dict.fromkeys((f"{PATH}.rename", f"{PATH}.replace", f"{PATH}.symlink_to"), ("target", 0)),
+    **dict.fromkeys(("os.chdir", "contextlib.chdir"), ("path", 0)),
+    "os.symlink": ("src", 0),
+    "shutil.make_archive": ("base_name", 0),
+    "tarfile.open": ("name", 0),
+    "zipfile.ZipFile": ("file", 0),
+}
+"""What brings files to another place, or makes a path mean one, and which argument says where."""
+
 _MOVING = frozenset(
     {"read_bytes", "put_object", "push_to_hub", "log_artifact", "log_artifacts", "log_model", "main"}
 )
-"""What may bring a file elsewhere, or make a relative path mean another folder, as hydra's `main` does."""
+"""What may bring a file off its host, or make a relative path mean another folder, as hydra's `main` does."""
+
+_STORES = ("fsspec.", "s3fs.", "gcsfs.", "cloudpathlib.")
+_OTHER_COMMANDS = ("subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen")
+_HARMLESS_COMMANDS = re.compile(
+    "awk|cat|cd|chmod|date|df|done|du|echo|esac|exit|export|fi|find|for|free|git|grep|head|hostname|kill|ls|"
+    "mkdir|nvcc|nvidia-smi|pip|popd|ps|pushd|pwd|rm|sed|sleep|sort|tail|tensorboard|touch|uname|unzip|wc|wget|"
+    "which|whoami"
+)
+"""What a command may be that leaves files where they are, or fetches others."""
 
 _LOADERS = (
     "load_state",
@@ -342,6 +376,9 @@ _SAVED_TO = {
     "lightning.pytorch.Trainer": ("default_root_dir", None),
     "lightning.pytorch.callbacks.ModelCheckpoint": ("dirpath", 0),
     "accelerate.Accelerator.save_state": ("output_dir", 0),
+    "accelerate.Accelerator.save_model": ("save_directory", 1),
+    "accelerate.Accelerator.save": ("f", 1),
+    **dict.fromkeys(("transformers.Trainer.save_model", "trl.SFTTrainer.save_model"), ("output_dir", 0)),
 }
 """What writes the state of a training, and which argument says where."""
 
@@ -368,11 +405,12 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     Source: developer guide, model-train-storage.
     """
     program, planned = subject.program, subject.plan.checkpoints
-    if _may_move_files(program):
-        return
     kept = () if planned is None else (planned.local_path,)
-    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
+    reaches = program.analysis(Reachability).reaches
+    saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0]) and reaches(each[0])]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
+    if not lost or _may_move_files(subject, kept):
+        return
     for call, path in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
@@ -381,7 +419,7 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             remedy=None if planned is not None else _KEEP_CHECKPOINTS,
-            severity=Severity.WARNING if len(lost) < len(saves) else None,
+            severity=_severity_of(call, lost, saves),
         )
 
 
@@ -392,35 +430,111 @@ _KEEP_CHECKPOINTS = (
 )
 
 
+def _severity_of(
+    lost: ast.Call, all_lost: list[tuple[ast.Call, ast.expr]], saves: list[tuple[ast.Call, ast.expr]]
+) -> Severity | None:
+    """Information where the same is saved beside it to another place, a warning where anything is."""
+    others = [call for call, _ in saves if all(call is not each for each, _ in all_lost)]
+    same = (ast.unparse(each.args[0]) for each in others if each.args and scope_of(each) is scope_of(lost))
+    if lost.args and ast.unparse(lost.args[0]) in same:
+        return Severity.INFO
+    return Severity.WARNING if others else None
+
+
 def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls that write a state, with the file or folder that it goes to."""
     for call, name in program.calls(*_SAVED_TO):
-        path = path_of_file(program, argument_of(call, *_SAVED_TO[name]))
+        path = path_of_file(program, argument_of(call, *_SAVED_TO[name])) or _project_folder(program, call)
         if path is not None:
             yield call, path
-    for call, _ in _models_saved(program):
-        folder = argument_of(call, *_FOLDER)
-        if folder is not None:
-            yield call, folder
+    for file in program.files:
+        for call in file.calls_of.get("save_pretrained", ()):
+            path = argument_of(call, *_FOLDER)
+            model = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
+            if path is not None and not any(word in (model or "").lower() for word in _BESIDE_MODELS):
+                yield call, path
+
+
+def _project_folder(program: Program, call: ast.Call) -> ast.expr | None:
+    """Where `accelerator.save_state()` saves that is told nothing: below the folder of its project."""
+    owner = program.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(owner, Instance) or owner.name != "accelerate.Accelerator":
+        return None
+    project = argument_of(owner.call, "project_config")
+    made = None if project is None else program.value(project)
+    asked = made.call if isinstance(made, Instance) else owner.call
+    return argument_of(asked, "project_dir", 0 if asked is not owner.call else None)
 
 
 def _is_a_cache(program: Program, call: ast.Call) -> bool:
     """Whether what is saved is surely no state of a training: data, to be read again in the same run."""
     what = argument_of(call, "obj", 0) if program.qualified(call.func) == "torch.save" else None
     found = (None,) if what is None else origins(program, what)
-    parts = [part for each in found if isinstance(each, ast.Tuple | ast.List) for part in each.elts]
-    return len(parts) > 0 and None not in found and not any("state" in ast.unparse(each) for each in parts)
+    parts = [part for each in found for part in _written_parts(each)]
+    return len(parts) > 0 and None not in found and not any(_OF_STATES.search(each) for each in parts)
 
 
-def _may_move_files(program: Program) -> bool:
-    for file in program.files:
-        for call in file.calls:
-            last, whole = last_name(call.func) or "", program.qualified(call.func) or ""
-            if _is_renamed_in_its_folder(call, whole):
+_OF_STATES = re.compile(r"state|model|optim|epoch|step|weight|param|net|config|args")
+
+
+def _written_parts(whole: ast.expr | None) -> list[str]:
+    """What a tuple, list or dictionary holds, as it is written."""
+    match whole:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [ast.unparse(each) for each in parts]
+        case ast.Dict(keys=keys, values=values):
+            return [ast.unparse(each) for each in (*keys, *values) if each is not None]
+    return []
+
+
+def _may_move_files(subject: ScriptSubject, kept: tuple[str, ...]) -> bool:
+    """Whether anything that may run in this job may bring what is lost to where it is kept."""
+    run = JobRun(subject)
+    return any(
+        _brings_away(subject, call, kept) and _may_run(run, call)
+        for file in subject.program.files
+        for call in file.calls
+    )
+
+
+def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) -> bool:
+    """Whether a call sends files away, or brings them to a folder that is not deleted with the host."""
+    program, last = subject.program, last_name(call.func) or ""
+    whole = program.qualified(call.func) or ""
+    if "upload" in last.lower() or whole.startswith(_STORES):
+        return True
+    if last in _MOVING:
+        return last != "main" or whole == "hydra.main"
+    if whole in COMMANDS or whole in _OTHER_COMMANDS:
+        commands = spelled_commands(program, call)
+        return not commands or any(_may_send(" ".join(words), kept) for words in commands)
+    if whole not in _BRINGING or _is_renamed_in_its_folder(call, whole):
+        return False
+    if whole in ("tarfile.open", "zipfile.ZipFile"):
+        mode = argument_of(call, "mode", 1)
+        if mode is None or getattr(program.value(mode), "value", "w")[:1] == "r":
+            return False
+    place = argument_of(call, *_BRINGING[whole])
+    return place is None or not _is_lost(subject, place, kept)
+
+
+_BEFORE_COMMANDS = ("do", "else", "if", "sudo", "then", "time", "while")
+_QUOTED = re.compile(r"\"[^\"]{0,400}\"|'[^']{0,400}'|\d?>&\d")
+
+
+def _may_send(command: str, kept: tuple[str, ...]) -> bool:
+    """Whether a shell's command may bring files to where they are kept."""
+    for part in re.split(r"[;&|]+", _QUOTED.sub(lambda found: re.sub("[;&|]", " ", found[0]), command)):
+        words = part.split()
+        while words and words[0] in _BEFORE_COMMANDS:
+            words = words[1:]
+        match words:
+            case []:
                 continue
-            if "upload" in last.lower() or whole.startswith(_MOVERS):
-                return True
-            if last in _MOVING and (last != "main" or whole == "hydra.main"):
+            case ["cp" | "mv" | "rsync", *_, place]:
+                if place.startswith("?") or not _is_deleted(place.strip("\"'"), kept):
+                    return True
+            case [name, *_] if not _HARMLESS_COMMANDS.fullmatch(name.rpartition("/")[2]):
                 return True
     return False
 
@@ -529,20 +643,24 @@ def _is_of_a_channel(program: Program, path: ast.expr) -> bool:
     return any(word in text for text in _texts_in(program, path) for word in _CHANNELS)
 
 
-def _may_run(run: JobRun, call: ast.Call) -> bool:
-    """Whether a call is reached: no function around it that nobody calls, no test that never holds."""
+def _may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:
+    """Whether a call is reached: no test that never holds around it or around each call of its function.
+
+    A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
+    """
     program = run.program
-    if not program.analysis(Reachability).reaches(call):
+    known = knows_nothing if run.job.code.arguments else run.truth
+    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, known):
         return False
-    for outer in ancestors(call):
-        if isinstance(outer, ast.If) and program.analysis(Guards).truth(outer.test) is False:
-            return False
-        left_out = isinstance(outer, ast.If) and not outer.orelse and not run.job.code.arguments
-        if left_out and isinstance(outer, ast.If) and run.truth(outer.test) is False:
-            return False
-        if isinstance(outer, ast.FunctionDef) and program.evaluation.callers.call_sites(outer) == []:
-            return bool(outer.decorator_list)
-    return True
+    function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
+    if function is None or deepest == 0:
+        return True
+    sites = program.evaluation.callers.call_sites(function)
+    if sites == []:
+        return bool(function.decorator_list)
+    named = [each for file in program.files for each in file.calls_of.get(function.name, ())]
+    calls = named if sites is None else [site.call for site in sites]
+    return not calls or any(_may_run(run, each, deepest - 1) for each in calls)
 
 
 STORAGE_JOB_RULES = (saves_go_where_they_are_kept, what_restarts_loads_a_checkpoint)

@@ -695,7 +695,9 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
     for node in ast.walk(forward.function):
         if _is_aside(node, forward.function):
             continue
-        if isinstance(node, ast.If | ast.IfExp) and (reason := forward.difference.reason(node.test)):
+        if isinstance(node, ast.If | ast.IfExp | ast.While) and (
+            reason := forward.difference.reason(node.test)
+        ):
             arms = [each if isinstance(each, list) else [each] for each in (node.body, node.orelse)]
             body, other = arms[0], [*arms[1], *(_behind(node) if isinstance(node, ast.If) else ())]
             layers = _layers_of_one(forward, body, other) | _layers_of_one(forward, other, body)
@@ -712,6 +714,13 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
             reason = forward.difference.reason(node.func.slice)
             if reason is not None and (layers := forward.layers_of([node])):
                 yield node, layers, reason
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Call):  # random.choice(self.heads)(x)
+            drawn = forward.difference.reason(node.func)
+            held = {
+                each.attr for one in node.func.args for each in ast.walk(one) if forward.holds_layers(each)
+            }
+            if held and drawn is not None:
+                yield node, held, drawn
 
 
 def _layers_of_one(forward: _Forward, one: Sequence[ast.AST], other: Sequence[ast.AST]) -> set[str]:

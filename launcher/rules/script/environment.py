@@ -21,9 +21,8 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
     text_beginning,
-    text_parts,
 )
-from launcher.program.index import FunctionNode, ancestors, file_of, scope_of
+from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of
 from launcher.program.process_environment import (
     ChangedVariable,
     changed_variables,
@@ -31,7 +30,10 @@ from launcher.program.process_environment import (
     is_for_one_host,
     mentions_environment,
     plain_type_of,
+    port_behind,
+    port_in,
     process_starts,
+    starts_side_by_side,
     torchrun_commands,
     variables_in,
 )
@@ -110,6 +112,12 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
         harm = _network_harm(change.name, value)
         if harm:
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
+    for change in changed_variables(program):
+        advice = shared_facts.advice_on(change.name)
+        if advice is None or not advice.whatever_it_is or change.name in variables_in(program, change.value):
+            continue
+        if not isinstance(program.value(change.value), Constant) and is_set_in_every_run(program, change):
+            yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"... {advice.harm}", Severity.WARNING)
 
 
 @finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT)
@@ -136,8 +144,8 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
 
     Kernels that wait for each other, or logs of every call, are paid for on all hosts.
 
-    Silent under a test, such as `if args.debug:`, and about TORCH_DISTRIBUTED_DEBUG behind `import torch`,
-    which has read it by then; a program that spawns its ranks hands it on to them.
+    Silent under a test, such as `if args.debug:`. TORCH_DISTRIBUTED_DEBUG behind `import torch`, which has
+    read it by then, is informational; a program that spawns its ranks hands it on to them.
 
     Bad: `os.environ["CUDA_LAUNCH_BLOCKING"] = "1"` at the top. Good: `profile: debug` in the job file, or the
     variable in the shell for the one run that needs it.
@@ -146,10 +154,16 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     """
     for change, value in _surely_set(program):
         harm = shared_facts.debugging_cost(change.name, value)
-        if harm and not _comes_too_late(program, change):
-            verbose = shared_facts.is_only_verbose(change.name, value)
-            severity = Severity.INFO if verbose else None
-            yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
+        if harm:
+            late = _comes_too_late(program, change)
+            severity = Severity.INFO if late or shared_facts.is_only_verbose(change.name, value) else None
+            when = "is left behind the import of torch, before which it" if late else "in every run"
+            yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} {when} {harm}", severity)
+    for call, _ in program.calls("torch.distributed.set_debug_level"):
+        level = argument_of(call, "arg0", 0)
+        if level is not None and last_name(level) == "DETAIL" and surely_runs(program, call):
+            harm = shared_facts.debugging_cost("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+            yield finding_at(nccl.DEBUGGING_ENVIRONMENT, call, f"DebugLevel.DETAIL in every run {harm}")
 
 
 @finds(Stage.SCRIPT, training_script.ENVIRONMENT_VALUE_NOT_STRING)
@@ -397,23 +411,10 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     for call, _ in program.calls(GROUP):
         method = argument_of(call, "init_method", 1)
         for made in () if method is None or is_for_one_host(program) else origins(program, method):
-            fixed = None if made is None else _port_behind(program, made)
+            fixed = None if made is None else port_behind(program, made)
             if fixed is not None and _is_for_several(program, call):
                 message = f"port {fixed} is fixed: torchrun listens on its own, and nobody opens this one"
                 yield finding_at(nccl.PORT_IN_USE, method or call, message)
-
-
-def _port_behind(program: Program, address: ast.expr) -> str | None:
-    """The number behind an address that only the run knows: `f"tcp://{host}:{PORT}"`."""
-    begun = text_beginning(program, address)
-    parts, _ = text_parts(program, address)
-    if begun is None or begun[1] or not begun[0].startswith("tcp://") or not parts:
-        return None
-    last = parts[-1]
-    while inner := text_parts(program, last)[0]:
-        last = inner[-1]
-    found = re.search(r"(?:^|:)(\d+)$", str(getattr(program.value(last), "value", "")))
-    return None if found is None else found[1]
 
 
 _STORE = "torch.distributed.TCPStore"
@@ -426,15 +427,21 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     On MASTER_PORT, which torchrun's agent or the group's own store holds; on the port of `init_method`; on
     one fixed port in every process of a host; or by a torchrun in the script that is given MASTER_PORT.
 
-    Silent about clients (`is_master=False`), about port 0, below a `try` that may handle it, in a program
-    that starts its processes itself, and about MASTER_PORT in one that knows SLURM or MPI.
+    Silent about clients (`is_master=False`), about port 0, below a `try` that may handle it, and about
+    MASTER_PORT in a program that knows SLURM or MPI. Of one that starts its processes itself only where two
+    groups of them run side by side, at an address that is written.
 
     Bad: `TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, rank == 0)`. Good:
     `is_master=False`, or port 0 whose number rank 0 broadcasts.
 
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
-    if not makes_a_group(program) or is_for_one_host(program):
+    if not makes_a_group(program):
+        return
+    if is_for_one_host(program):
+        written = {port_in(program, argument_of(call, "init_method", 1)) for call, _ in program.calls(GROUP)}
+        for start in starts_side_by_side(program) if None not in written else ():
+            yield finding_at(nccl.PORT_IN_USE, start, "the groups that run side by side here share a port")
         return
     others, group_ports = has_another_launcher(program), list(_ports_of_groups(program))
     for call, port, alone in _listeners(program):
@@ -453,13 +460,13 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
             and surely_runs(program, call)
             and program.analysis(Participants).ranks_running(call) is True
         ):
-            message = f"every process of a host would listen on port {fixed.value}: only one of them can"
-            yield finding_at(nccl.PORT_IN_USE, call, message)
+            yield finding_at(nccl.PORT_IN_USE, call, f"every process would listen on port {fixed.value}")
     for _, words in torchrun_commands(program):
-        ports = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
-        if ports and not others:
-            message = "this torchrun would listen on MASTER_PORT, on which the one around it listens already"
-            yield finding_at(nccl.PORT_IN_USE, ports[0], message)
+        taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
+        if taken and not others:
+            yield finding_at(
+                nccl.PORT_IN_USE, taken[0], "the torchrun around this one listens on MASTER_PORT"
+            )
 
 
 def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:
@@ -513,7 +520,7 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
         called = name == GROUP and _is_called(program, call)
         severity = None
         if not ((only and called) or surely_runs(program, call)):
-            if not called or not _asks_the_launcher(program, call):
+            if not called or not asks_the_launcher(program, call):
                 continue
             severity = Severity.WARNING
         if isinstance(value, Constant) and type(value.value) is int and value.value > 1:
@@ -569,7 +576,7 @@ def _is_lightning(module: str | None) -> bool:
     return canonical_name(module or "").partition(".")[0] == "lightning"
 
 
-def _asks_the_launcher(program: Program, call: ast.Call) -> bool:
+def asks_the_launcher(program: Program, call: ast.Call) -> bool:
     """Whether a call that makes the group has its ranks from what the launcher has set, and none other's."""
     method = argument_of(call, "init_method", 1)
     if (
@@ -584,9 +591,8 @@ def _asks_the_launcher(program: Program, call: ast.Call) -> bool:
 def _is_called(program: Program, node: ast.AST) -> bool:
     """Whether a statement stands in the open, or in a function that the program calls."""
     scope = scope_of(node).function
-    if scope is None:
-        return True
-    return isinstance(scope.node, FunctionNode) and bool(program.evaluation.callers.call_sites(scope.node))
+    sites = program.evaluation.callers.call_sites
+    return scope is None or (isinstance(scope.node, FunctionNode) and bool(sites(scope.node)))
 
 
 def _is_local(value: object) -> bool:

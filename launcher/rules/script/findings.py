@@ -15,17 +15,24 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
-from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    text_parts,
+)
 from launcher.program.index import (
     BindingKind,
     FileIndex,
     file_of,
+    last_name,
     parent_of,
     scope_of,
     statement_of,
@@ -482,7 +489,7 @@ _OF_EACH_PROCESS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_S
 
 _SET_ANYWAY = re.compile(
     r"(SM|SAGEMAKER|AWS|TRAINING|NCCL|FI|CUDA|NVIDIA|LD|PYTHON|TORCH|PYTORCH|MASTER|SLIPWAY|OMP|MKL|HF|LC|XLA|PJRT)"
-    r"(_.*|[A-Z]*)|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
+    r"[A-Z]*(_.*)?|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
 )
 """The names of variables that an image, the service or a launcher may set."""
 
@@ -502,8 +509,17 @@ class JobRun:
         if name in self.job.environment or name in self._set:
             return False
         if name in _OF_EACH_PROCESS:
-            return self.strategy == "none"
+            return self.strategy in ("none", "mpi")
         return name.startswith(_OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
+
+    def holds(self, name: str) -> bool | None:
+        """Whether a variable is set in the job's processes; None where nobody can tell."""
+        if name in self._set:
+            return None
+        if name in self.job.environment:
+            return True
+        known = self.lacks(name) or not (name in _OF_EACH_PROCESS or _SET_ANYWAY.fullmatch(name))
+        return False if known else None
 
     def truth(self, test: ast.expr) -> bool | None:
         """What a test is in this job, of those that ask for an option or a variable."""
@@ -535,6 +551,12 @@ class JobRun:
             return self._within(source, self.value)
         if isinstance(node, ast.NamedExpr):
             return self.value(node.value)
+        if isinstance(node, ast.IfExp):
+            holds = self.truth(node.test)
+            return None if holds is None else self.value(node.body if holds else node.orelse)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            parts = [self.value(each) for each in node.values]
+            return None if None in parts else next((each for each in parts if each and each.value), parts[-1])
         if isinstance(node, ast.Call):
             name = self.program.qualified(node.func)
             if name in ("os.environ.get", "os.getenv") and node.args:
@@ -562,13 +584,11 @@ class JobRun:
     def _variable(self, call: ast.Call) -> Constant | None:
         """What `os.environ.get` gives: the job's value, or the default where nobody sets the variable."""
         name = constant_argument(self.program, call.args[0])
-        if name is None or name.value in self._set:
+        held = None if name is None else self.holds(str(name.value))
+        if name is None or held is None:
             return None
-        text = str(name.value)
-        if text in self.job.environment:
-            return Constant(str(self.job.environment[text]))
-        if not self.lacks(text) and (text in _OF_EACH_PROCESS or _SET_ANYWAY.fullmatch(text)):
-            return None
+        if held:
+            return Constant(str(self.job.environment[str(name.value)]))
         return self.value(call.args[1]) if len(call.args) > 1 else Constant(None)
 
     def _option(self, node: ast.Attribute) -> Constant | None:
@@ -651,3 +671,72 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, call, default)
+
+
+# The texts that an expression may be, and the commands that a program runs.
+
+
+COMMANDS = (
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")),
+    "os.system",
+)
+"""What runs a command and waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A text that an expression may be, and the literals that it is made of."""
+
+    text: str
+    literals: tuple[ast.Constant, ...] = ()
+
+
+NOT_WRITTEN = "\0"
+"""Stands in a spelling for what is not known of it."""
+
+_MOST_SPELLINGS = 16
+
+
+def spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[Spelling]:
+    """The texts that an expression may be."""
+    if isinstance(node, ast.Constant):
+        written = isinstance(node.value, str)
+        return [Spelling(str(node.value), (node,))] if written else [Spelling(NOT_WRITTEN)]
+    if node is None or depth == 0:
+        return [Spelling(NOT_WRITTEN)]
+    if isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == "SM_INPUT_DIR":
+        return [Spelling("/opt/ml/input")]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASES:
+        change = _CASES[node.func.attr]
+        inner = spellings(program, node.func.value, depth - 1)
+        return [Spelling(change(each.text), each.literals) for each in inner]
+    parts, between = text_parts(program, node)
+    if parts:
+        of_parts = [spellings(program, each, depth - 1) for each in parts]
+        return [
+            Spelling(
+                between.join(each.text for each in chosen),
+                tuple(one for each in chosen for one in each.literals),
+            )
+            for chosen in islice(product(*of_parts), _MOST_SPELLINGS)
+        ]
+    found = [each for each in origins(program, node) if each is not node]
+    return [one for each in found for one in spellings(program, each, depth - 1)] or [Spelling(NOT_WRITTEN)]
+
+
+_CASES: Mapping[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "strip": str.strip}
+
+
+def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
+    """The words of each command that a call may run, with `?` for what is not written."""
+    command = call.args[0] if call.args else argument_of(call, "args")
+    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
+        command = command.args[0] if command.args else getattr(command.func, "value", None)
+    found = origins(program, command) if isinstance(command, ast.Name | ast.Attribute) else (command,)
+    written: list[list[str]] = []
+    for one in found:
+        parts = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]
+        of_parts = [spellings(program, each) for each in parts]
+        for chosen in islice(product(*of_parts), _MOST_SPELLINGS):
+            written.append([word for each in chosen for word in each.text.replace(NOT_WRITTEN, "?").split()])
+    return written

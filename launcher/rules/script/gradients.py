@@ -1,5 +1,5 @@
 """Gradients: clipped while they are scaled or shard by shard, kept on their rank by `no_sync()`, never
-reduced or applied, or of a step that one rank leaves when its memory is exhausted.
+reduced or applied.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
+    all_arguments,
     argument_of,
     averages_models,
     calls_surely_run,
@@ -23,7 +24,6 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import (
     ancestors,
-    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -34,12 +34,8 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
-    Loop,
+    LoopReach,
     calls_in,
-    ends_with_an_error,
-    is_forward,
-    makes_ranks_agree,
-    trains_within,
 )
 from launcher.program.values import (
     DDP,
@@ -238,9 +234,62 @@ def _is_sharded(program: Program, wrapper: ast.Call) -> bool:
     )
 
 
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def gradients_are_averaged_before_they_are_clipped(program: Program) -> Iterator[Finding]:
+    """A clip between backward and the all_reduce by which a program averages its gradients itself.
+
+    Each rank cuts its own gradients by another factor, so that the average is of none of them.
+
+    Silent where a wrapper reduces them in backward, about a clip at infinity, which only measures, and about
+    a reduction in a group.
+
+    Bad: `clip_grad_norm_(params, 1.0)`, then `dist.all_reduce(p.grad)` for each of them. Good: the other way
+    round. Source: torch's documentation of clip_grad_norm_ and all_reduce.
+    """
+    averages = {call for call, _ in program.calls("torch.distributed.all_reduce") if _averages(program, call)}
+    wrapped = any(True for _ in program.calls(DDP, FSDP)) or program.mentioning("fully_shard")
+    if not averages or wrapped:
+        return
+
+    def kind_of(call: ast.Call) -> str | None:
+        if call in averages:
+            return "average"
+        if program.qualified(call.func) in _CLIPS:
+            limit = argument_of(call, "max_norm", 1)
+            return None if limit is None or "inf" in ast.unparse(limit) else "clip"
+        return "backward" if last_name(call.func) == "backward" else None
+
+    reach = program.analysis(LoopReach)
+    found: dict[ast.Call, ast.Call] = {}
+    for way in (way for loop in reach.loops for way in reach.ways(loop.body, kind_of)):
+        last = ""
+        for number, (kind, call) in enumerate(way):
+            if kind == "average" and last == "clip":
+                found.setdefault(way[number - 1][1], call)
+            last = kind if kind != "clip" or last == "backward" else ""
+    for clip, average in found.items():
+        yield finding_at(
+            ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+            clip,
+            "each rank clips its own gradients here, by another factor, before they are averaged",
+            remedy="Clip behind the all_reduce, where the gradients are the same on all ranks.",
+            related=[related_at(average, "averaged only here")],
+        )
+
+
+def _averages(program: Program, reduction: ast.Call) -> bool:
+    """Whether a reduction over all ranks is of gradients themselves, and not of their norm."""
+    given = argument_of(reduction, "tensor", 0)
+    if given is None or argument_of(reduction, "group", 2) is not None:
+        return False
+    names = {getattr(each, "attr", "") for each in parts_of(program, given)}
+    return "grad" in names and not any("norm" in each for each in names)
+
+
 CLIPPING_RULES = (
     gradients_are_unscaled_before_they_are_clipped,
     sharded_gradients_are_clipped_together,
+    gradients_are_averaged_before_they_are_clipped,
 )
 
 
@@ -451,7 +500,7 @@ def _calls_beside(call: ast.Call) -> list[ast.Call]:
 
 def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> bool:
     """Whether all backward passes of a function stand in a `no_sync()` and its steps behind it, also those
-    of the blocks to which it yields."""
+    of the blocks to which it yields. A pass that never goes before those steps counts for nothing."""
     item = parent_of(call)
     block = parent_of(item) if isinstance(item, ast.withitem) else None
     backward = [
@@ -459,6 +508,8 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
         for each in _calls_beside(call)
         if any(last_name(inner.func) == "backward" for inner in calls_surely_run(program, each))
     ]
+    steps = [each for each in steps if not are_exclusive(each, call)]
+    backward = [each for each in backward if not all(are_exclusive(each, step) for step in steps)]
     if block is None or not steps or any(block in ancestors(each) for each in steps):
         return False
     function = scope_of(call).node
@@ -628,7 +679,7 @@ def _may_reduce(program: Program) -> bool:
             if name in _HARMLESS:
                 continue
             if name in _COLLECTIVES and any(
-                _near_gradients(each) and not program.analysis(Reachability).is_named_nowhere(each)
+                _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
                 for each in calls
             ):
                 return True
@@ -647,12 +698,14 @@ def _is_of_torch(program: Program, call: ast.Call) -> bool:
     name = value.name if isinstance(value, External) else ""
     return name.startswith("torch.cuda.") or name in (
         DDP,
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
         INIT_PROCESS_GROUP,
         "torch.distributed.destroy_process_group",
     )
 
 
-def _near_gradients(call: ast.Call) -> bool:
+def _near_gradients(program: Program, call: ast.Call) -> bool:
     """Whether the function of a collective also speaks of gradients, parameters or states."""
     top: ast.AST = call
     for top in ancestors(call):
@@ -663,7 +716,11 @@ def _near_gradients(call: ast.Call) -> bool:
         return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(call))
     loops = any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in ast.walk(top))
     place: ast.AST = call if loops else top
-    return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(place))
+    return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(place)) or any(
+        isinstance(part, ast.Attribute) and part.attr == "grad"
+        for given in all_arguments(call)
+        for part in parts_of(program, given)
+    )
 
 
 def _optimizes(program: Program, call: ast.Call) -> bool:
@@ -672,76 +729,3 @@ def _optimizes(program: Program, call: ast.Call) -> bool:
 
 
 REDUCTION_RULES = (gradients_are_reduced,)
-
-
-# Steps that a rank repeats or leaves when its memory is exhausted.
-
-
-_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
-
-
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
-def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
-    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
-
-    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
-
-    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
-    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
-    """
-    for file in program.files:
-        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
-            assert isinstance(statement, ast.Try | ast.TryStar)
-            going_on = [each for each in statement.handlers if _goes_on(program, each)]
-            if not going_on:
-                continue
-            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
-            if not _retries(program, statement, going_on[0]) and not (
-                in_loop and trains_within(program, statement)
-            ):
-                continue
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                going_on[0].type or going_on[0],
-                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
-                "reducing this step's gradients: from then on they do not match",
-                remedy="Let the exception end the process, and train with a smaller batch or gradient "
-                "checkpointing on all ranks.",
-            )
-
-
-def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
-    """Whether a handler of exhausted memory comes to its end without an error."""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {program.qualified(each) for each in caught if each is not None}
-    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
-        return False
-    body = handler.body
-    if names & set(_MEMORY):
-        return not ends_with_an_error(body)
-    if not names & {"RuntimeError", "Exception"}:
-        return False
-    for number, statement in enumerate(body):
-        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
-        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
-            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
-            return not ends_with_an_error(statement.body) and (
-                left or not ends_with_an_error(body[number + 1 :])
-            )
-    return False
-
-
-def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
-    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
-    places = [
-        any(
-            isinstance(each, ast.Call) and is_forward(program, each)
-            for part in block
-            for each in ast.walk(part)
-        )
-        for block in (statement.body, handler.body)
-    ]
-    return all(places)
-
-
-MEMORY_RULES = (exhausted_memory_ends_the_process,)

@@ -1,4 +1,4 @@
-"""How process groups are made and ended, and whether their backend is there."""
+"""How process groups are made and ended, whether their backend is there, and what leaves a step alone."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
-from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
+    Known,
     argument_of,
     calculate_number,
     constant_argument,
@@ -35,7 +35,13 @@ from launcher.program.program import Program
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, ends_block
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
-from launcher.program.ranks.training_loops import ends_with_an_error, trains_within
+from launcher.program.ranks.training_loops import (
+    Loop,
+    ends_with_an_error,
+    is_forward,
+    makes_ranks_agree,
+    trains_within,
+)
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -71,6 +77,7 @@ _POSITIONS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hou
 
 _LONG = {
     "torch.save": "saves",
+    **{f"accelerate.Accelerator.{name}": "saves" for name in ("save", "save_state", "save_model")},
     "torch.hub.load_state_dict_from_url": "downloads",
     "torch.hub.download_url_to_file": "downloads",
     "urllib.request.urlretrieve": "downloads",
@@ -119,38 +126,83 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
 def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     """A process group without a timeout, or with one shorter than what one rank does while others wait.
 
-    Without one it is informational. A timeout of at most 300 s is a warning where the program lets some
-    ranks alone save, download or unpack: the others are in their next collective meanwhile.
+    Without one it is informational, of an Accelerator where one rank works alone. A timeout of at most
+    300 s is a warning where the program lets some ranks alone save, download or unpack: the others are in
+    their next collective meanwhile.
 
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
-    participants = program.analysis(Participants)
-    for call, _ in program.calls(INIT_PROCESS_GROUP):
-        given = argument_of(call, "timeout", 2)
-        if given is None:
-            if not has_star_arguments(call):
-                yield finding_at(
-                    ddp.GROUP_TIMEOUT_UNSUITABLE,
-                    call,
-                    "no timeout is given: the default ends a rank that waits longer for another one's "
-                    "checkpoint or download, and is how long a real hang keeps the whole cluster",
-                    severity=Severity.INFO,
-                )
-            continue
-        seconds = _seconds(program, given)
-        if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
-            continue
-        work = next(_work_of_some_ranks(program, participants), None)
-        if work is not None:
-            place, word, guard = work
-            yield finding_at(
-                ddp.GROUP_TIMEOUT_UNSUITABLE,
-                given,
-                f"the timeout is {seconds:g} s, and {guard.described} alone {word} while the others wait in "
-                "their next collective: where that takes longer, they are killed",
-                related=[related_at(place, f"run by {guard.described} alone")],
+    waits = partial(_work_of_some_ranks, program, program.analysis(Participants))
+    for call, _ in program.calls("accelerate.Accelerator"):
+        plain = argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
+        if plain and next(waits(), None) is not None:
+            yield _without_timeout(call)
+    for call, name in program.calls(*_WITH_TIMEOUT):
+        given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
+        if given is None and name == INIT_PROCESS_GROUP and not has_star_arguments(call):
+            yield _without_timeout(call)
+        if given is not None:
+            yield from _short_timeout(
+                program, given, _seconds(program, given, partial(_default_number, program))
             )
+
+
+@finds(Stage.SCRIPT, ddp.GROUP_TIMEOUT_UNSUITABLE)
+def timeouts_fit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
+    """A timeout that this job makes short, by a variable that it sets or leaves out.
+
+    Only where nothing but the job tells the number, as in the other rule on timeouts.
+
+    Bad: `timedelta(seconds=int(os.environ.get("PG_SECONDS", "20")))` in a job that does not set PG_SECONDS.
+    Good: a default of half an hour. Source: torch.distributed's documentation.
+    """
+    program, run = subject.program, JobRun(subject)
+
+    def known(node: ast.expr) -> float | None:
+        value = run.value(node)
+        text = "" if value is None or isinstance(value.value, bool) else str(value.value)
+        return float(text) if text.replace(".", "", 1).isdecimal() else None
+
+    for call, name in program.calls(*_WITH_TIMEOUT):
+        given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
+        if given is not None and _seconds(program, given, partial(_default_number, program)) is None:
+            yield from _short_timeout(program, given, _seconds(program, given, known))
+
+
+_WITH_TIMEOUT = {
+    INIT_PROCESS_GROUP: 2,
+    "accelerate.InitProcessGroupKwargs": None,
+    "accelerate.utils.InitProcessGroupKwargs": None,
+    "deepspeed.init_distributed": None,
+    "lightning.pytorch.strategies.DDPStrategy": None,
+}
+"""What makes a group, and the place of the timeout that it is given."""
+
+
+def _without_timeout(call: ast.Call) -> Finding:
+    return finding_at(
+        ddp.GROUP_TIMEOUT_UNSUITABLE,
+        call,
+        "no timeout is given: the default ends a rank that waits longer for another one's checkpoint or "
+        "download, and is how long a real hang keeps the whole cluster",
+        severity=Severity.INFO,
+    )
+
+
+def _short_timeout(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
+    if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
+        return
+    work = next(_work_of_some_ranks(program, program.analysis(Participants)), None)
+    if work is not None:
+        place, word, guard = work
+        yield finding_at(
+            ddp.GROUP_TIMEOUT_UNSUITABLE,
+            given,
+            f"the timeout is {seconds:g} s, and {guard.described} alone {word} while the others wait in "
+            "their next collective: where that takes longer, they are killed",
+            related=[related_at(place, f"run by {guard.described} alone")],
+        )
 
 
 def _work_of_some_ranks(
@@ -162,8 +214,8 @@ def _work_of_some_ranks(
             yield call, _LONG[name], who
 
 
-def _seconds(program: Program, node: ast.expr) -> float | None:
-    """How long a `timedelta(...)` of literals is."""
+def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
+    """How long a `timedelta(...)` of known numbers is."""
     value = program.value(node)
     if (
         not isinstance(value, Instance)
@@ -175,7 +227,7 @@ def _seconds(program: Program, node: ast.expr) -> float | None:
     given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})
     total = 0.0
     for unit, amount in given.items():
-        number = calculate_number(program, amount, partial(_default_number, program))
+        number = calculate_number(program, amount, known)
         if number is None:
             return None
         total += _SECONDS.get(unit, 0.0) * number
@@ -510,17 +562,6 @@ def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
     return says_no or any("init" in (last_name(each.func) or "") for each in calls)
 
 
-def is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
-    """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
-    from launcher.planning.image_choice import efa_plugin_version, job_image_software
-    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
-
-    facts = instance_facts(subject.job.resources.instance_type)
-    plugin = efa_plugin_version(job_image_software(subject.job, facts))
-    is_simple = (name, value.lower()) == ("NCCL_PROTO", "simple")
-    return not is_simple or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
-
-
 def _may_make_a_group(program: Program) -> bool:
     """Whether anything in the program could make a process group; what cannot be read could."""
     if program.known_as({"init_process_group"}) & _used(program):
@@ -536,7 +577,7 @@ def _used(program: Program) -> set[str]:
 JOINING_RULES = (failure_to_meet_ends_the_process,)
 
 
-MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
+MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group, timeouts_fit_the_job)
 """The rules of this family, which need a job."""
 
 
@@ -636,3 +677,76 @@ def _accumulates(program: Program) -> bool:
 
 
 ENGINE_RULES = (engines_are_stepped,)
+
+
+# Steps that a rank repeats or leaves when its memory is exhausted.
+
+
+_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
+    """A step of a wrapped model that one rank leaves or repeats when its memory is exhausted.
+
+    Memory is exhausted on one rank and not on the others, which are in the middle of their reduction.
+
+    Bad: `except torch.cuda.OutOfMemoryError: torch.cuda.empty_cache(); continue`. Good: let it end the
+    process, with a smaller batch for all ranks. Source: torch's notes on DDP.
+    """
+    for file in program.files:
+        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
+            assert isinstance(statement, ast.Try | ast.TryStar)
+            going_on = [each for each in statement.handlers if _goes_on(program, each)]
+            if not going_on:
+                continue
+            in_loop = any(isinstance(each, Loop) for each in ancestors_in_function(statement))
+            if not _retries(program, statement, going_on[0]) and not (
+                in_loop and trains_within(program, statement)
+            ):
+                continue
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                going_on[0].type or going_on[0],
+                "a rank whose memory is exhausted goes on from here, while the others are in the middle of "
+                "reducing this step's gradients: from then on they do not match",
+                remedy="Let the exception end the process, and train with a smaller batch or gradient "
+                "checkpointing on all ranks.",
+            )
+
+
+def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
+    """Whether a handler of exhausted memory comes to its end without an error."""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {program.qualified(each) for each in caught if each is not None}
+    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
+        return False
+    body = handler.body
+    if names & set(_MEMORY):
+        return not ends_with_an_error(body)
+    if not names & {"RuntimeError", "Exception"}:
+        return False
+    for number, statement in enumerate(body):
+        test = ast.unparse(statement.test) if isinstance(statement, ast.If) else ""
+        if isinstance(statement, ast.If) and "out of memory" in test.lower() and "not in" not in test:
+            left = isinstance(statement.body[-1], ast.Continue | ast.Break | ast.Return)
+            return not ends_with_an_error(statement.body) and (
+                left or not ends_with_an_error(body[number + 1 :])
+            )
+    return False
+
+
+def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
+    """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
+    places = [
+        any(
+            isinstance(each, ast.Call) and is_forward(program, each)
+            for part in block
+            for each in ast.walk(part)
+        )
+        for block in (statement.body, handler.body)
+    ]
+    return all(places)
+
+
+MEMORY_RULES = (exhausted_memory_ends_the_process,)

@@ -14,6 +14,7 @@ from launcher.failure_modes import checkpoints, distribution, nccl, training_scr
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
+    all_arguments,
     argument_of,
     constant_argument,
     origins,
@@ -34,6 +35,7 @@ from launcher.program.process_environment import (
     rank_starts,
     ranks_are_started_only_here,
     started_processes,
+    starts_side_by_side,
     torchrun_commands,
 )
 from launcher.program.program import Program
@@ -45,13 +47,13 @@ from launcher.program.values import (
     FSDP,
     INIT_PROCESS_GROUP,
     Constant,
-    Instance,
+    External,
     RankKind,
     RankValue,
-    Value,
 )
 from launcher.rules import shared_facts
 from launcher.rules.script.environment import (
+    asks_the_launcher,
     is_part_of_the_start,
     is_set_in_every_run,
     makes_a_group,
@@ -64,7 +66,10 @@ from launcher.rules.script.findings import (
     named_variable,
     related_at,
 )
-from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, is_judged_without_a_job
+from launcher.rules.script.process_groups import (
+    STARTS_EACH_PROCESS,
+    imports_the_unknown,
+)
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -195,7 +200,10 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
     Source: the sources of DIST003.
     """
-    if _chooses(program) or any(True for _ in program.calls(*_OWN_DEVICES)) or any(_indices(program)):
+    named_nowhere = program.analysis(Reachability).is_named_nowhere
+    own = (call for call, _ in program.calls(*_OWN_DEVICES) if not named_nowhere(call))
+    indices = (index for node, index in _indices(program) if not named_nowhere(node))
+    if _chooses(program) or any(own) or not all(_is_the_current(program, each) for each in indices):
         return
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
@@ -356,7 +364,7 @@ def _on_cuda(program: Program, wrapper: ast.Call) -> ast.AST | None:
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
             if each.func.attr == "cuda" and not each.args and not each.keywords:
                 return each
-            if each.func.attr == "to" and each.args and _is_bare_cuda(program.value(each.args[0])):
+            if each.func.attr == "to" and each.args and _is_bare_cuda(program, each.args[0]):
                 return each
     return None
 
@@ -367,11 +375,31 @@ def _moved(use: ast.Name) -> ast.Call | None:
     return call if isinstance(call, ast.Call) and call.func is attribute else None
 
 
-def _is_bare_cuda(value: Value) -> bool:
-    if isinstance(value, Instance) and value.name == "torch.device" and len(value.call.args) == 1:
-        first = value.call.args[0]
-        return isinstance(first, ast.Constant) and first.value == "cuda"
-    return value == Constant("cuda")
+def _is_bare_cuda(program: Program, device: ast.expr) -> bool:
+    """Whether a device is `cuda` without an index, or the current one; or else, without GPUs, the CPU."""
+    found = {_bare_kind(program, each) for each in origins(program, device)}
+    return "cuda" in found and found <= {"cuda", "cpu"}
+
+
+def _bare_kind(program: Program, made: ast.expr | None) -> str | None:
+    if isinstance(made, ast.Constant) and made.value in ("cuda", "cpu"):
+        return str(made.value)
+    name = program.qualified(made.func) if isinstance(made, ast.Call) else None
+    given = all_arguments(made) if isinstance(made, ast.Call) and name == "torch.device" else []
+    if given and _is_the_current(program, given[-1]):
+        return "cuda"
+    if len(given) == 1 and _is_bare_cuda(program, given[0]):
+        return "cuda"
+    return "cpu" if len(given) == 1 and program.value(given[0]) == Constant("cpu") else None
+
+
+def _is_the_current(program: Program, index: ast.expr) -> bool:
+    """Whether the index of a device is asked of torch, which says 0 until somebody sets another one."""
+    made = origins(program, index)
+    return all(
+        isinstance(each, ast.Call) and program.qualified(each.func) == "torch.cuda.current_device"
+        for each in made
+    )
 
 
 DEVICE_RULES = (
@@ -420,23 +448,36 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
 
 
 def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:
-    """Where the script asks for a variable that this job's launcher does not set, and ends with KeyError."""
+    """Where the script asks for a variable that this job's launcher does not set, and ends with an error."""
     program = subject.program
-    if (run.strategy not in ("torchrun", "none")) or process_starts(program):
+    if run.strategy not in ("torchrun", "mpi", "none") or process_starts(program):
         return
+    for read in _reads_of_the_environment(program):
+        keys = (named_variable(program, each) for each in origins(program, read.slice) if each is not None)
+        name = next((each for each in keys if each is not None and run.lacks(each)), None)
+        caught = any(isinstance(each, ast.Try) for each in ancestors(read))
+        if name is not None and not caught and surely_runs(program, read, known=run.truth):
+            message = f"strategy {run.strategy} sets no {name}: KeyError in every process"
+            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, read, message)
+            return
+    for call, _ in program.calls(INIT_PROCESS_GROUP) if not imports_the_unknown(program) else ():
+        backend = constant_argument(program, argument_of(call, "backend", 0))
+        by_variables = backend in (None, Constant("nccl"), Constant("gloo")) and asks_the_launcher(
+            program, call
+        )
+        if by_variables and run.lacks("RANK") and surely_runs(program, call, known=run.truth):
+            message = f"strategy {run.strategy} sets no RANK, without which no group can be made"
+            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
+            return
+
+
+def _reads_of_the_environment(program: Program) -> Iterator[ast.Subscript]:
     for file in program.mentioning("environ"):
-        for use in (*file.attributes.get("environ", ()), *file.names.get("environ", ())):
-            read = parent_of(use)
-            if not isinstance(read, ast.Subscript) or not isinstance(read.ctx, ast.Load):
-                continue
-            name = named_variable(program, read.slice)
-            caught = any(isinstance(each, ast.Try) for each in ancestors(read))
-            if name is None or caught or not run.lacks(name) or program.qualified(use) != "os.environ":
-                continue
-            if surely_runs(program, read, known=run.truth):
-                message = f"strategy {run.strategy} sets no {name}: KeyError in every process"
-                yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, read, message)
-                return
+        for read in ast.walk(file.tree):
+            if isinstance(read, ast.Subscript) and isinstance(read.ctx, ast.Load):
+                named = isinstance(read.value, ast.Name | ast.Attribute)
+                if named and program.value(read.value) == External("os.environ"):
+                    yield read
 
 
 @finds(
@@ -448,8 +489,8 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     """A script that starts its processes itself, and not as many as the host has GPUs.
 
     GPUs without a process are idle and billed, and of two processes on one GPU both are slow. By mp.spawn,
-    elastic_launch or a torchrun of its own; only where the strategy is none, and the number is written or
-    made of the number of GPUs.
+    elastic_launch, a torchrun of its own or a Lightning Trainer; only where the strategy is none, and the
+    number is written or made of the number of GPUs. Silent about groups that run side by side.
 
     Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
 
@@ -459,11 +500,14 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
         return
     program, run = subject.program, JobRun(subject)
-    for call, given in started_processes(program):
+    beside = any(True for _ in starts_side_by_side(program))
+    for call, given in (*started_processes(program), *_devices_of_trainers(program)):
         number = count_on_host(program, given, facts.accelerators, run.value)
         if number is None or number == facts.accelerators or not surely_runs(program, call, known=run.truth):
             continue
         fewer = number < facts.accelerators
+        if fewer and beside:
+            continue
         yield finding_at(
             distribution.PROCESSES_DIFFER_FROM_ACCELERATORS
             if fewer
@@ -473,6 +517,15 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
             + ("the others are idle, and billed" if fewer else "some of them share a device"),
             severity=Severity.WARNING if fewer else None,
         )
+
+
+def _devices_of_trainers(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Where Lightning is told on how many GPUs it trains, with a process for each."""
+    for call, _ in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
+        given = argument_of(call, "devices")
+        kind = constant_argument(program, argument_of(call, "accelerator"))
+        if given is not None and kind in (None, Constant("gpu"), Constant("cuda"), Constant("auto")):
+            yield call, given
 
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
@@ -510,6 +563,17 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
                 return
 
 
+def _is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
+    """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
+    from launcher.planning.image_choice import efa_plugin_version, job_image_software
+    from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
+
+    facts = instance_facts(subject.job.resources.instance_type)
+    plugin = efa_plugin_version(job_image_software(subject.job, facts))
+    is_simple = (name, value.lower()) == ("NCCL_PROTO", "simple")
+    return not is_simple or plugin is None or plugin < PLUGIN_CHOOSES_PROVIDER
+
+
 @finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT, nccl.FIGHTS_THE_PLUGIN, nccl.DEBUGGING_ENVIRONMENT)
 def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     """A variable that is obsolete for the job's torch, or fights the plugin of a host with EFA.
@@ -543,7 +607,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         advice = shared_facts.advice_on(change.name)
         if advice is None or facts is None or not facts.has_efa:
             continue
-        if not advice.with_efa_only and is_judged_without_a_job(subject, change.name, text):
+        if not advice.with_efa_only and _is_judged_without_a_job(subject, change.name, text):
             continue
         if text not in advice.harmless and facts.plugin_environment.get(change.name) != text:
             message = f"{change.name}={text} {advice.harm}"

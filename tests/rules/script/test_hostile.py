@@ -103,7 +103,7 @@ def indented(lines: list[str]) -> str:
             0,
             id="calls that double",
         ),
-        pytest.param("x = rank" + " + rank" * 900 + "\nif x == 0:\n    dist.barrier()\n", 0, id="a long sum"),
+        pytest.param("x = rank" + " + rank" * 900 + "\nif x == 0:\n    dist.barrier()\n", 1, id="a long sum"),
         pytest.param(
             "".join(f"a{n} = b{n} if a{n + 1} else a{n + 1}\n" for n in range(60))
             + "if a0:\n    dist.barrier()\n",

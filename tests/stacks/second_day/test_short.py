@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from launcher.cluster.manifest import Cluster
 from launcher.cluster.specification import ClusterSpec
+from tests.emulator.cloudformation.kinds.kind import Refused, kind_of
+from tests.emulator.cloudformation.kinds.lustre import DataRepositoryAssociation
 from tests.stacks.second_day.in_process import Account
 from tests.stacks.synthesis import dev_spec
 
@@ -30,6 +33,48 @@ def test_a_second_deployment_changes_nothing(deployed: Account) -> None:
     assert (outcome.actions, outcome.failed) == ({}, None)
 
 
+def test_a_first_deployment_that_fails_leaves_nothing_that_is_paid_for(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise Refused("BadRequest: FSx cannot read the bucket corpus.")
+
+    monkeypatch.setattr(DataRepositoryAssociation, "create", refuse)
+    links = [{"path": "/data", "s3_uri": "s3://corpus"}]
+    outcome = account.deploy(cluster(lustre={**LUSTRE, "associations": links}))
+
+    assert outcome.failed == STORAGE
+    assert account.client("fsx").describe_file_systems()["FileSystems"] == []
+    (only,) = account.client("s3").list_buckets()["Buckets"]
+    assert "accesslogs" in only["Name"]
+    (stack,) = account.cloudformation.describe_stacks(StackName=STORAGE)["Stacks"]
+    assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
+
+
+def test_a_manifest_with_many_secrets_is_deployed(account: Account) -> None:
+    """Beyond the 4,096 characters of a standard parameter of Systems Manager."""
+    secrets = [f"team/{'x' * 190}{number:02}" for number in range(20)]
+    outcome = account.deploy(cluster(secrets=secrets))
+    answer = account.client("ssm").get_parameter(Name="/slipway/clusters/dev")["Parameter"]
+
+    assert outcome.failed is None, outcome.reasons
+    assert len(answer["Value"]) > 4096
+    assert Cluster.model_validate_json(answer["Value"]).secrets == secrets
+
+
+def test_a_network_that_cannot_be_made_leaves_no_vpc(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise Refused("AddressLimitExceeded: The maximum number of addresses has been reached.")
+
+    before = len(account.client("ec2").describe_vpcs()["Vpcs"])
+    monkeypatch.setattr(kind_of("AWS::EC2::EIP"), "create", refuse)
+
+    assert account.deploy(cluster()).failed == "slipway-dev-network"
+    assert len(account.client("ec2").describe_vpcs()["Vpcs"]) == before
+
+
 @pytest.mark.exhaustive
 def test_the_file_system_grows_in_place(deployed: Account) -> None:
     before = deployed.physical_id(STORAGE, "AWS::FSx::FileSystem")
@@ -50,7 +95,7 @@ def test_more_hosts_move_no_address(deployed: Account) -> None:
 
 @pytest.mark.exhaustive
 def test_a_zone_more_is_a_subnet_more(deployed: Account) -> None:
-    outcome = deployed.deploy(cluster(availability_zones=["us-west-2a", "us-west-2b"]))
+    outcome = deployed.deploy(cluster(availability_zones=["usw2-az1", "usw2-az2"]))
 
     assert outcome.failed is None
     assert "replaced" not in outcome.actions.values()
@@ -58,13 +103,13 @@ def test_a_zone_more_is_a_subnet_more(deployed: Account) -> None:
 
 
 def test_the_last_zone_goes_in_one_deployment(account: Account) -> None:
-    assert account.deploy(cluster(availability_zones=["us-west-2a", "us-west-2b"])).failed is None
+    assert account.deploy(cluster(availability_zones=["usw2-az1", "usw2-az2"])).failed is None
     outcome = account.deploy(cluster())
 
     assert outcome.failed is None, outcome.reasons
     assert {"replaced", "left behind"}.isdisjoint(outcome.actions.values())
     subnets = account.client("ec2").describe_subnets(
-        Filters=[{"Name": "availability-zone", "Values": ["us-west-2b"]}]
+        Filters=[{"Name": "availability-zone-id", "Values": ["usw2-az2"]}]
     )["Subnets"]
     assert [each for each in subnets if not each["DefaultForAz"]] == []
 

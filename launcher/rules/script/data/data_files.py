@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import islice, product
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of, sets_made_of, text_parts
+from launcher.program.dataflow import all_arguments, argument_of, parts_of, sets_made_of
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -30,11 +29,15 @@ from launcher.program.values import Constant, Defined, External, Made, RankValue
 from launcher.rules.script.data.loaders import Loaders, subscript_by_index
 from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
+    COMMANDS,
+    NOT_WRITTEN,
     ScriptSubject,
     as_attribute,
     finding_at,
     is_given,
     related_at,
+    spelled_commands,
+    spellings,
     wrap_node,
 )
 from launcher.text.values import nearest
@@ -205,19 +208,26 @@ _EXISTENCE = frozenset(
 )
 _LOOKING_INTO = ("any", "len", "list", "bool", "sorted")
 _ABOUT_FILES = frozenset({"endswith", "startswith", "is_file", "iterdir", "listdir", "glob", "getsize"})
+_OPENING_URLS = (
+    *("requests.get", "requests.Session.get", "requests.session.get", "urllib.request.urlopen"),
+    *("httpx.get", "httpx.stream", "fsspec.open", "smart_open.open", "s3fs.S3FileSystem.open"),
+    *(f"{made}.{verb}" for made in _CLIENTS for verb in ("download_fileobj", "get_object")),
+    *("boto3.resource.Bucket.download_fileobj", "boto3.resource.Object.download_fileobj"),
+)
 _HARMLESS = frozenset(
     {
         "tarfile.open",
         "zipfile.ZipFile",
         "open",
+        "pathlib.Path.open",
         "torch.no_grad",
         "warnings.catch_warnings",
         "contextlib.closing",
         "concurrent.futures.ThreadPoolExecutor",
         "multiprocessing.pool.ThreadPool",
-        "requests.get",
-        "urllib.request.urlopen",
-        "httpx.stream",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        *_OPENING_URLS,
     }
 )
 """Context managers that let every rank through at once."""
@@ -267,8 +277,8 @@ def _last(name: str) -> str:
 
 def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     yield from program.calls(*FETCHING)
-    yield from (each for each in program.calls(*_COMMANDS) if _fetches_by_command(program, each[0]))
-    yield from ((call, "open") for call in _writes_of_urls(program))
+    yield from (each for each in program.calls(*COMMANDS) if _fetches_by_command(program, each[0]))
+    yield from ((call, "a download") for call in _writes_of_urls(program))
     for file in program.files:
         for call in file.calls:
             download = argument_of(call, "download")
@@ -280,37 +290,9 @@ def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
                     yield call, names[0]
 
 
-_COMMANDS = (
-    "subprocess.run",
-    "subprocess.call",
-    "subprocess.check_call",
-    "subprocess.check_output",
-    "os.system",
-)
-_OPENING_URLS = (
-    *(
-        "requests.get",
-        "urllib.request.urlopen",
-        "httpx.get",
-        "httpx.stream",
-        "fsspec.open",
-        "smart_open.open",
-    ),
-    *(f"{made}.{verb}" for made in _CLIENTS for verb in ("download_fileobj", "get_object")),
-    *("boto3.resource.Bucket.download_fileobj", "boto3.resource.Object.download_fileobj"),
-    "s3fs.S3FileSystem.open",
-)
-
-
 def _fetches_by_command(program: Program, call: ast.Call) -> bool:
     """Whether a command that is run writes files: `aws s3 cp s3://...`, `tar xf`, `wget`."""
-    command = call.args[0] if call.args else None
-    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
-        command = command.args[0] if command.args else getattr(command.func, "value", None)
-    parts = command.elts if isinstance(command, ast.List | ast.Tuple) else [command]
-    words = [
-        word for each in parts for word in _spellings(program, each)[0].text.replace(_UNKNOWN, "?").split()
-    ]
+    words = next(iter(spelled_commands(program, call)), [])
     match words:
         case ["tar", flags, *_]:
             return "x" in flags
@@ -373,7 +355,7 @@ class _Paths:
         return self._reached(call, set(), 0)
 
     def _reached(self, node: ast.Call, seen: set[ast.AST], depth: int) -> bool:
-        if not self._is_open(node):
+        if not self._is_open(node, seen):
             return False
         scope = scope_of(node).function
         if scope is None:
@@ -395,7 +377,7 @@ class _Paths:
                 return True
         return False
 
-    def _is_open(self, node: ast.Call) -> bool:
+    def _is_open(self, node: ast.Call, fetching: Collection[ast.AST]) -> bool:
         """Whether nothing within its function may hold some ranks back from a node, or let one go first."""
         inner: ast.AST = node
         for outer in ancestors(node):
@@ -412,7 +394,7 @@ class _Paths:
             if isinstance(outer, ast.While | ast.Match | ast.ExceptHandler | ast.ClassDef):
                 return False
             inner = outer
-        return not self._waits_before(node)
+        return not self._waits_before(node, fetching)
 
     def _is_alike(self, test: ast.expr) -> bool:
         """Whether all ranks of a host have one answer: it always holds, or asks for names or files."""
@@ -424,7 +406,10 @@ class _Paths:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._is_alike(test.operand)
         if isinstance(test, ast.BoolOp):
-            return all(map(self._is_alike, test.values))
+            truth, decides = self.program.analysis(Guards).truth, isinstance(test.op, ast.Or)
+            return all(
+                self._is_alike(each) for each in test.values if not decides or truth(each) is not False
+            )
         if isinstance(test, ast.NamedExpr):
             return self._is_alike(test.value)
         if isinstance(test, ast.Compare):
@@ -442,13 +427,11 @@ class _Paths:
             return True
         if not isinstance(node, ast.Call):
             return isinstance(node, ast.Attribute) and node.attr in ("suffix", "suffixes", "stem")
-        if any(
-            isinstance(each, ast.Name | ast.Attribute | ast.Call)
-            and isinstance(self.program.value(each), RankValue)
-            for each in ast.walk(node)
-        ):
+        parts = [each for each in parts_of(self.program, node) if isinstance(each, ast.expr)]
+        if any(isinstance(self.program.value(each), RankValue) for each in parts):
             return False
-        return last_name(node.func) in _ABOUT_FILES
+        asked = (self.program.qualified(each.func) or "" for each in parts if isinstance(each, ast.Call))
+        return last_name(node.func) in _ABOUT_FILES or any(each.startswith("hashlib.") for each in asked)
 
     def _chooses(self, test: ast.expr) -> bool:
         """Whether a test chooses by a name that all ranks have alike: `args.data == "CIFAR10"`.
@@ -461,7 +444,7 @@ class _Paths:
             return False
         names = [*ast.walk(test.comparators[-1]), test.left]
         literal = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
-        return literal and self.uniformity.is_uniform(test)
+        return (literal or isinstance(test.ops[0], ast.In)) and self.uniformity.is_uniform(test)
 
     def _is_harmless(self, item: ast.withitem) -> bool:
         expression = item.context_expr
@@ -482,8 +465,12 @@ class _Paths:
         asks = any(isinstance(each, ast.If | ast.IfExp | ast.While | ast.With) for each in nodes)
         return not asks and all(each.startswith(("time.", "print", "logging.")) for each in called)
 
-    def _waits_before(self, node: ast.Call) -> bool:
-        """Whether ranks part ways in the function before a call: some wait, return, or fetch the files."""
+    def _waits_before(self, node: ast.Call, fetching: Collection[ast.AST]) -> bool:
+        """Whether ranks part ways in the function before a call: some wait, return, or fetch the files by one
+        of these functions."""
+        names = {getattr(each, "name", None) for each in fetching}
+        names |= {getattr(class_around(each), "name", None) for each in fetching}
+        names -= {None}
         file = scope_of(node).file
         return any(
             isinstance(branch, ast.If)
@@ -491,15 +478,23 @@ class _Paths:
             and scope_of(branch) is scope_of(node)
             and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)
             and not self._is_alike(branch.test)
-            and _may_part(branch, self.program)
+            and self._may_part(branch, names)
             for branch in file.statements.get(ast.If, ())
         )
 
+    def _may_part(self, branch: ast.If, names: Collection[str | None]) -> bool:
+        """Whether a branch ends its function, or is for some ranks alone, which wait or may fetch files."""
+        nodes = list(ast.walk(branch))
+        called = [last_name(each.func) or "" for each in nodes if isinstance(each, ast.Call)]
+        guarded = isinstance(self.program.analysis(Guards).truth(branch.test), Guard)
+        parting = any(each in names or _PARTING.search(each) for each in called)
+        return (guarded and parting) or any(isinstance(each, ast.Return) for each in nodes)
 
-def _may_part(branch: ast.If, program: Program) -> bool:
-    """Whether a branch is for some ranks alone, or ends its function for what may be some."""
-    guarded = isinstance(program.analysis(Guards).truth(branch.test), Guard)
-    return guarded or any(isinstance(each, ast.Return) for each in ast.walk(branch))
+
+_PARTING = re.compile(
+    r"barrier|wait|sync|sleep|broadcast|download|fetch|prepare|extract|from_pretrained|load"
+)
+"""What the names of calls hold that may have files fetched, or let others do so first."""
 
 
 # The channels that a script reads, against those that the job has.
@@ -606,30 +601,16 @@ def _by_spelling(program: Program, node: ast.expr, spelt: ast.expr, begin: str) 
     if isinstance(spelt, ast.Constant):
         return
     by_variable = begin == VARIABLE
-    for spelling in _spellings(program, spelt):
+    for spelling in spellings(program, spelt):
         text = re.sub("/+", "/", spelling.text)
         name = text.removeprefix(begin).partition("/")[0]
         written = any(
             isinstance(each.value, str) and each.value.startswith(begin) and each.value != begin
             for each in spelling.literals
         )
-        if text.startswith(begin) and name and _UNKNOWN not in name and not written:
+        if text.startswith(begin) and name and NOT_WRITTEN not in name and not written:
             needed = all(map(_is_sure, (node, *spelling.literals)))
             yield ChannelRead(node, _key(name), name.lower() if by_variable else name, needed, by_variable)
-
-
-@dataclass(frozen=True, slots=True)
-class _Spelling:
-    """A text that an expression may be, and the literals that it is made of."""
-
-    text: str
-    literals: tuple[ast.Constant, ...] = ()
-
-
-_UNKNOWN = "\0"
-"""Stands in a spelling for what is not known of it."""
-
-_MOST_SPELLINGS = 16
 
 
 def _joins(node: ast.AST | None) -> bool:
@@ -639,35 +620,6 @@ def _joins(node: ast.AST | None) -> bool:
     if isinstance(node, ast.Call):
         return last_name(node.func) in ("join", "joinpath", "Path", "PurePath", "str", "fspath")
     return isinstance(node, ast.JoinedStr)
-
-
-def _spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[_Spelling]:
-    """The texts that an expression may be."""
-    if isinstance(node, ast.Constant):
-        return [_Spelling(str(node.value), (node,))] if isinstance(node.value, str) else [_Spelling(_UNKNOWN)]
-    if node is None or depth == 0:
-        return [_Spelling(_UNKNOWN)]
-    if isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == _INPUT_FOLDER:
-        return [_Spelling(FOLDER.rpartition("/")[0])]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASES:
-        change = _CASES[node.func.attr]
-        inner = _spellings(program, node.func.value, depth - 1)
-        return [_Spelling(change(each.text), each.literals) for each in inner]
-    parts, between = text_parts(program, node)
-    if parts:
-        of_parts = [_spellings(program, each, depth - 1) for each in parts]
-        return [
-            _Spelling(
-                between.join(each.text for each in chosen),
-                tuple(one for each in chosen for one in each.literals),
-            )
-            for chosen in islice(product(*of_parts), _MOST_SPELLINGS)
-        ]
-    found = [each for each in origins(program, node) if each is not node]
-    return [one for each in found for one in _spellings(program, each, depth - 1)] or [_Spelling(_UNKNOWN)]
-
-
-_CASES: Mapping[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "strip": str.strip}
 
 
 def _by_variable(program: Program, node: ast.Constant, variable: str) -> Iterator[ChannelRead]:

@@ -11,6 +11,7 @@ from tests.emulator.cloudformation.kinds.kind import (
     Kind,
     Properties,
     Put,
+    Refused,
     Resource,
     as_list,
     only,
@@ -173,6 +174,10 @@ class Budget(Kind):
         account.client("budgets").create_budget(AccountId=account.id, Budget=budget)
 
 
+MOST_CHARACTERS = {"Standard": 4096, "Advanced": 8192, "Intelligent-Tiering": 8192}
+"""Of a parameter's value. Source: Systems Manager user guide, parameter-store-advanced-parameters."""
+
+
 class Parameter(Kind):
     type, deletion = "AWS::SSM::Parameter", ("ssm", "delete_parameter", "Name")
 
@@ -191,6 +196,10 @@ class Parameter(Kind):
             ssm.add_tags_to_resource(ResourceType="Parameter", ResourceId=name, Tags=as_list(tags))
 
     def _wanted(self, name: str, properties: Properties) -> dict[str, Any]:
+        tier, size = properties.get("Tier", "Standard"), len(properties["Value"])
+        if size > MOST_CHARACTERS[tier]:
+            # moto takes values of any length.
+            raise Refused(f"ValidationException: {tier} parameters have {MOST_CHARACTERS[tier]} characters.")
         return {"Name": name, **only(properties, "Type", "Value", "Description", "Tier")}
 
 
