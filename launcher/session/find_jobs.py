@@ -122,8 +122,10 @@ def list_jobs(
     """
     place = home or local_home()
     if local:
-        tell(f"the local runs in {place}")
-        return _local_jobs(place, query, tell)
+        found = _local_jobs(place, query, tell)
+        if not found and not _names(LocalBackend(place)):
+            tell(_where_local(place))
+        return found
     if queue is not None:
         return _queue_of(queue, clients).jobs(query)
     try:
