@@ -15,10 +15,9 @@ know the rules.
     ...
 
 `# expect: nothing` is a right program, in which there is no error or warning of the file's code.
-`logs/CODE.test` holds logs of which the mode is the root cause, with `# rank: 3` where they show it, and
-`# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing failed.
-`jobs/FAMILY.test` holds job files of the modes that begin alike, each with its `# code: NCCL001`, and what is
-below them: `[file src/train.py]`.
+`logs/FAMILY.test` holds logs of which a mode is the root cause (`# code: NCCL004`), with `# rank: 3` where
+they show it, and `# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing
+failed. `jobs/FAMILY.test` holds job files in the same way, with the files beside them: `[file src/train.py]`.
 
 An example is of the first set unless it says `# half: second` or a later one. Each set was looked at once
 before rules were mended by it; the rules have not been mended by the last.
