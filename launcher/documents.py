@@ -489,8 +489,10 @@ def _with_example(name: str, field: FieldInfo | None) -> str:
 
 def _field_meant(model: type[BaseModel], path: Path) -> str:
     """What to write instead of a field that is unknown in its place: one of the same name elsewhere counts
-    for more than one that is only spelt alike, and of several those that lie least deep."""
+    for more than one that is only spelt alike, but for a letter, and of several those that lie least deep."""
     name, known = str(path[-1]), _known_fields(model, path[:-1])
+    if misspelt := nearest(name, known, likeness=_LIKENESS_OF_TYPOS):
+        return f"Did you mean `{misspelt[0]}`?"
     other = model.OTHER_NAMES.get(name) if issubclass(model, FilePart) else None
     found = [other] if other else list(_places_of(name, model))
     depth = min((place.count(".") for place in found), default=0)
@@ -525,6 +527,7 @@ def _known_fields(model: type[BaseModel], path: Path) -> Mapping[str, FieldInfo]
     return inner.model_fields if inner else {}
 
 
+_LIKENESS_OF_TYPOS = 0.95
 _MOST_PLACES = 3
 """A name that more fields have says nothing."""
 

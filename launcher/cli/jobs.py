@@ -54,9 +54,7 @@ def list_jobs(
     limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
     local: Annotated[bool, Parameter(negative="", help="The local runs of this project.")] = False,
     queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
-    watch: Annotated[
-        bool, Parameter(negative="", help="Show them anew every 10 seconds, until Ctrl-C.")
-    ] = False,
+    watch: Annotated[bool, Parameter(negative="", help="Show them anew until Ctrl-C.")] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """List jobs, newest first; without AWS the local runs of this project."""

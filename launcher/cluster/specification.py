@@ -317,7 +317,7 @@ class ClusterSpec(FilePart):
         default_factory=list,
         max_length=MOST_SECRETS,
         description="Secrets of AWS Secrets Manager that jobs may read, by name (of the same account and "
-        "region) or by ARN; 4,000 characters in all.",
+        "region) or by ARN.",
     )
     secret_keys: list[str] = Field(
         default_factory=list,

@@ -288,7 +288,7 @@ def meshes_have_as_many_devices_as_ranks(subject: JobSubject) -> Iterator[Findin
         return
 
     def all_ranks(part: ast.expr) -> float | None:
-        size = program.value(part)
+        size = None if isinstance(part, ast.BinOp) else program.value(part)
         return ranks if isinstance(size, WorldSize) and "LOCAL" not in size.source.upper() else None
 
     for call, _ in program.calls("torch.distributed.device_mesh.init_device_mesh"):
