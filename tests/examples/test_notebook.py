@@ -42,7 +42,7 @@ def test_the_notebook_runs_and_shows_a_job_that_succeeds_and_one_that_fails(tmp_
     )
     assert run.returncode == 0, run.stderr
     _, _, findings, resources, launched, succeeded, lines, failed = json.loads(run.stdout)
-    assert findings == "()"
+    assert findings == "<div>nothing is to be said against it</div>"
     assert "'InstanceCount': 4" in resources
     assert "parabola-" in launched
     assert succeeded == "True"

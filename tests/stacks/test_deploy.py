@@ -49,7 +49,8 @@ def manifest_names_what_was_provisioned(account: Account) -> None:
     found = [subnet.availability_zone for subnet in subnets]
     assert [each.availability_zone for each in manifest.subnets] == found
     zones = account.client("ec2").describe_availability_zones(ZoneNames=found)["AvailabilityZones"]
-    assert [zone["ZoneId"] for zone in zones] == account.spec.availability_zones
+    ids = {zone["ZoneName"]: zone["ZoneId"] for zone in zones}
+    assert [ids[name] for name in found] == account.spec.availability_zones
 
 
 def efa_group_has_its_three_rules(account: Account) -> None:

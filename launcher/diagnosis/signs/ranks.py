@@ -443,12 +443,13 @@ def _number(text: str | None) -> int | None:
 
 _MOST_LOOPS = 4096
 _EXHAUSTED = r"(?:exhausted|stopiteration|ran out|no more (?:data|batches))"
-_ENDED = rf"(?:\b|(?<=_))(?:done|finished|completed?|ended|ends?|{_EXHAUSTED})\b"
+_ENDED = rf"(?:(?<![\w-])|(?<=_))(?:done|finished|completed?|ended|ends?|{_EXHAUSTED})\b"
 _COUNTED = r"(?:batches|steps|iterations)"
 _ENDS = (
     re.compile(rf"(?P<what>{_ENDED})[^\n=]{{0,40}}?(?<![\d.])(?P<steps>\d{{1,9}}) {_COUNTED}\b(?!/)", re.I),
     re.compile(
-        rf"(?P<what>{_ENDED})[^\n]{{0,60}}?\b(?:num_)?{_COUNTED}[\"']?[=:] ?(?P<steps>\d{{1,9}})\b", re.I
+        rf"(?P<what>{_ENDED})[^\n]{{0,60}}?\b(?:num_)?{_COUNTED}[\"']?[=:] ?(?P<steps>\d{{1,9}})\b",
+        re.I,
     ),
     re.compile(
         rf"(?P<what>\b{_EXHAUSTED}\b)[^\d\n]{{0,40}}?\b(?:batch|step|iteration)[ =:#]{{1,3}}"

@@ -262,7 +262,7 @@ _OF_HOST = re.compile(r"\b(?:CPU|RAM|host|disk|swap|node)\b", re.I)
 
 _COMPILATIONS = re.compile(r"\bTotalSamples: (?P<times>\d{1,10})\b")
 
-_NCCL_STARTS = re.compile(r"\bNCCL INFO .{0,300}\bInit START\b")
+_NCCL_STARTS = re.compile(r"\bNCCL INFO (?:(?!NCCL INFO ).){0,300}\bInit START\b")
 _NCCL_CAME_UP = "Init COMPLETE"
 _GIVES_UP = re.compile(
     r"\bstall|\bhang|\bhung\b|\bno (?:output|progress)\b|\bSIG(?:TERM|KILL)\b|\btimed? ?out\b|\btimeout:"
