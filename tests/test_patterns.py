@@ -22,7 +22,7 @@ from launcher.text.log_lines import LONGEST_LINE
 LAUNCHER = Path(__file__).parents[1] / "launcher"
 LENGTHS = (24, 200, 1500, 20_000)
 """Ever longer texts, so that a cubic pattern is found out before it takes its time."""
-SLOWEST = 150
+SLOWEST = 100
 """So many times the time of a search for one of two characters: bounded repetitions multiply by their bound,
 a quadratic pattern by the length."""
 LENGTHS_OF_LINES = (24, 200, 1500, LONGEST_LINE)
@@ -189,7 +189,7 @@ def too_slow_on(
             for end in ("", "\x02"):
                 text = (before + repeated * (length // len(repeated))) + end
                 # Again, for the machine may have been busy with something else.
-                if all(is_too_slow(pattern, asked, text, slowest) for _ in range(12)):
+                if all(is_too_slow(pattern, asked, text, slowest) for _ in range(3)):
                     return f"{length} characters of {before + repeated * 2 + end!r}"
     return None
 

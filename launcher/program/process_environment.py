@@ -668,9 +668,12 @@ def _type_of_option(program: Program, call: ast.Call) -> str | None:
 # The words of commands that a program runs.
 
 
-_COMMANDS = (
-    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
-    *("os.system", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),
+COMMANDS = (*(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")), "os.system")
+"""What runs a command and waits for it."""
+
+_STARTED_COMMANDS = (
+    *COMMANDS,
+    *("subprocess.Popen", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),
 )
 _TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
 _LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
@@ -678,7 +681,7 @@ _LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
 
 def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
     """The calls by which a program starts torchrun, with the words of their commands."""
-    for call, _ in program.calls(*_COMMANDS):
+    for call, _ in program.calls(*_STARTED_COMMANDS):
         given = argument_of(call, "args", 0)
         if given is None:
             continue

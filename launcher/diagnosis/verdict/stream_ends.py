@@ -255,7 +255,10 @@ _OF_TOTAL = re.compile(
     r"(?P<total>\d{1,6}(?:\.\d{1,4})?) ?[MG]i?B\b"
 )
 _SHARE = re.compile(
-    r"\b(?:mem(?:ory)?|vram|reserved)\b[^%]{0,40}?(?<![\d.])(?P<share>\d{2,3}(?:\.\d{1,4})?) ?%", re.I
+    # Of two of the words before a share the nearer one is tried alone: as linear as the text is long.
+    r"\b(?:mem(?:ory)?|vram|reserved)\b(?:(?!\b(?:mem(?:ory)?|vram|reserved)\b)[^%]){0,40}?"
+    r"(?<![\d.])(?P<share>\d{2,3}(?:\.\d{1,4})?) ?%",
+    re.I,
 )
 _OF_GPU = re.compile(r"\d{2,4}W / {1,4}\d{2,4}W|\b(?:GPU|CUDA|NVIDIA|VRAM|mem(?:ory)?)\b|\d MiB, \d", re.I)
 _OF_HOST = re.compile(r"\b(?:CPU|RAM|host|disk|swap|node)\b", re.I)

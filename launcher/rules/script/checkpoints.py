@@ -18,7 +18,7 @@ from launcher.program.dataflow import (
     text_parts,
 )
 from launcher.program.index import ancestors, file_of, last_name, scope_of
-from launcher.program.process_environment import is_for_one_host
+from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, Uniformity
@@ -32,7 +32,6 @@ from launcher.program.values import (
     RankValue,
 )
 from launcher.rules.script.findings import (
-    COMMANDS,
     JobRun,
     ScriptSubject,
     as_attribute,
@@ -408,13 +407,13 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     kept = () if planned is None else (planned.local_path,)
     saves = [each for each in _state_saves(program) if not _is_a_cache(program, each[0])]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
-    movers = _movers(subject, kept) if lost else []
-    if any(_may_run(JobRun(subject), each) for each in movers):
+    movers, run = _movers(subject, kept) if lost else [], JobRun(subject)
+    if any(_may_run(run, each) for each in movers):
         return
-    if (
-        movers
-    ):  # Of a save that the program never comes to, as of a library's, they are as little seen to run.
+    if movers:
+        # Of a save that the program never comes to, as of a library's, they are as little seen to run.
         lost = [each for each in lost if program.analysis(Reachability).reaches(each[0])]
+    others = [call for call, _ in saves if all(call is not each for each, _ in lost)]
     for call, path in lost:
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
@@ -423,7 +422,7 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             remedy=None if planned is not None else _KEEP_CHECKPOINTS,
-            severity=_severity_of(call, lost, saves),
+            severity=_severity_of(call, others),
         )
 
 
@@ -434,11 +433,8 @@ _KEEP_CHECKPOINTS = (
 )
 
 
-def _severity_of(
-    lost: ast.Call, all_lost: list[tuple[ast.Call, ast.expr]], saves: list[tuple[ast.Call, ast.expr]]
-) -> Severity | None:
-    """Information where the same is saved beside it to another place, a warning where anything is."""
-    others = [call for call, _ in saves if all(call is not each for each, _ in all_lost)]
+def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
+    """Information where the same is saved beside it to a place that is kept, a warning where anything is."""
     same = (ast.unparse(each.args[0]) for each in others if each.args and scope_of(each) is scope_of(lost))
     if lost.args and ast.unparse(lost.args[0]) in same:
         return Severity.INFO

@@ -676,13 +676,6 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
 # The texts that an expression may be, and the commands that a program runs.
 
 
-COMMANDS = (
-    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")),
-    "os.system",
-)
-"""What runs a command and waits for it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Spelling:
     """A text that an expression may be, and the literals that it is made of."""

@@ -20,7 +20,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import is_for_one_host, process_starts
+from launcher.program.process_environment import COMMANDS, is_for_one_host, process_starts
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants, Uniformity
@@ -29,7 +29,6 @@ from launcher.program.values import Constant, Defined, External, Made, RankValue
 from launcher.rules.script.data.loaders import Loaders, subscript_by_index
 from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
-    COMMANDS,
     NOT_WRITTEN,
     ScriptSubject,
     as_attribute,
