@@ -17,7 +17,6 @@ from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
-    class_of,
     default_of,
     file_of,
     is_main_guard,
@@ -408,9 +407,9 @@ def _seeds(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
             for call in calls:
                 named = program.qualified(call.func) or ""
                 other = named.startswith(_OTHER_SEEDS) or isinstance(program.value(call.func), Defined)
-                if not other and all_arguments(call) and reachability.reaches(call):
-                    if not reachability.is_named_nowhere(call):
-                        yield call, all_arguments(call)[0]
+                runs = reachability.reaches(call) and not reachability.is_named_nowhere(call)
+                if not other and all_arguments(call) and runs:
+                    yield call, all_arguments(call)[0]
 
 
 _OTHER_SEEDS = ("random.", "numpy.", "torch.Generator.", "torch.cuda.", "tensorflow.")
