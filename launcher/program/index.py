@@ -637,6 +637,19 @@ def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
     return found
 
 
+def nodes_within(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and what is below it but operators and contexts, in no order: quicker than `ast.walk`."""
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        yield each
+        fields = _FIELDS.get(each.__class__)
+        for name in _fields_of(each.__class__) if fields is None else fields:
+            value = each.__dict__.get(name)
+            parts = value if value.__class__ is list else (value,)
+            stack += [part for part in parts if isinstance(part, ast.AST)]
+
+
 # The files of a program together.
 
 

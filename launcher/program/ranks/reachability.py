@@ -26,6 +26,7 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
+    nodes_within,
     parent_of,
     scope_of,
 )
@@ -139,7 +140,7 @@ class Reachability:
             return False
         if isinstance(outer, ast.ClassDef) and outer.keywords:
             return False
-        return outer.name not in self._words and not any(
+        is_named = any(
             outer.name in file.names
             or outer.name in file.attributes
             or any(
@@ -148,19 +149,21 @@ class Reachability:
             )
             for file in self.program.files
         )
+        return not is_named and outer.name not in self._words
 
     def _is_an_unused_method(self, method: ast.AST) -> bool:
         """Whether nothing but itself names a method of a class that has nothing from elsewhere."""
         owner = class_of(method)
         if not isinstance(method, ast.FunctionDef) or owner is None or owner.bases or method.decorator_list:
             return False
-        if method.name in self._words or method.name.startswith("__") or self._is_found_by_text:
+        if method.name.startswith("__") or self._is_found_by_text:
             return False
-        return not any(
+        is_named = any(
             method not in ancestors(each)
             for file in self.program.files
             for each in file.attributes.get(method.name, ())
         )
+        return not is_named and method.name not in self._words
 
     @cached_property
     def _is_found_by_text(self) -> bool:
@@ -174,11 +177,11 @@ class Reachability:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        """The words of all texts of the program."""
+        """The words of all texts of the program: to be asked last, as every node is looked at for them."""
         return frozenset(
             word
             for file in self.program.files
-            for node in ast.walk(file.tree)
+            for node in nodes_within(file.tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
             for word in re.findall(r"\w+", node.value)
         )
@@ -333,7 +336,7 @@ class _FileReads:
         What another library's module has is nobody's here: `init` of `torch.nn.init.normal_` is no function
         of that name. A bare name means what its own file defines or imports, or imports with a star.
         """
-        for each in ast.walk(node):
+        for each in nodes_within(node):
             if isinstance(each, ast.Name):
                 if each.id not in self._foreign:
                     yield self.file, each.id
