@@ -637,17 +637,18 @@ def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
     return found
 
 
-def nodes_within(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and what is below it but operators and contexts, in no order: quicker than `ast.walk`."""
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        yield each
-        fields = _FIELDS.get(each.__class__)
-        for name in _fields_of(each.__class__) if fields is None else fields:
+def nodes_within(node: ast.AST) -> list[ast.AST]:
+    """A node and what is below it but operators and contexts, level by level: quicker than `ast.walk`."""
+    found = [node]
+    for each in found:  # It grows while it is read.
+        kind = each.__class__
+        for name in _FIELDS[kind] if kind in _FIELDS else _fields_of(kind):
             value = each.__dict__.get(name)
-            parts = value if value.__class__ is list else (value,)
-            stack += [part for part in parts if isinstance(part, ast.AST)]
+            if value.__class__ is list:
+                found += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
 
 
 # The files of a program together.

@@ -678,9 +678,7 @@ def _accumulates(program: Program) -> bool:
                 if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
                     option = default_of_option(program, value)
                     number = constant_argument(program, value)
-                    steps = (
-                        number.value if number is not None else option.value if option is not None else None
-                    )
+                    steps = getattr(option if number is None else number, "value", None)
                     return isinstance(steps, int) and steps > 1
     return False
 
