@@ -4,8 +4,8 @@
 repository's root, as git does. Both have the same syntax (git documentation, gitignore). In one folder
 `.slipwayignore` comes after `.gitignore` and so has the last word: it can leave out what git keeps, and bring
 back (`!generated.py`) what git leaves out, out of folders too that are left out as a whole (`!data/x.bin`,
-where git would want `!data/`, `data/*` and `!data/x.bin`). A link is packed as what it leads to, under its own name: in the
-container there are only files.
+where git would want `!data/`, `data/*` and `!data/x.bin`). A link is packed as what it leads to, under its
+own name: in the container there are only files.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class FolderWalk:
 
     `files` are those to be packed, sorted by their names' parts, `scripts` the names of all Python files
     directly in the folder, ignored ones too; `idle` are the patterns of `.slipwayignore` that are to bring
-    something back and fit nothing, with their files. `problems` are all that is in the way of packing, in the order
-    in which they were met; the files beside them are there all the same.
+    something back and fit nothing, with their files. `problems` are all that is in the way of packing, in
+    the order in which they were met; the files beside them are there all the same.
     """
 
     files: tuple[SourceFile, ...]
@@ -143,7 +143,7 @@ class _FolderWalker:
                 under_way.append((iter(below.entries), below))
 
     def find_returns(self) -> Iterator[tuple[str, Path]]:
-        """The patterns of .slipwayignore, of all folders that were looked at, that are to bring something back."""
+        """The patterns of .slipwayignore, in whatever folder, that are to bring something back."""
         for layer in self._layers.read():
             for pattern, file in dict.fromkeys(layer.origins):
                 if pattern.startswith("!") and file.name == OWN_IGNORE_FILE:
@@ -407,7 +407,7 @@ def match_layers(path: Path, is_folder: bool, layers: Sequence[Layer]) -> Match 
 
 
 def read_layers(folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
-    """The patterns of a folder's own ignore files: one layer, or none; `above` are those of the folders above.
+    """The patterns of a folder's own ignore files: one layer, or none; `above` are those above it.
 
     Raises SourceError for patterns that cannot be read or are too many, OSError for a file that cannot be.
     """
@@ -461,7 +461,7 @@ def _layer(folder: Path, read: Sequence[tuple[GitIgnoreSpecPattern, _Origin]]) -
 
 
 def _folders_above(pattern: str) -> Iterator[str]:
-    """`a` and `a/b` of `!a/b/c`: the folders that hold what is brought back, as far as they are written out."""
+    """`a` and `a/b` of `!a/b/c`: the folders above what is brought back, as far as they are written out."""
     parts = pattern.strip().removeprefix("!").strip("/").split("/")[:-1] if pattern.startswith("!") else []
     written = takewhile(lambda part: part and not re.search(r"[*?\[\\]", part), parts)
     return accumulate(written, lambda above, part: f"{above}/{part}")
