@@ -82,6 +82,7 @@ from launcher.program.values import (
     library_names,
     model_within,
     negated,
+    object_parsed,
     pairs_of,
     spread,
     text_of,
@@ -300,7 +301,7 @@ class Evaluation:
         if isinstance(whole, Several) and item < len(whole.node.elts):
             return self.value(whole.node.elts[item], environment)
         if isinstance(whole, Instance) and whole.item is None:
-            return Instance(whole.name, whole.call, item)
+            return object_parsed(Instance(whole.name, whole.call, item), self.value)
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
@@ -448,7 +449,7 @@ class CallEvaluator:
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         evaluated = partial(self.evaluation.value, environment=environment)
         made = self.evaluation.written.of_call(name, node, evaluated)
-        return Instance(name, node) if made is UNKNOWN else made
+        return object_parsed(Instance(name, node), evaluated) if made is UNKNOWN else made
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""

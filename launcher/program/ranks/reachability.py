@@ -354,7 +354,7 @@ class _FileReads:
 _DEEPEST_CALL = 6
 """So many calls from the entry's own code; what is deeper is not sure."""
 
-_COMMAND_LINE_RUNNERS = frozenset(
+COMMAND_LINE_RUNNERS = frozenset(
     {"fire.Fire", "tyro.cli", "typer.run", "absl.app.run", "jsonargparse.CLI", "draccus.wrap"}
 )
 """What calls the function that it is handed, with arguments of the command line."""
@@ -542,7 +542,7 @@ def _is_handed_to_a_caller(
             call = parent_of(use)
             if isinstance(call, ast.Call) and call.func is not use:
                 launcher = getattr(program.value(call.func), "node", None)
-                yield program.qualified(call.func) in _COMMAND_LINE_RUNNERS or (
+                yield program.qualified(call.func) in COMMAND_LINE_RUNNERS or (
                     isinstance(launcher, ast.FunctionDef)
                     and use in call.args
                     and _is_called_by(launcher, call.args.index(use))

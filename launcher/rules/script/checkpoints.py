@@ -19,7 +19,7 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import ancestors, file_of, last_name, scope_of
 from launcher.program.process_environment import COMMANDS, is_for_one_host
-from launcher.program.program import Program, joining_calls
+from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, Uniformity
 from launcher.program.ranks.reachability import Reachability, knows_nothing, never_runs
@@ -84,7 +84,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         return
     participants = program.analysis(Participants)
     severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
-    for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
+    for call, name in (*calls_as_given(program, *_SAVERS), *_models_saved(program)):
         path = path_of_file(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
         if path is None:
             continue
@@ -236,10 +236,17 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         return [None if _leaves_the_code(subject, path) else f"{CODE_FOLDER}/"]
     if not depth:
         return [None]
-    if isinstance(path, ast.Attribute) and is_given(subject.job, path.attr):
-        given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-        value = given.get(path.attr)
-        return [value if isinstance(value, str) and value else None]
+    if isinstance(path, ast.Name | ast.Attribute):
+        option = option_of(subject.program, path)
+        name = path.attr if isinstance(path, ast.Attribute) else option.name if option else ""
+        if is_given(subject.job, name):
+            given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
+            value = given.get(name)
+            return [value if isinstance(value, str) and value else None]
+        if option is not None and subject.job.code.arguments:
+            return [None]
+        if option is not None:
+            return path_beginnings(subject, option.default, depth - 1)
     return [
         each
         for origin in origins(subject.program, path)
@@ -277,8 +284,8 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = origin.value
         case ast.Attribute(value=owner) if origin.attr == "name" and _begins_on_host(subject, owner):
             inner = owner
-        case ast.Attribute():
-            return _begin_of_option(subject, origin, depth)
+        case ast.Attribute() if option_of(subject.program, origin):
+            return path_beginnings(subject, origin, depth)
         case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
             return _begin_of_variable(subject, variable, others, depth)
         case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
@@ -306,14 +313,6 @@ def _begin_of_variable(
     if name.value.startswith(_KEPT_BY_VARIABLE) or subject.program.mentioning(name.value):
         return [None]
     return path_beginnings(subject, others[0], depth)
-
-
-def _begin_of_option(subject: ScriptSubject, node: ast.Attribute, depth: int) -> list[str | None]:
-    """What an option of the script begins with by its default."""
-    option = option_of(subject.program, node)
-    if option is None or subject.job.code.arguments:
-        return [None]
-    return path_beginnings(subject, option.default, depth)
 
 
 # What a script saves and loads, judged with the job: what is left when the hosts are gone.
@@ -443,7 +442,7 @@ def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
 
 def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls that write a state, with the file or folder that it goes to."""
-    for call, name in program.calls(*_SAVED_TO):
+    for call, name in calls_as_given(program, *_SAVED_TO):
         path = path_of_file(program, argument_of(call, *_SAVED_TO[name])) or _project_folder(program, call)
         if path is not None:
             yield call, path
