@@ -621,7 +621,7 @@ class AttributeEvaluator:
         self.evaluation = evaluation
         self.records = RecordFields(evaluation.files, evaluation.value)
         self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
-        self._stores: dict[tuple[str, str], list[Binding]] = {}
+        self._stores: dict[tuple[str, str, Instance | None], list[Binding]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
@@ -632,10 +632,8 @@ class AttributeEvaluator:
         name = node.attr
         if isinstance(owner, External):
             whole = canonical_name(f"{owner.name}.{name}")
-            known = (
-                RANKS.get(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
-            )
-            return known or External(whole)
+            of_all = owner.name.endswith("COMM_WORLD") and name in ("rank", "size")
+            return (RANKS.get(whole) if of_all else None) or External(whole)
         if isinstance(owner, Instance):
             made = class_of_result(owner)
             whole = canonical_name(f"{made}.{name}")
@@ -673,19 +671,21 @@ class AttributeEvaluator:
         return UNKNOWN if isinstance(found, Constant) else found
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
-        """Where the program sets this attribute on a variable of the same name: `args.rank = ...`."""
+        """Where the program sets this attribute on a variable of the same name, `args.rank = ...`, or on the
+        same object of a library by another one."""
         if isinstance(owner, External | Made | Defined | ModuleOf):
             return
         last = last_name(node.value)
         if last is None:
             return
-        found = self._stores.get((last, node.attr))
-        if found is None:
-            found = self._stores[last, node.attr] = [
+        made = owner if isinstance(owner, Instance) else None
+        if (found := self._stores.get((last, node.attr, made))) is None:
+            found = self._stores[last, node.attr, made] = [
                 binding
                 for file in self.evaluation.files.mentioning(node.attr)
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
+                or (made and self.evaluation.value(getattr(binding.node, "value", node)) == made)
             ]
         yield from (each for each in found if not is_set_later(each.node, node))
 

@@ -43,7 +43,7 @@ from launcher.program.index import (
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import COMMAND_LINE_RUNNERS
-from launcher.program.values import Constant, Defined, External, like
+from launcher.program.values import Constant, Defined, Dictionary, External, Instance, like
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -659,7 +659,9 @@ def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
         return _declared_by_function(program, node)
     if not isinstance(node, ast.Attribute):
         return None
-    if any(file.set_attributes.get(node.attr) for file in program.files):
+    owner = program.value(node.value)
+    is_other = isinstance(owner, Instance) and "pars" not in owner.name.lower()
+    if is_other or isinstance(owner, Dictionary) or _is_set_by_program(program, node):
         return None
     fields = program.evaluation.sources(node)
     if any(is_parsed_field(each) for each in fields):
@@ -669,6 +671,14 @@ def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     declared = program.evaluation.attributes.options.declared.get(node.attr, ())
     found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
+
+
+def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
+    """Whether an option may be set, by whatever name; `cfg.out = args.out` sets that of another object."""
+    owner = program.value(option.value)
+    stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
+    values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
+    return any(each == owner or not isinstance(each, Instance) for each in values)
 
 
 def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
