@@ -405,6 +405,10 @@ def text_parts(program: Program, node: ast.expr | None) -> tuple[list[ast.expr],
         return [node.left, node.right], "/" if isinstance(node.op, ast.Div) else ""
     if not isinstance(node, ast.Call):
         return [], ""
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "format" and len(node.args) == 1:
+        text = program.value(node.func.value)
+        before, _, behind = str(getattr(text, "value", "")).partition("{}")
+        return ([like(node, ast.Constant(before)), node.args[0]], "") if before and not behind else ([], "")
     name = program.qualified(node.func)
     if name in _KEEPING_PATHS:
         return node.args[:1], "/"

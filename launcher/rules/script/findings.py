@@ -32,9 +32,7 @@ from launcher.program.dataflow import (
 from launcher.program.index import (
     BindingKind,
     FileIndex,
-    default_of,
     file_of,
-    function_of_parameter,
     last_name,
     parent_of,
     scope_of,
@@ -42,8 +40,8 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import COMMAND_LINE_RUNNERS
-from launcher.program.values import Constant, Defined, Dictionary, External, Instance, like
+from launcher.program.ranks.reachability import default_by_command_line
+from launcher.program.values import Constant, Dictionary, External, Instance, like
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -656,7 +654,8 @@ def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None
 def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
     if isinstance(node, ast.Name):
-        return _declared_by_function(program, node)
+        default = default_by_command_line(program, node)
+        return None if default is None else _option_with(node.id, default, default)
     if not isinstance(node, ast.Attribute):
         return None
     owner = program.value(node.value)
@@ -664,10 +663,9 @@ def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     if is_other or isinstance(owner, Dictionary) or _is_set_by_program(program, node):
         return None
     fields = program.evaluation.sources(node)
-    if any(is_parsed_field(each) for each in fields):
-        given = [each.value for each in fields if not is_parsed_field(each)]
-        only = given[0] if len(given) == 1 else None
-        return None if only is None else _option_with(node.attr, only, only)
+    if any(map(is_parsed_field, fields)):
+        given = [each.value for each in fields if each.value is not None]
+        return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
     declared = program.evaluation.attributes.options.declared.get(node.attr, ())
     found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
@@ -699,28 +697,6 @@ def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, node, default)
-
-
-def _declared_by_function(program: Program, node: ast.Name) -> DeclaredOption | None:
-    """The option that click, typer or fire make of a parameter of the function that they run."""
-    sources = program.evaluation.sources(node)
-    parameter = sources[0].node if len(sources) == 1 else None
-    function = function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
-    if not isinstance(function, ast.FunctionDef):
-        return None
-    for each in function.decorator_list:
-        words = each.args if isinstance(each, ast.Call) else []
-        names = [as_attribute(str(each.value)) for each in words if isinstance(each, ast.Constant)]
-        if isinstance(each, ast.Call) and node.id in names and program.qualified(each.func) == "click.option":
-            default = argument_of(each, "default")
-            return None if default is None else _option_with(node.id, each, default)
-    default = default_of(function, node.id)
-    handed = (use.args for use, _ in program.calls(*COMMAND_LINE_RUNNERS)) if default is not None else ()
-    if default is not None and any(
-        program.value(each) == Defined(function) for args in handed for each in args
-    ):
-        return _option_with(node.id, default, default)
-    return None
 
 
 # The texts that an expression may be, and the commands that a program runs.
