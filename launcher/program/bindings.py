@@ -49,6 +49,7 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
+    default_of_field,
     joined,
     library_names,
     like,
@@ -588,7 +589,10 @@ class RecordFields:
         found = [each for each in given if each is not None]
         if default is not None and (not calls or None in given):
             found.append(default)
-        if default is not None and isinstance(default.value, ast.Constant) and self._is_handed_on(definition):
+        literal = default.value if default is not None else None
+        if isinstance(literal, ast.Call) and last_name(literal.func) == "field":
+            literal = default_of_field(literal)
+        if isinstance(literal, ast.Constant) and self._is_handed_on(definition):
             found.append(Binding(name, BindingKind.OTHER, definition))
         return [*found, *self._replaced(definition, name)]
 

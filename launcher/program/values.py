@@ -346,6 +346,24 @@ def default_of_field(field: ast.Call) -> ast.expr | None:
     return given.get("default") if factory is None else like(field, ast.Call(factory, [], []))
 
 
+_PARSING = frozenset(
+    {"tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "chz.entrypoint"}
+)
+
+
+def object_parsed(made: Instance, evaluated: Evaluated) -> Value:
+    """The object that a parser of the command line makes of a class that it is given; all else as it is."""
+    given: Sequence[ast.expr] = made.call.args[:1] if made.name in _PARSING else ()
+    if made.name == "transformers.HfArgumentParser.parse_args_into_dataclasses" and made.item is not None:
+        parser = evaluated(made.call.func.value) if isinstance(made.call.func, ast.Attribute) else UNKNOWN
+        classes = parser.call.args[:1] if isinstance(parser, Instance) else []
+        listed = evaluated(classes[0]) if classes else UNKNOWN
+        classes = listed.node.elts if isinstance(listed, Several) else classes
+        given = classes[made.item : made.item + 1]
+    kind = evaluated(given[0]) if given else UNKNOWN
+    return Made(kind.node) if isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef) else made
+
+
 class WrittenTables:
     """Tables and lists that are made of written ones: `{**a} | b`, `{k: f(v) for k, v in table.items()}`,
     `zip`, `map`, `dict.fromkeys`, `asdict`, the words of a text.
