@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -63,6 +64,9 @@ from launcher.rules.script.findings import (
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
+
+ENDLESS_TIMEOUT = 86400
+"""Seconds: a day, in which nothing is waited for that will come."""
 
 _SECONDS = {
     "seconds": 1.0,
@@ -126,9 +130,9 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
 def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     """A process group without a timeout, or with one shorter than what one rank does while others wait.
 
-    Without one it is informational, of an Accelerator where one rank works alone. A timeout of at most
-    300 s is a warning where the program lets some ranks alone save, download or unpack: the others are in
-    their next collective meanwhile.
+    Without one it is informational, of an Accelerator where one rank works alone; so is one of a day or more.
+    A timeout of at most 300 s is a warning where the program lets some ranks alone save, download or unpack:
+    the others are in their next collective meanwhile.
 
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
@@ -140,12 +144,11 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
             yield _without_timeout(call)
     for call, name in program.calls(*_WITH_TIMEOUT):
         given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
-        if given is None and name == INIT_PROCESS_GROUP and not has_star_arguments(call):
+        is_open = has_star_arguments(call) and name == INIT_PROCESS_GROUP
+        if given is None and name in _MAKING and not is_open:
             yield _without_timeout(call)
         if given is not None:
-            yield from _short_timeout(
-                program, given, _seconds(program, given, partial(_default_number, program))
-            )
+            yield from _unfitting(program, given, _seconds(program, given, partial(_default_number, program)))
 
 
 @finds(Stage.SCRIPT, ddp.GROUP_TIMEOUT_UNSUITABLE)
@@ -167,14 +170,22 @@ def timeouts_fit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     for call, name in program.calls(*_WITH_TIMEOUT):
         given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
         if given is not None and _seconds(program, given, partial(_default_number, program)) is None:
-            yield from _short_timeout(program, given, _seconds(program, given, known))
+            yield from _unfitting(program, given, _seconds(program, given, known))
 
+
+_MAKING = (
+    INIT_PROCESS_GROUP,
+    "deepspeed.init_distributed",
+    "mmcv.runner.init_dist",
+    "mmengine.dist.init_dist",
+)
+"""What makes the group of all ranks, and leaves it to the program how long it waits and when it ends."""
 
 _WITH_TIMEOUT = {
+    **dict.fromkeys(_MAKING),
     INIT_PROCESS_GROUP: 2,
     "accelerate.InitProcessGroupKwargs": None,
     "accelerate.utils.InitProcessGroupKwargs": None,
-    "deepspeed.init_distributed": None,
     "lightning.pytorch.strategies.DDPStrategy": None,
 }
 """What makes a group, and the place of the timeout that it is given."""
@@ -190,7 +201,15 @@ def _without_timeout(call: ast.Call) -> Finding:
     )
 
 
-def _short_timeout(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
+def _unfitting(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
+    if seconds is not None and seconds >= ENDLESS_TIMEOUT:
+        yield finding_at(
+            ddp.GROUP_TIMEOUT_UNSUITABLE,
+            given,
+            f"the timeout is {seconds / 3600:g} hours, in effect none: a rank that hangs keeps the whole "
+            "cluster until the job's own limit",
+            severity=Severity.INFO,
+        )
     if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
         return
     work = next(_work_of_some_ranks(program, program.analysis(Participants)), None)
@@ -252,7 +271,7 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     """
     if program.unread or _is_destroyed(program):
         return
-    for call, _ in program.calls(INIT_PROCESS_GROUP):
+    for call, _ in program.calls(*_MAKING):
         function = scope_of(call).function
         if function is not None and _is_never_called(program, function):
             continue
@@ -388,27 +407,9 @@ BACKEND_RULES = (backends_are_imported,)
 # Whether a program imports only libraries of which it is known what they do with process groups.
 
 
-_PLAIN = frozenset(
-    {
-        "numpy",
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "tqdm",
-        "PIL",
-        "pandas",
-        "yaml",
-        "matplotlib",
-        "sklearn",
-        "scipy",
-        "tensorboard",
-        "tensorboardX",
-        "boto3",
-        "botocore",
-        "cv2",
-        "requests",
-        "smdebug",
-    }
+_PLAIN = re.compile(
+    r"numpy|torch|torchvision|torchaudio|tqdm|PIL|pandas|yaml|matplotlib|sklearn|scipy|"
+    r"tensorboard|tensorboardX|boto3|botocore|cv2|requests|smdebug"
 )
 """The libraries of which it is known that they make no process group and register no backend."""
 
@@ -423,7 +424,7 @@ def imports_the_unknown(program: Program) -> bool:
         for binding in file.imports:
             root = (binding.module or "").partition(".")[0]
             own = program.module(binding.module or "", file) or program.module(root, file)
-            if own is None and root not in _PLAIN and root not in sys.stdlib_module_names:
+            if own is None and not _PLAIN.fullmatch(root) and root not in sys.stdlib_module_names:
                 return True
     return False
 
