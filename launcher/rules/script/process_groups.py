@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 
 from launcher.failure_modes import ddp, distribution
@@ -49,10 +50,13 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     UNKNOWN,
     Constant,
+    Defined,
     External,
     Instance,
     alternatives,
 )
+from launcher.rules.script.data.data_files import fetches
+from launcher.rules.script.data.loaders import Loaders, loops_over_something
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -68,32 +72,16 @@ SHORT_TIMEOUT = 300
 ENDLESS_TIMEOUT = 86400
 """Seconds: a day, in which nothing is waited for that will come."""
 
-_SECONDS = {
-    "seconds": 1.0,
-    "minutes": 60.0,
-    "hours": 3600.0,
-    "days": 86400.0,
-    "milliseconds": 1e-3,
-    "microseconds": 1e-6,
-    "weeks": 604800.0,
-}
 _POSITIONS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
 
 _LONG = {
-    "torch.save": "saves",
-    **{f"accelerate.Accelerator.{name}": "saves" for name in ("save", "save_state", "save_model")},
-    "torch.hub.load_state_dict_from_url": "downloads",
-    "torch.hub.download_url_to_file": "downloads",
-    "urllib.request.urlretrieve": "downloads",
-    "huggingface_hub.snapshot_download": "downloads",
-    "huggingface_hub.hf_hub_download": "downloads",
-    "datasets.load_dataset": "downloads",
-    "shutil.copytree": "copies",
-    "tarfile.TarFile.extractall": "unpacks",
-    "tarfile.open.extractall": "unpacks",
-    "zipfile.ZipFile.extractall": "unpacks",
+    **dict.fromkeys(("save_pretrained", "save_model", "save_state", "save_file", "save_checkpoint"), "saves"),
+    **dict.fromkeys(("upload_file", "upload_fileobj", "upload_folder", "push_to_hub"), "uploads"),
+    **dict.fromkeys(("snapshot_download", "hf_hub_download", "load_dataset"), "downloads"),
 }
-"""What one rank may do for minutes while the others wait, and the word for it."""
+"""The names of what libraries do for minutes, and the word for it."""
+_SMALL = re.compile("token|process|config|extractor")
+"""In the names of what is saved in no time."""
 
 
 @finds(Stage.SCRIPT, ddp.FIND_UNUSED_LEFT_ON)
@@ -226,11 +214,27 @@ def _unfitting(program: Program, given: ast.expr, seconds: float | None) -> Iter
 
 def _work_of_some_ranks(
     program: Program, participants: Participants
-) -> Iterator[tuple[ast.Call, str, Guard]]:
-    for call, name in program.calls(*_LONG):
-        who = participants.ranks_running(call)
+) -> Iterator[tuple[ast.expr, str, Guard]]:
+    for place, word in _long_work(program):
+        who = participants.ranks_running(place)
         if isinstance(who, Guard):
-            yield call, _LONG[name], who
+            yield place, word, who
+
+
+def _long_work(program: Program) -> Iterator[tuple[ast.expr, str]]:
+    """What one rank may do for minutes while the others wait, and the word for it."""
+    saving = program.calls("torch.save", "accelerate.Accelerator.save")
+    yield from ((call, "saves") for call, _ in saving)
+    yield from ((call, "fetches or unpacks files") for call, _ in fetches(program))
+    loaders = program.analysis(Loaders)
+    for file in program.files:
+        for call in (each for name in _LONG for each in file.calls_of.get(name, ())):
+            own = isinstance(program.value(call.func), Defined)
+            if not own and not _SMALL.search(ast.unparse(call.func).lower()):
+                yield call, _LONG[last_name(call.func) or ""]
+        for _, given, _ in loops_over_something(program, file):
+            if loaders.resolved(loaders.unwrapped(given)):
+                yield given, "goes through a data set"
 
 
 def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
@@ -249,7 +253,7 @@ def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
         number = calculate_number(program, amount, known)
         if number is None:
             return None
-        total += _SECONDS.get(unit, 0.0) * number
+        total += number * (timedelta(**{unit: 1}).total_seconds() if unit in _POSITIONS else 0)
     return total
 
 
@@ -265,9 +269,8 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     A rank that exits with operations pending may keep another one from exiting. Silent about a function that
     the program never calls; such a one destroys nothing, and the end of a group within it is not its own.
 
-    Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line.
-
-    Source: torch.distributed's documentation, on shutdown.
+    Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line. Source:
+    torch.distributed's documentation, on shutdown.
     """
     if program.unread or _is_destroyed(program):
         return
@@ -375,7 +378,6 @@ def backends_are_imported(program: Program) -> Iterator[Finding]:
 
     Bad: `import torch.distributed as dist` and `dist.init_process_group("smddp")`. Good: before it
     `import smdistributed.dataparallel.torch.torch_smddp`.
-
     Source: AWS's guide to SMDDP; torch/distributed/distributed_c10d.py (Backend._plugins).
     """
     if _may_register(program):
@@ -445,7 +447,6 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
     Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
 
     Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
-
     Source: the sources of DIST008.
     """
     if (subject.plan.world_size or 1) < 2:
@@ -477,7 +478,6 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
 
     Bad: `if args.distributed: init_process_group()` and a job without `distributed`. Good: the same under
     `if "RANK" in os.environ:`.
-
     Source: the sources of DIST008 and DIST005.
     """
     program, run = subject.program, JobRun(subject)

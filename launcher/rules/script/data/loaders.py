@@ -201,7 +201,7 @@ class Loaders:
 
     def _training_loops(self) -> Iterator[LoaderLoop]:
         for file in self.program.files:
-            for loop, given, body in _loops_over_something(self.program, file):
+            for loop, given, body in loops_over_something(self.program, file):
                 over = self.resolved(self.unwrapped(given))
                 if over and not over & self.handed_over and self.trains(body):
                     yield LoaderLoop(loop, given, over)
@@ -359,7 +359,7 @@ def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     )
 
 
-def _loops_over_something(
+def loops_over_something(
     program: Program, file: FileIndex
 ) -> Iterator[tuple[ast.For | ast.While | ast.comprehension, ast.expr, Sequence[ast.AST]]]:
     """The loops of a file, over what they go, and what they do with each element: also comprehensions, and
