@@ -37,6 +37,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
+    Loop,
     LoopReach,
     calls_beside,
     calls_in,
@@ -208,11 +209,10 @@ def sharded_gradients_are_clipped_together(program: Program) -> Iterator[Finding
         return
     for call, _ in program.calls(_CLIPS[0], _CLIPS[2]):
         given = argument_of(call, "parameters", 0)
-        if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute):
+        asked = given.func if isinstance(given, ast.Call) and not given.args else None
+        if not isinstance(asked, ast.Attribute) or asked.attr != "parameters":
             continue
-        model = given.func.value
-        if given.func.attr != "parameters" or given.args:
-            continue
+        model = asked.value
         wrapped = calls_that_may_make(program, model, FSDP)
         if wrapped and all(_is_sharded(program, each) for each in wrapped):
             written = ast.unparse(model)
@@ -525,7 +525,7 @@ def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:
     """
     made = [call for call, _ in program.calls("accelerate.Accelerator")]
     severity = _severity_of_clearing(program, made[0]) if len(made) == 1 else None
-    found: dict[ast.Call, tuple[ast.Call, Severity]] = {}
+    found: dict[ast.Call, Severity] = {}
     for file in program.files:
         for call in file.calls_of.get("accumulate", ()) if severity else ():
             block = parent_of(parent_of(call) or call)
@@ -533,15 +533,15 @@ def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:
             for clearing, step in clearings_with_steps(inside):
                 together = conditions_of(program, clearing) <= conditions_of(program, step)
                 if together and clearing.lineno < line_of_last_backward(inside) < step.lineno:
-                    found[clearing] = step, severity or Severity.WARNING
+                    found[clearing] = severity or Severity.WARNING
         for step in file.calls_of.get("step", ()) if "zero_grad" in file.calls_of else ():
             rare = {each for each in conditions_of(program, step) if each[1] and _COUNTED.search(each[0])}
             if rare and steps_optimizer(program, step) and _gathers(program, step, rare):
                 often = [each for each in calls_beside(step) if not rare & conditions_of(program, each)]
                 for clearing, _ in clearings_with_steps([*often, step]):
                     if _is_at_each(program, clearing, often):
-                        found[clearing] = step, Severity.ERROR
-    for clearing, (step, severity) in found.items():
+                        found[clearing] = Severity.ERROR
+    for clearing, severity in found.items():
         yield finding_at(
             ddp.ACCUMULATION_OR_CLIPPING_WRONG,
             clearing,
@@ -549,7 +549,6 @@ def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:
             "the last one alone",
             remedy="Clear them right behind the optimizer's step.",
             severity=severity,
-            related=[related_at(step, "the step for which they are gathered")],
         )
 
 
@@ -587,13 +586,11 @@ def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> b
 def _is_at_each(program: Program, clearing: ast.Call, often: list[ast.Call]) -> bool:
     """Whether gradients are cleared wherever backward runs, in the same round of the same loop."""
     under = conditions_of(program, clearing)
-    loops = [each for each in ancestors_in_function(clearing) if isinstance(each, ast.For | ast.While)]
+    loops = [each for each in ancestors_in_function(clearing) if isinstance(each, Loop)]
     backward = [each for each in often if last_name(each.func) == "backward"]
-    return any(
-        loops[:1] == [one for one in ancestors_in_function(each) if isinstance(one, ast.For | ast.While)][:1]
-        and under <= conditions_of(program, each)
-        for each in backward
-    )
+    beside = [each for each in backward if under <= conditions_of(program, each)]
+    around = ([one for one in ancestors_in_function(each) if isinstance(one, Loop)] for each in beside)
+    return any(each[:1] == loops[:1] for each in around)
 
 
 NO_SYNC_RULES = (
