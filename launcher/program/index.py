@@ -638,6 +638,20 @@ def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
     return found
 
 
+def nodes_within(node: ast.AST) -> list[ast.AST]:
+    """A node and what is below it but operators and contexts, level by level: quicker than `ast.walk`."""
+    found = [node]
+    for each in found:  # It grows while it is read.
+        kind = each.__class__
+        for name in _FIELDS[kind] if kind in _FIELDS else _fields_of(kind):
+            value = each.__dict__.get(name)
+            if value.__class__ is list:
+                found += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
+
+
 # The files of a program together.
 
 

@@ -435,11 +435,13 @@ class WrittenTables:
 
     def of_call(self, name: str, node: ast.Call, evaluated: Evaluated) -> Value:
         """What a function of Python's own makes of written tables and lists."""
+        if name not in _MAKERS:
+            return UNKNOWN
         values = [evaluated(each) for each in node.args]
         lists = [elements_of(each, evaluated, node) for each in values]
         known = [each for each in lists if each is not None]
         first = values[0] if values else UNKNOWN
-        if name in ("vars", "dataclasses.asdict", "attr.asdict", "attrs.asdict") and len(values) == 1:
+        if name in _OF_OBJECTS and len(values) == 1:
             return self.of_object(node, node.args[0], first)
         if not known or len(known) < len(lists):
             if name == "dict.fromkeys" and lists and lists[0] is not None and isinstance(first, Several):
@@ -525,6 +527,10 @@ class WrittenTables:
     def _list(self, node: ast.expr, elements: Sequence[ast.expr], *parts: ast.AST) -> Value:
         return self._made.setdefault((node, *parts), Several(like(node, ast.Tuple([*elements], ast.Load()))))
 
+
+_OF_OBJECTS = frozenset({"vars", "dataclasses.asdict", "attr.asdict", "attrs.asdict"})
+_MAKERS = _OF_OBJECTS | {"zip", "map", "dict.fromkeys", "list", "tuple", "iter", "reversed"}
+"""All functions that `of_call` knows: of others the arguments are not looked at."""
 
 _OF_TEXTS = frozenset({"upper", "lower", "strip", "removeprefix", "removesuffix", "split", "splitlines"})
 METHODS_OF_WRITTEN = _OF_TEXTS | {"items", "keys", "values", "_asdict", "model_dump", "dict"}

@@ -249,9 +249,10 @@ def gradients_are_averaged_before_they_are_clipped(program: Program) -> Iterator
     Bad: `clip_grad_norm_(params, 1.0)`, then `dist.all_reduce(p.grad)` for each of them. Good: the other way
     round. Source: torch's documentation of clip_grad_norm_ and all_reduce.
     """
+    if any(True for _ in program.calls(DDP, FSDP)) or program.mentioning("fully_shard"):
+        return
     averages = {call for call, _ in program.calls("torch.distributed.all_reduce") if _averages(program, call)}
-    wrapped = any(True for _ in program.calls(DDP, FSDP)) or program.mentioning("fully_shard")
-    if not averages or wrapped:
+    if not averages:
         return
 
     def kind_of(call: ast.Call) -> str | None:

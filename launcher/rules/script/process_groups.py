@@ -125,11 +125,13 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
-    waits = partial(_work_of_some_ranks, program, program.analysis(Participants))
-    for call, _ in program.calls("accelerate.Accelerator"):
-        plain = argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
-        if plain and next(waits(), None) is not None:
-            yield _without_timeout(call)
+    plain = [
+        call
+        for call, _ in program.calls("accelerate.Accelerator")
+        if argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
+    ]
+    if plain and any(True for _ in _work_of_some_ranks(program, program.analysis(Participants))):
+        yield from map(_without_timeout, plain)
     for call, name in program.calls(*_WITH_TIMEOUT):
         given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
         is_open = has_star_arguments(call) and name == INIT_PROCESS_GROUP
@@ -677,9 +679,7 @@ def _accumulates(program: Program) -> bool:
                 if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
                     option = default_of_option(program, value)
                     number = constant_argument(program, value)
-                    steps = (
-                        number.value if number is not None else option.value if option is not None else None
-                    )
+                    steps = getattr(option if number is None else number, "value", None)
                     return isinstance(steps, int) and steps > 1
     return False
 

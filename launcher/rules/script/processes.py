@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import checkpoints, distribution, nccl, training_script
@@ -200,17 +201,21 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
     Source: the sources of DIST003.
     """
-    named_nowhere = program.analysis(Reachability).is_named_nowhere
-    own = (call for call, _ in program.calls(*_OWN_DEVICES) if not named_nowhere(call))
-    indices = (index for node, index in _indices(program) if not named_nowhere(node))
-    if _chooses(program) or any(own) or not all(_is_the_current(program, each) for each in indices):
+    wrappers = [
+        (call, name)
+        for call, name in program.calls(DDP, FSDP)
+        if argument_of(call, "device_ids", 1) is None and argument_of(call, "device_id") is None
+    ]
+    if not wrappers or _chooses(program):
+        return
+    chosen = (node for node, index in _indices(program) if not _is_the_current(program, index))
+    own = (call for call, _ in program.calls(*_OWN_DEVICES))
+    if not all(map(program.analysis(Reachability).is_named_nowhere, chain(chosen, own))):
         return
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
         return
-    for wrapper, name in program.calls(DDP, FSDP):
-        if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
-            continue
+    for wrapper, name in wrappers:
         moved = _on_cuda(program, wrapper)
         if moved is not None and surely_runs(program, wrapper):
             yield finding_at(
