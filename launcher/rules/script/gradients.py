@@ -576,8 +576,7 @@ def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> b
     numbers = {match[1] for text, _ in rare if (match := _COUNTED.search(text))}
     text = ast.unparse(scope_of(step).node)
     divided = any(re.search(rf"/=? {re.escape(each)}\b", text) for each in numbers)
-    is_named = any("accum" in each.lower() for each in dict(rare))
-    return (divided or is_named) and all(
+    return (divided or any("accum" in each.lower() for each in dict(rare))) and all(
         bool(rare & conditions_of(program, each)) is steps_optimizer(program, each)
         for each in calls_beside(step)
         if last_name(each.func) == "backward" or steps_optimizer(program, each)

@@ -50,6 +50,7 @@ LISTINGS = (
     "pathlib.Path.iterdir",
     "pathlib.Path.glob",
     "pathlib.Path.rglob",
+    *("mmcv.scandir", "mmcv.utils.scandir", "mmengine.scandir", "mmengine.utils.scandir"),
 )
 """What answers in the order of the file system."""
 
