@@ -152,8 +152,8 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
     node = binding.node
     if binding.kind in (BindingKind.LOOPED, BindingKind.ENTERED) and binding.value is not None:
         node = binding.value
-    elif binding.kind is BindingKind.DEFINED:
-        return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.body[0].lineno, node.body[0].col_offset
     elif not hasattr(node, "end_lineno"):
         parent = parent_of(node)
         node = node if parent is None else parent
