@@ -49,6 +49,7 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
+    default_of_field,
     joined,
     library_names,
     like,
@@ -151,8 +152,8 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
     node = binding.node
     if binding.kind in (BindingKind.LOOPED, BindingKind.ENTERED) and binding.value is not None:
         node = binding.value
-    elif binding.kind is BindingKind.DEFINED:
-        return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.body[0].lineno, node.body[0].col_offset
     elif not hasattr(node, "end_lineno"):
         parent = parent_of(node)
         node = node if parent is None else parent
@@ -599,7 +600,10 @@ class RecordFields:
         found = [each for each in given if each is not None]
         if default is not None and (not calls or None in given):
             found.append(default)
-        if default is not None and isinstance(default.value, ast.Constant) and self._is_handed_on(definition):
+        literal = default.value if default is not None else None
+        if isinstance(literal, ast.Call) and last_name(literal.func) == "field":
+            literal = default_of_field(literal)
+        if isinstance(literal, ast.Constant) and self._is_handed_on(definition):
             found.append(Binding(name, BindingKind.OTHER, definition))
         return [*found, *self._replaced(definition, name)]
 

@@ -513,9 +513,10 @@ class Uniformity:
             return is_property(binding.node) and self._returned(binding.node)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
             return binding.item is None and self.is_uniform(binding.value)
-        # A field of a record that is made of options, `Config(**vars(parser.parse_args()))`.
+        # A field of a record that a parser makes, or of options: `Config(**vars(parser.parse_args()))`.
         made = binding.node if binding.kind is BindingKind.OTHER else None
-        return isinstance(made, ast.Call) and all(map(self.is_uniform, all_arguments(made)))
+        given = all_arguments(made) if isinstance(made, ast.Call) else []
+        return isinstance(made, ast.Call | ast.ClassDef) and all(map(self.is_uniform, given))
 
     def _parameter(self, parameter: ast.AST) -> bool:
         sites = self.program.evaluation.callers.call_sites_giving(parameter)

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, origins, parts_of
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    calls_surely_run,
+    calls_that_may_make,
+    origins,
+    parts_of,
+)
 from launcher.program.index import (
     BindingKind,
     FunctionNode,
@@ -132,6 +139,39 @@ def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
         and holder is not None
         and scope_of(given).holder_of(given.id) is holder
     ]
+
+
+def calls_beside(call: ast.Call) -> list[ast.Call]:
+    """The calls of the function in which a call stands, in their order."""
+    return [each for each in file_of(call).calls if scope_of(each) is scope_of(call)]
+
+
+def steps_optimizer(program: Program, call: ast.Call) -> bool:
+    """Whether a call is an optimizer's step, or a scaler's with an optimizer."""
+    for each in calls_surely_run(program, call):
+        name = (program.qualified(each.func) or "") if last_name(each.func) == "step" else ""
+        is_of_torch = name.startswith("torch.optim.") and "lr_scheduler" not in name
+        if is_of_torch or name.endswith("GradScaler.step"):
+            return True
+    return False
+
+
+def clearings_with_steps(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The calls of `zero_grad` under no test of their own, each with a step of the same optimizer."""
+    stepping: dict[str, ast.Call] = {}
+    for call in calls:
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call
+        if last_name(call.func) == "step":
+            stepping |= {ast.dump(each): call for each in (owner, *call.args[:1])}
+    for call in calls:
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call
+        if last_name(call.func) == "zero_grad" and ast.dump(owner) in stepping:
+            yield call, stepping[ast.dump(owner)]
+
+
+def line_of_last_backward(calls: list[ast.Call]) -> int:
+    """Where the last backward pass of these calls is started; 0 where none is."""
+    return max((each.lineno for each in calls if last_name(each.func) == "backward"), default=0)
 
 
 def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:

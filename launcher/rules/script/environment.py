@@ -41,6 +41,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.values import (
+    LIBRARY_TABLES,
     UNKNOWN,
     Constant,
     External,
@@ -53,7 +54,7 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, finding_at, wrap_node
+from launcher.rules.script.findings import Places, finding_at, option_of, wrap_node
 
 _COMPILERS = frozenset(
     {
@@ -366,11 +367,9 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
             continue
         yield _address(program, change.node, f"MASTER_ADDR is fixed to {address.value!r}", address.value)
     for call, _ in program.calls(GROUP):
-        method = constant_argument(program, argument_of(call, "init_method", 1))
-        matched = None if method is None else _ADDRESS.fullmatch(str(method.value))
-        if matched is not None and matched[0].startswith("tcp") and _is_for_several(program, call):
-            given = argument_of(call, "init_method", 1)
-            assert given is not None
+        given = argument_of(call, "init_method", 1)
+        matched = None if given is None else _ADDRESS.fullmatch(_written_address(program, given))
+        if given and matched and matched[0].startswith("tcp") and _is_for_several(program, call):
             yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1])
     for call, _ in program.calls(_STORE):
         given = argument_of(call, "host_name", 0)
@@ -414,6 +413,22 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
             if fixed is not None and _is_for_several(program, call):
                 message = f"port {fixed} is fixed: torchrun listens on its own, and nobody opens this one"
                 yield finding_at(nccl.PORT_IN_USE, method or call, message)
+
+
+def _written_address(program: Program, given: ast.expr) -> str:
+    """The address at which a group meets, where it is written, or else the host's own in every case: that of
+    a port that is looked for, or the default of an option."""
+    method = constant_argument(program, given)
+    if method is not None:
+        return str(method.value)
+    found = set[str]()
+    for each in origins(program, given):
+        option = None if each is None else option_of(program, each)
+        made = each if option is None else option.default
+        begun = None if made is None else text_beginning(program, made)
+        found.add(begun[0].rstrip(":") if begun else "" if option is None else "auto")
+    addresses = found - {"auto"}
+    return addresses.pop() if len(addresses) == 1 and _LOOPBACK.search(min(addresses)) else ""
 
 
 _STORE = "torch.distributed.TCPStore"
@@ -630,14 +645,23 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
 
 
 def _is_replaced(program: Program, change: ChangedVariable) -> bool:
-    """Whether the same function goes on to set the variable to what is not written in the program."""
+    """Whether the same function goes on to set the variable to what is not written in the program, and not
+    by what another launcher says."""
     return any(
         other.name == change.name
         and scope_of(other.runs) is scope_of(change.runs)
         and getattr(other.runs, "lineno", 0) > getattr(change.runs, "lineno", 0)
         and constant_argument(program, other.value) is None
+        and not _is_by_another_launcher(other.runs)
         for other in changed_variables(program)
     )
+
+
+def _is_by_another_launcher(node: ast.AST) -> bool:
+    """Whether a statement stands under a test, or in a `try`, that asks for what only another one sets."""
+    around = [each for each in ancestors(node) if isinstance(each, ast.If | ast.Try)]
+    texts = [ast.unparse(each.test if isinstance(each, ast.If) else each.body[0]) for each in around]
+    return any(prefix in text for prefix in LIBRARY_TABLES["launcher_variables"] for text in texts)
 
 
 def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:

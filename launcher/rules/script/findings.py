@@ -25,6 +25,7 @@ from launcher.program.dataflow import (
     argument_of,
     constant_argument,
     has_star_arguments,
+    is_parsed_field,
     origins,
     text_parts,
 )
@@ -39,7 +40,8 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
-from launcher.program.values import Constant, External
+from launcher.program.ranks.reachability import default_by_command_line
+from launcher.program.values import Constant, Dictionary, External, Instance, like
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -634,11 +636,12 @@ def named_variable(program: Program, key: ast.expr) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOption:
-    """An option as `add_argument` declares it, with its default; `value` is that where it is a literal."""
+    """An option, by `add_argument` or as the field of a class or the parameter of a function that a parser
+    is given, with its default; `value` is that where it is a literal."""
 
     name: str
     value: bool | int | float | str | None
-    call: ast.Call
+    node: ast.AST
     default: ast.expr
 
 
@@ -650,13 +653,30 @@ def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None
 
 def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
+    if isinstance(node, ast.Name):
+        default = default_by_command_line(program, node)
+        return None if default is None else _option_with(node.id, default, default)
     if not isinstance(node, ast.Attribute):
         return None
-    if any(file.set_attributes.get(node.attr) for file in program.files):
+    owner = program.value(node.value)
+    is_other = isinstance(owner, Instance) and "pars" not in owner.name.lower()
+    if is_other or isinstance(owner, Dictionary) or _is_set_by_program(program, node):
         return None
+    fields = program.evaluation.sources(node)
+    if any(map(is_parsed_field, fields)):
+        given = [each.value for each in fields if each.value is not None]
+        return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
     declared = program.evaluation.attributes.options.declared.get(node.attr, ())
     found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
+
+
+def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
+    """Whether an option may be set, by whatever name; `cfg.out = args.out` sets that of another object."""
+    owner = program.value(option.value)
+    stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
+    values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
+    return any(each == owner or not isinstance(each, Instance) for each in values)
 
 
 def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
@@ -666,11 +686,17 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     if not any(as_attribute(each) == name for each in names if each.startswith("-")):
         return None
     default = argument_of(call, "default")
+    if default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
+        default = like(call, ast.Constant(None))
     if argument_of(call, "dest") is not None or default is None:
         return None
+    return _option_with(name, call, default)
+
+
+def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
-    return DeclaredOption(name, value, call, default)
+    return DeclaredOption(name, value, node, default)
 
 
 # The texts that an expression may be, and the commands that a program runs.

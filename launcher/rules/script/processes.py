@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import checkpoints, distribution, nccl, training_script
@@ -30,6 +31,7 @@ from launcher.program.index import (
 from launcher.program.process_environment import (
     changed_variables,
     count_on_host,
+    host_number_is_zero,
     is_for_one_host,
     process_starts,
     rank_starts,
@@ -200,17 +202,21 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
     Source: the sources of DIST003.
     """
-    named_nowhere = program.analysis(Reachability).is_named_nowhere
-    own = (call for call, _ in program.calls(*_OWN_DEVICES) if not named_nowhere(call))
-    indices = (index for node, index in _indices(program) if not named_nowhere(node))
-    if _chooses(program) or any(own) or not all(_is_the_current(program, each) for each in indices):
+    wrappers = [
+        (call, name)
+        for call, name in program.calls(DDP, FSDP)
+        if argument_of(call, "device_ids", 1) is None and argument_of(call, "device_id") is None
+    ]
+    if not wrappers or _chooses(program):
+        return
+    chosen = (node for node, index in _indices(program) if not _is_the_current(program, index))
+    own = (call for call, _ in program.calls(*_OWN_DEVICES))
+    if not all(map(program.analysis(Reachability).is_named_nowhere, chain(chosen, own))):
         return
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
         return
-    for wrapper, name in program.calls(DDP, FSDP):
-        if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
-            continue
+    for wrapper, name in wrappers:
         moved = _on_cuda(program, wrapper)
         if moved is not None and surely_runs(program, wrapper):
             yield finding_at(
@@ -415,7 +421,7 @@ DEVICE_RULES = (
 # What only script and job together show: the strategy, the instance type, the version of torch.
 
 
-@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, distribution.RANKS_NEVER_MET)
 def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that starts ranks under a launcher that does so, or is made for another launcher.
 
@@ -445,6 +451,10 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
             )
             message = f"{started}, and each would start its own here, on the same GPUs"
             yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
+        hosts = 1 if subject.job.code.arguments else subject.job.resources.instance_count
+        if hosts > 1 and not one and host_number_is_zero(program, call, run.value):
+            message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
+            yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)
 
 
 def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from launcher.program.dataflow import (
     text_parts,
 )
 from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
-from launcher.program.program import Program, read_program
+from launcher.program.program import Program, calls_as_given, read_program
 from launcher.program.ranks.participants import Participants
 from launcher.program.values import DDP, FSDP, Constant, Dictionary, Made, entries_of
 from launcher.rules.script.checkpoints import path_of_file
@@ -224,7 +224,7 @@ def _begin(prefix: str) -> str:
 
 
 def _saved(program: Program) -> Iterator[_State]:
-    for call, _ in program.calls("torch.save"):
+    for call, _ in calls_as_given(program, "torch.save"):
         path, what = path_of_file(program, argument_of(call, "f", 1)), argument_of(call, "obj", 0)
         if path is None or what is None:
             continue
