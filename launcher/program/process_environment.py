@@ -197,7 +197,16 @@ class _EnvironmentChanges:
         only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
         return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
 
+    def _part_of_whole(self, node: ast.expr) -> ast.expr:
+        """Of a name in `name, value = line.split("=")` its part of the whole; anything else as it is."""
+        bound = self._bound_to(node)
+        whole = bound[0].value if bound and bound[0].kind is BindingKind.ASSIGNED else None
+        if whole is None or bound[0].item is None:
+            return node
+        return like(node, ast.Subscript(whole, like(node, ast.Constant(bound[0].item)), ast.Load()))
+
     def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
+        key, value = self._part_of_whole(key), self._part_of_whole(value)
         bound = [each for part in ast.walk(key) for each in self._bound_to(part)]
         looped = [each for each in bound if each.kind is BindingKind.LOOPED]
         bindings = looped or (bound if isinstance(key, ast.Name) else [])
