@@ -637,9 +637,7 @@ class AttributeEvaluator:
     def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
         name = node.attr
         if isinstance(owner, External):
-            whole = canonical_name(f"{owner.name}.{name}")
-            of_all = owner.name.endswith("COMM_WORLD") and name in ("rank", "size")
-            return (RANKS.get(whole) if of_all else None) or self.evaluation.external(whole)
+            return self.evaluation.external(f"{owner.name}.{name}")
         if isinstance(owner, Instance):
             made = class_of_result(owner)
             whole = canonical_name(f"{made}.{name}")
