@@ -396,18 +396,13 @@ def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> boo
     the run: those of the start itself, `node * gpus + index` with a node that is 0, or of a single host."""
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         hosts = argument_of(start, "num_machines", 2)
-        made = (None,) if hosts is None else origins(program, hosts)
-        return all(each is None or _number(program, each, known) == 1 for each in made)
+        return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
     ranks = [argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP)]
+    values = {UNKNOWN if each is None else program.value(each) for each in ranks}
+    if values == {RankValue(RankKind.LOCAL, "spawn")}:
+        return True
     made = [each for rank in ranks for each in ((None,) if rank is None else origins(program, rank))]
-    spawned = [each for each in ranks if each is not None and _is_spawned(program.value(each))]
-    return bool(ranks) and (
-        len(spawned) == len(ranks) or all(_is_of_first_host(program, each, known) for each in made)
-    )
-
-
-def _is_spawned(value: object) -> bool:
-    return isinstance(value, RankValue) and value.source == "spawn" and value.kind is RankKind.LOCAL
+    return bool(made) and all(_is_of_first_host(program, each, known) for each in made)
 
 
 def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) -> bool:
