@@ -319,11 +319,9 @@ class Evaluation:
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
-        known = self._libraries.get(binding)
-        if known is None:
-            known = self._of_import(binding)
-            if isinstance(known, External):  # What is the program's own is known where it is bound.
-                self._libraries[binding] = known
+        known = self._libraries.get(binding) or self._of_import(binding)
+        if isinstance(known, External):  # What is the program's own is known where it is bound.
+            self._libraries[binding] = known
         return known
 
     def _of_import(self, binding: Binding) -> Value:

@@ -225,6 +225,12 @@ def scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
     return scaler
 
 
+def is_of_scaler(program: Program, call: ast.Call, written: set[str]) -> bool:
+    """Whether a call is of a scaler: one that scales a loss by the same name, or any of torch."""
+    owner = ast.unparse(call.func).rpartition(".")[0]
+    return owner in written or "GradScaler." in (program.qualified(call.func) or "")
+
+
 def losses(program: Program) -> set[str | ast.expr]:
     """The names of what backward begins from, and the expressions that make it."""
     calls = (each for file in program.files for each in file.calls_of.get("backward", ()))
