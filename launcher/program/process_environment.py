@@ -360,22 +360,27 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
     yield from spawned
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
-        target = argument_of(call, "target", 1)
-        value = None if target is None else program.value(target)
-        if call in spawned or not isinstance(value, Defined):
+        target = _started_function(program, call)
+        if target is None or call in spawned:
             continue
-        if any(_ways_to(program, group, value.node) & {True} for group in groups):
+        if any(_ways_to(program, group, {target}) & {True} for group in groups):
             yield call
 
 
-def _ways_to(program: Program, node: ast.AST, target: ast.AST, depth: int = 5) -> set[bool]:
-    """Whether the ways by which the program comes to a statement lead through a function, each of them."""
-    if target in ancestors(node):
+def _started_function(program: Program, start: ast.Call) -> ast.AST | None:
+    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
+    value = None if target is None else program.value(target)
+    return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
+
+
+def _ways_to(program: Program, node: ast.AST, targets: set[ast.AST], depth: int = 5) -> set[bool]:
+    """Whether the ways by which the program comes to a statement lead through functions, each of them."""
+    if not targets.isdisjoint(ancestors(node)):
         return {True}
     scope = scope_of(node).function
     function = None if scope is None else scope.node
     sites = program.evaluation.callers.call_sites(function) if isinstance(function, FunctionNode) else None
-    ways = [_ways_to(program, site.call, target, depth - 1) for site in sites or ()] if depth else []
+    ways = [_ways_to(program, site.call, targets, depth - 1) for site in sites or ()] if depth else []
     return set[bool]().union(*ways) or {False}
 
 
@@ -389,7 +394,10 @@ def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> boo
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         hosts = argument_of(start, "num_machines", 2)
         return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
-    ranks = [argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP)]
+    target = _started_function(program, start)
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if target is not None]
+    groups = [each for each in groups if target and True in _ways_to(program, each, {target})]
+    ranks = [argument_of(call, "rank", 4) for call in groups]
     values = {UNKNOWN if each is None else program.value(each) for each in ranks}
     if values == {RankValue(RankKind.LOCAL, "spawn")}:
         return True
@@ -406,13 +414,10 @@ def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) ->
     return any(all(_number(program, made, known) == 0 for made in origins(program, each)) for each in factors)
 
 
-_PARSED_BY_DEFAULT = {"detectron2.engine.default_argument_parser.parse_args.num_machines": 1}
-
-
 def _number(program: Program, node: ast.expr | None, known: Valued) -> object:
     found = None if node is None else known(node)
-    name = None if node is None else program.qualified(node)
-    return _PARSED_BY_DEFAULT.get(name or "") if found is None else found.value
+    by_default = "detectron2.engine.default_argument_parser.parse_args.num_machines"
+    return found.value if found else int(node is not None and program.qualified(node) == by_default) or None
 
 
 _RANK_STARTERS = library_names("rank_starters")
@@ -420,20 +425,16 @@ _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.l
 
 
 def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
-    """Whether no processes have a group but those that a call starts.
-
-    Such a program fits no launcher that starts a process for each GPU, whichever branch it takes: it starts
-    its ranks once more in each of them, or each of them trains alone.
-    """
+    """Whether no processes have a group but those that are started here: in each process of a launcher they
+    are started once more, or each of them trains alone."""
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         return True
-    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
-    value = None if target is None else program.value(target)
-    if not isinstance(value, Defined) or not isinstance(value.node, ast.FunctionDef):
+    target, groups = _started_function(program, start), [group for group, _ in joining_calls(program)]
+    if not isinstance(target, ast.FunctionDef) or not groups:
         return False
-    groups = [group for group, _ in joining_calls(program)]
-    within = bool(groups) and all(_ways_to(program, group, value.node) == {True} for group in groups)
-    return within and not any(value.node.name in file.calls_of for file in program.files)
+    targets = {each for one in rank_starts(program) if (each := _started_function(program, one)) is not None}
+    within = all(_ways_to(program, group, targets) == {True} for group in groups)
+    return within and not any(target.name in file.calls_of for file in program.files)
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
