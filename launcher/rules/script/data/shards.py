@@ -250,6 +250,7 @@ def _own_exits(
 ) -> Iterator[tuple[ast.expr, ast.stmt]]:
     """Where a loop or a function is left before it trains, by what is made of these names, with the test."""
     own = _made_of_own(loaders.program, block, own)
+    others = frozenset[str]() if isinstance(block, ast.FunctionDef) else _FINITE
     for node in ast.walk(block):
         if not isinstance(node, ast.Break | ast.Continue | ast.Return):
             continue
@@ -261,7 +262,7 @@ def _own_exits(
         if not ends or (late and not loaders.trains(behind)):
             continue
         for outer in around[: around.index(block)]:
-            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, _FINITE):
+            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, others):
                 yield outer.test, node
                 break
     for call in calls_in(block) if deepest else ():
