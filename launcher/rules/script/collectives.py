@@ -54,6 +54,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
 )
+from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
 
 _ALIKE = frozenset(
@@ -371,11 +372,15 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
             if word is None:
                 continue
             what = "ends its steps" if isinstance(leaving, ast.Break | ast.Return) else "skips a step"
+            tests = [
+                each for each in ancestors(leaving) if isinstance(each, ast.If) and loop in ancestors(each)
+            ]
             yield finding_at(
                 ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                 test,
                 f"{word}: one rank {what} here while the others run backward and wait for its gradients; "
                 "what it sends next is taken for them, and at the end they hang",
+                severity=Severity.WARNING if len(tests) > 1 else None,
                 remedy="Let all ranks decide alike: reduce the decision first, such as "
                 "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it; or end the process with an "
                 "error.",
@@ -445,12 +450,11 @@ def _is_a_variable(program: Program, name: ast.Name) -> bool:
 def _shared_before(program: Program, names: set[str], test: ast.expr, loop: Loop) -> bool:
     """Whether anything in the function makes the ranks agree on one of these names."""
     scope = scope_of(test)
-    for call in file_of(loop).calls:
-        if scope_of(call) is scope and makes_ranks_agree(call):
-            given = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
-            if given & names and not _shares_a_copy(program, call, names):
-                return True
-    return False
+    return any(
+        names_in(call) & names and not _shares_a_copy(program, call, names)
+        for call in file_of(loop).calls
+        if scope_of(call) is scope and makes_ranks_agree(call)
+    )
 
 
 def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
@@ -459,9 +463,7 @@ def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
     statement, called = parent_of(call), program.value(call.func)
     if not isinstance(statement, ast.Assign) or not isinstance(called, Defined):
         return False
-    targets = {
-        each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)
-    }
+    targets = {name for each in statement.targets for name in names_in(each)}
     function = called.node
     if targets & names or not isinstance(function, ast.FunctionDef):
         return False
@@ -482,16 +484,12 @@ def _is_changed(name: ast.Name) -> bool:
 
 def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
     """Whether something is what backward starts from in this loop, or its number."""
-    names = {each.id for each in ast.walk(asked) if isinstance(each, ast.Name)}
-    started: set[str] = set()
-    for call in calls_in(loop):
-        if last_name(call.func) == "backward":
-            started |= {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
-    if names & started:
+    backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
+    started = {name for each in backwards for name in names_in(each)}
+    if names_in(asked) & started:
         return True
     return any(
-        binding.value is not None
-        and {each.id for each in ast.walk(binding.value) if isinstance(each, ast.Name)} & started
+        binding.value is not None and names_in(binding.value) & started
         for part in ast.walk(asked)
         if isinstance(part, ast.Name)
         for binding in program.evaluation.sources(part)
