@@ -83,6 +83,7 @@ from launcher.program.values import (
     library_names,
     model_within,
     negated,
+    object_parsed,
     pairs_of,
     spread,
     text_of,
@@ -304,7 +305,7 @@ class Evaluation:
         if isinstance(whole, Several) and item < len(whole.node.elts):
             return self.value(whole.node.elts[item], environment)
         if isinstance(whole, Instance) and whole.item is None:
-            return Instance(whole.name, whole.call, item)
+            return object_parsed(Instance(whole.name, whole.call, item), self.value)
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
@@ -454,7 +455,7 @@ class CallEvaluator:
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         evaluated = partial(self.evaluation.value, environment=environment)
         made = self.evaluation.written.of_call(name, node, evaluated)
-        return Instance(name, node) if made is UNKNOWN else made
+        return object_parsed(Instance(name, node), evaluated) if made is UNKNOWN else made
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
@@ -626,7 +627,7 @@ class AttributeEvaluator:
         self.evaluation = evaluation
         self.records = RecordFields(evaluation.files, evaluation.value)
         self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
-        self._stores: dict[tuple[str, str], list[Binding]] = {}
+        self._stores: dict[tuple[str, str, Instance | None], list[Binding]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
@@ -672,19 +673,21 @@ class AttributeEvaluator:
         return UNKNOWN if isinstance(found, Constant) else found
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
-        """Where the program sets this attribute on a variable of the same name: `args.rank = ...`."""
+        """Where the program sets this attribute on a variable of the same name, `args.rank = ...`, or on the
+        same object of a library by another one."""
         if isinstance(owner, External | Made | Defined | ModuleOf):
             return
         last = last_name(node.value)
         if last is None:
             return
-        found = self._stores.get((last, node.attr))
-        if found is None:
-            found = self._stores[last, node.attr] = [
+        made = owner if isinstance(owner, Instance) else None
+        if (found := self._stores.get((last, node.attr, made))) is None:
+            found = self._stores[last, node.attr, made] = [
                 binding
                 for file in self.evaluation.files.mentioning(node.attr)
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
+                or (made and self.evaluation.value(getattr(binding.node, "value", node)) == made)
             ]
         yield from (each for each in found if not is_set_later(each.node, node))
 

@@ -11,6 +11,7 @@ import ast
 import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -364,6 +365,24 @@ def default_of_field(field: ast.Call) -> ast.expr | None:
     return given.get("default") if factory is None else like(field, ast.Call(factory, [], []))
 
 
+_PARSING = frozenset(
+    {"tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "chz.entrypoint"}
+)
+
+
+def object_parsed(made: Instance, evaluated: Evaluated) -> Value:
+    """The object that a parser of the command line makes of a class that it is given; all else as it is."""
+    given: Sequence[ast.expr] = made.call.args[:1] if made.name in _PARSING else ()
+    if made.name == "transformers.HfArgumentParser.parse_args_into_dataclasses" and made.item is not None:
+        parser = evaluated(made.call.func.value) if isinstance(made.call.func, ast.Attribute) else UNKNOWN
+        classes = parser.call.args[:1] if isinstance(parser, Instance) else []
+        listed = evaluated(classes[0]) if classes else UNKNOWN
+        classes = listed.node.elts if isinstance(listed, Several) else classes
+        given = classes[made.item : made.item + 1]
+    kind = evaluated(given[0]) if given else UNKNOWN
+    return Made(kind.node) if isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef) else made
+
+
 class WrittenTables:
     """Tables and lists that are made of written ones: `{**a} | b`, `{k: f(v) for k, v in table.items()}`,
     `zip`, `map`, `dict.fromkeys`, `asdict`, the words of a text.
@@ -479,10 +498,10 @@ class WrittenTables:
         if name in ("_asdict", "model_dump", "dict") and isinstance(owner, Made) and not node.args:
             return self.of_object(node, node.func.value, owner)
         if isinstance(owner, Constant) and isinstance(owner.value, str) and name in _OF_TEXTS:
-            given = [evaluated(each) for each in node.args]
-            texts = [str(each.value) for each in given if isinstance(each, Constant) and each.value]
-            if len(texts) == len(given) and not node.keywords:
-                return self._of_text(node, getattr(owner.value, name)(*texts))
+            given = [each.value for each in map(evaluated, node.args) if isinstance(each, Constant)]
+            if len(given) == len(node.args) and not node.keywords:
+                with suppress(TypeError, ValueError):
+                    return self._of_text(node, getattr(owner.value, name)(*given))
         return UNKNOWN
 
     def of_record(self, called: Value, node: ast.Call) -> Value:
@@ -512,7 +531,7 @@ class WrittenTables:
         keys = [like(node, ast.Constant(name)) for name in names]
         return self._table(node, [*zip(keys, attributes, strict=True)], value.definition)
 
-    def _of_text(self, node: ast.Call, found: str | list[str]) -> Value:
+    def _of_text(self, node: ast.Call, found: str | Sequence[str]) -> Value:
         if isinstance(found, str):
             return Constant(found)
         words = [like(node, ast.Constant(each)) for each in found]
@@ -532,7 +551,9 @@ _OF_OBJECTS = frozenset({"vars", "dataclasses.asdict", "attr.asdict", "attrs.asd
 _MAKERS = _OF_OBJECTS | {"zip", "map", "dict.fromkeys", "list", "tuple", "iter", "reversed"}
 """All functions that `of_call` knows: of others the arguments are not looked at."""
 
-_OF_TEXTS = frozenset({"upper", "lower", "strip", "removeprefix", "removesuffix", "split", "splitlines"})
+_OF_TEXTS = frozenset(
+    {"upper", "lower", "strip", "removeprefix", "removesuffix", "split", "splitlines", "partition"}
+)
 METHODS_OF_WRITTEN = _OF_TEXTS | {"items", "keys", "values", "_asdict", "model_dump", "dict"}
 """The last names of all that `of_method` knows."""
 

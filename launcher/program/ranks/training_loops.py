@@ -12,6 +12,7 @@ from launcher.program.dataflow import (
     argument_of,
     calls_surely_run,
     calls_that_may_make,
+    origins,
     parts_of,
 )
 from launcher.program.index import (
@@ -31,6 +32,7 @@ from launcher.program.values import (
     FULLY_SHARD,
     LIBRARY_TABLES,
     UNKNOWN,
+    Constant,
     Defined,
     Instance,
     Made,
@@ -201,6 +203,26 @@ def makes_ranks_agree(call: ast.Call) -> bool:
     return any(word in name for word in _SHARING_WORDS) and not any(
         word in name for word in _NOT_SHARING_WORDS
     )
+
+
+def scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
+    """The scaler of torch that multiplies a loss: of `scaler.scale(loss).backward()`."""
+    owner = backward.func.value if isinstance(backward.func, ast.Attribute) else None
+    made = origins(program, owner) if isinstance(owner, ast.Name) else ()
+    owner = made[0] if len(made) == 1 else owner
+    if not isinstance(owner, ast.Call) or not isinstance(owner.func, ast.Attribute) or len(owner.args) != 1:
+        return None
+    scaler = owner.func.value
+    if owner.func.attr != "scale" or not isinstance(scaler, ast.Name | ast.Attribute):
+        return None
+    value = program.value(scaler)
+    if isinstance(value, Made):
+        return None
+    if isinstance(value, Instance):
+        enabled = argument_of(value.call, "enabled")
+        off = enabled is not None and program.value(enabled) == Constant(False)
+        return None if off or not value.name.endswith("GradScaler") else scaler
+    return scaler
 
 
 # What a loop runs in each of its turns, in its own function and in those that it comes to.

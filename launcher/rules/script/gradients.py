@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from launcher.failure_modes import ddp
+from launcher.failure_modes import ddp, training_compiler
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive, branch_arms
@@ -43,24 +43,24 @@ from launcher.program.ranks.training_loops import (
     calls_in,
     clearings_with_steps,
     line_of_last_backward,
+    scaler_of,
     steps_optimizer,
 )
 from launcher.program.values import (
     DDP,
     FSDP,
     INIT_PROCESS_GROUP,
-    Constant,
     Defined,
     External,
-    Instance,
     Made,
 )
 from launcher.rules.script.findings import default_of_option, finding_at, insert_before, related_at
+from launcher.rules.training_compiler import uses_xla
 
 _CLIPS = tuple(f"torch.nn.utils.clip_grad_{name}" for name in ("norm_", "value_", "norm"))
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG, training_compiler.GRADIENTS_NOT_REDUCED)
 def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator[Finding]:
     """Clipping between `scaler.scale(loss).backward()` and `scaler.step(optimizer)` without `unscale_`.
 
@@ -70,82 +70,91 @@ def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator
     Bad: `scaler.scale(loss).backward(); clip_grad_norm_(model.parameters(), 1.0); scaler.step(optimizer)`.
     Good: `scaler.unscale_(optimizer)` before the clip. Source: torch's examples of automatic mixed precision.
     """
-    for file in program.files:
-        seen: set[tuple[ast.AST, str]] = set()
-        for backward in file.calls_of.get("backward", ()):
-            scaler = _scaler_of(program, backward)
-            if scaler is None:
-                continue
-            scope, written = scope_of(backward), ast.unparse(scaler)
-            if (scope.node, written) in seen:
-                continue
-            seen.add((scope.node, written))
-            clip = _clipped_while_scaled(program, backward, written)
-            if clip is None:
-                continue
-            call, step = clip
-            optimizer = ast.unparse(step.args[0])
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                call,
-                f"the gradients are clipped while they are still multiplied by {written}'s loss scale: the "
-                "clip cuts nearly all of them away, and the step trains with what is left",
-                remedy=f"Call `{written}.unscale_({optimizer})` between backward and the clip.",
-                related=[
-                    related_at(backward, "scaled here"),
-                    related_at(step, "unscaled no sooner than here"),
-                ],
-                fix=_before(call, f"{written}.unscale_({optimizer})"),
-            )
+    mode = (
+        training_compiler.GRADIENTS_NOT_REDUCED if uses_xla(program) else ddp.ACCUMULATION_OR_CLIPPING_WRONG
+    )
+    for clip, (backward, step) in _clipped_while_scaled(program).items():
+        scaler, optimizer = ast.unparse(step.func).removesuffix(".step"), ast.unparse(step.args[0])
+        beside = scope_of(step) is scope_of(clip)
+        yield finding_at(
+            mode,
+            clip,
+            f"the gradients are clipped while they are still multiplied by {scaler}'s loss scale: the "
+            "clip cuts nearly all of them away, and the step trains with what is left",
+            remedy=f"Call `{scaler}.unscale_({optimizer})` between backward and the clip.",
+            related=[related_at(backward, "scaled here"), related_at(step, "unscaled no sooner than here")],
+            fix=_before(clip, f"{scaler}.unscale_({optimizer})") if beside else None,
+        )
 
 
-def _scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
-    """`scaler` of `scaler.scale(loss).backward()`."""
-    owner = backward.func.value if isinstance(backward.func, ast.Attribute) else None
-    if not isinstance(owner, ast.Call) or not isinstance(owner.func, ast.Attribute) or len(owner.args) != 1:
-        return None
-    scaler = owner.func.value
-    if owner.func.attr != "scale" or not isinstance(scaler, ast.Name | ast.Attribute):
-        return None
-    value = program.value(scaler)
-    if isinstance(value, Made):
-        return None
-    if isinstance(value, Instance):
-        enabled = argument_of(value.call, "enabled")
-        off = enabled is not None and program.value(enabled) == Constant(False)
-        return None if off or not value.name.endswith("GradScaler") else scaler
-    return scaler
+def _clipped_while_scaled(program: Program) -> dict[ast.Call, tuple[ast.Call, ast.Call]]:
+    """The clips between a scaled backward pass and its scaler's step, with both, and no unscale_ before.
+
+    In the order of a function or of a loop's turn, or of a method where nothing is ever unscaled.
+    """
+    calls = {
+        name: [each for file in program.files for each in file.calls_of.get(name, ())]
+        for name in ("backward", "step", "update")
+    }
+    scalers = {each: ast.unparse(made) for each in calls["backward"] if (made := scaler_of(program, each))}
+    steps, updates = (
+        [each for each in calls[name] if _is_of_scaler(program, each, {*scalers.values()})]
+        for name in ("step", "update")
+    )
+    if not updates:
+        return {}
+
+    def kind_of(call: ast.Call) -> str | None:
+        last = last_name(call.func) or ""
+        if call in scalers or call in steps:
+            return "step" if call in steps else "scaled"
+        if last == "backward" and not isinstance(program.value(call.func), Defined):
+            return last
+        return "unscale" if "unscale" in last else "clip" if _clips(program, call) else None
+
+    reach = program.analysis(LoopReach)
+    bodies = {scope_of(each).node: None for each in (*scalers, *steps)}
+    ways = [way for each in bodies for way in reach.ways(getattr(each, "body", []), kind_of)]
+    if not any({"scaled", "step"} <= {kind for kind, _ in way} for way in ways):
+        loops = {each: None for step in steps for each in reach.loops_around(step)}
+        turns = [way for each in loops for way in reach.ways(each.body, kind_of)]
+        if not turns and not any("unscale" in name for file in program.files for name in file.calls_of):
+            turns = [[("scaled", next(iter(scalers))), *way] for way in ways]
+        ways = turns
+    return _late_clips(ways)
 
 
-def _clipped_while_scaled(
-    program: Program, backward: ast.Call, scaler: str
-) -> tuple[ast.Call, ast.Call] | None:
-    """The first clip behind a scaled backward, and the scaler's step behind that, without unscale_ before."""
-    scope, anchor = scope_of(backward), backward
-    stepped = [each for file in program.files for each in file.calls_of.get("step", ())]
-    stepped = [each for each in stepped if ast.unparse(each.func) == f"{scaler}.step" and each.args]
-    if stepped and all(scope_of(each) is not scope for each in stepped):  # In another method of a trainer.
-        if any("unscale" in name for file in program.files for name in file.calls_of):
-            return None
-        scope, anchor = scope_of(stepped[0]), stepped[0]
-    here = [each for each in scope.file.calls if scope_of(each) is scope]
-    unscaled = [each for each in here if "unscale" in (last_name(each.func) or "")]
-    if not any(
-        ast.unparse(each.func) == f"{scaler}.update" for each in here if last_name(each.func) == "update"
-    ):
-        return None
-    for clip in here:
-        if (anchor is backward and clip.lineno <= backward.lineno) or not _clips(program, clip):
-            continue
-        if are_exclusive(anchor, clip) or _speaks_of_scaling(anchor, clip):
-            continue
-        if any(each.lineno < clip.lineno for each in unscaled):
-            return None
-        for step in here:
-            named = last_name(step.func) == "step" and ast.unparse(step.func) == f"{scaler}.step"
-            if named and step.lineno > clip.lineno and step.args and not are_exclusive(clip, step):
-                return clip, step
-    return None
+def _late_clips(ways: list[list[tuple[str, ast.Call]]]) -> dict[ast.Call, tuple[ast.Call, ast.Call]]:
+    found: dict[ast.Call, tuple[ast.Call, ast.Call]] = {}
+    sound = set[ast.Call]()
+    for way in ways:
+        scaled: ast.Call | None = None
+        late: list[ast.Call] = []
+        unscaled = False
+        for kind, call in way:
+            if kind in ("scaled", "backward"):
+                scaled, late, unscaled = call if kind == "scaled" else None, [], False
+            elif kind == "unscale":
+                unscaled = True
+            elif kind == "step":
+                found.update({each: (scaled, call) for each in late[:1] if scaled is not None})
+            elif unscaled or _is_unscaled_above(call):
+                sound.add(call)
+            elif scaled is not None and not _speaks_of_scaling(scaled, call):
+                late.append(call)
+    return {clip: how for clip, how in found.items() if clip not in sound}
+
+
+def _is_unscaled_above(clip: ast.Call) -> bool:
+    """Whether an `unscale_` stands before a clip in its function, on whatever way."""
+    above = (each for each in file_of(clip).calls if scope_of(each) is scope_of(clip))
+    return any("unscale" in (last_name(each.func) or "") and each.lineno < clip.lineno for each in above)
+
+
+def _is_of_scaler(program: Program, call: ast.Call, written: set[str]) -> bool:
+    """Whether a call is of a scaler: one that scales a loss by the same name, or any of torch."""
+    owner = ast.unparse(call.func).rpartition(".")[0]
+    return owner in written or "GradScaler." in (program.qualified(call.func) or "")
 
 
 def _clips(program: Program, call: ast.Call) -> bool:
