@@ -361,13 +361,15 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
         target = _started_function(program, call)
-        if target is None or call in spawned:
-            continue
-        if any(_ways_to(program, group, {target}) & {True} for group in groups):
+        if (
+            target
+            and call not in spawned
+            and any(_ways_to(program, group, {target}) & {True} for group in groups)
+        ):
             yield call
 
 
-def _started_function(program: Program, start: ast.Call) -> ast.AST | None:
+def _started_function(program: Program, start: ast.Call) -> ast.FunctionDef | None:
     target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
     value = None if target is None else program.value(target)
     return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
@@ -396,8 +398,8 @@ def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> boo
         return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
     target = _started_function(program, start)
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if target is not None]
-    groups = [each for each in groups if target and True in _ways_to(program, each, {target})]
-    ranks = [argument_of(call, "rank", 4) for call in groups]
+    within = [each for each in groups if target and True in _ways_to(program, each, {target})]
+    ranks = [argument_of(call, "rank", 4) for call in within]
     values = {UNKNOWN if each is None else program.value(each) for each in ranks}
     if values == {RankValue(RankKind.LOCAL, "spawn")}:
         return True
@@ -430,7 +432,7 @@ def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         return True
     target, groups = _started_function(program, start), [group for group, _ in joining_calls(program)]
-    if not isinstance(target, ast.FunctionDef) or not groups:
+    if target is None or not groups:
         return False
     targets = {each for one in rank_starts(program) if (each := _started_function(program, one)) is not None}
     within = all(_ways_to(program, group, targets) == {True} for group in groups)
