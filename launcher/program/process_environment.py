@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from launcher.program.bindings import CallSite, extra_keywords
@@ -361,11 +361,8 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
         target = _started_function(program, call)
-        if (
-            target
-            and call not in spawned
-            and any(_ways_to(program, group, {target}) & {True} for group in groups)
-        ):
+        makes = target and any(True in _ways_to(program, group, {target}) for group in groups)
+        if makes and call not in spawned:
             yield call
 
 
@@ -375,7 +372,7 @@ def _started_function(program: Program, start: ast.Call) -> ast.FunctionDef | No
     return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
 
 
-def _ways_to(program: Program, node: ast.AST, targets: set[ast.AST], depth: int = 5) -> set[bool]:
+def _ways_to(program: Program, node: ast.AST, targets: Set[object], depth: int = 5) -> set[bool]:
     """Whether the ways by which the program comes to a statement lead through functions, each of them."""
     if not targets.isdisjoint(ancestors(node)):
         return {True}
@@ -397,9 +394,8 @@ def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> boo
         hosts = argument_of(start, "num_machines", 2)
         return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
     target = _started_function(program, start)
-    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if target is not None]
-    within = [each for each in groups if target and True in _ways_to(program, each, {target})]
-    ranks = [argument_of(call, "rank", 4) for call in within]
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)] if target else []
+    ranks = [argument_of(each, "rank", 4) for each in groups if True in _ways_to(program, each, {target})]
     values = {UNKNOWN if each is None else program.value(each) for each in ranks}
     if values == {RankValue(RankKind.LOCAL, "spawn")}:
         return True
