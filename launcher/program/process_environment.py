@@ -58,6 +58,7 @@ from launcher.program.values import (
 )
 
 _ENVIRON = External("os.environ")
+_ASKED_FOR = (_ENVIRON, External("os.getenv"))
 _SETTERS = ("os.environ.setdefault", "os.environ.update", "os.environ.__setitem__", "os.putenv")
 _DEEPEST_SETTER = 4
 """So many functions between what sets a variable and who says which."""
@@ -122,13 +123,10 @@ def variables_in(program: Program, node: ast.expr, depth: int = 4) -> set[str]:
 
 def mentions_environment(program: Program, test: ast.expr) -> bool:
     """Whether a test asks for environment variables, so that it tells who started the program."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-            if program.value(node) in (_ENVIRON, External("os.getenv")):
-                return True
-            if last_name(node) in ("is_torchelastic_launched", "is_torchrun"):
-                return True
-    return False
+    named = (each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute))
+    read = (each for each in named if isinstance(each.ctx, ast.Load))
+    asks = ("is_torchelastic_launched", "is_torchrun")
+    return any(last_name(each) in asks or program.value(each) in _ASKED_FOR for each in read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,15 @@ class _EnvironmentChanges:
         only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
         return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
 
+    def _part_of_whole(self, node: ast.expr) -> ast.expr:
+        """Of a name in `name, value = line.split("=")` its part of the whole; anything else as it is."""
+        for each in self._bound_to(node):
+            if each.kind is BindingKind.ASSIGNED and each.item is not None and each.value is not None:
+                return like(node, ast.Subscript(each.value, like(node, ast.Constant(each.item)), ast.Load()))
+        return node
+
     def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
+        key, value = self._part_of_whole(key), self._part_of_whole(value)
         bound = [each for part in ast.walk(key) for each in self._bound_to(part)]
         looped = [each for each in bound if each.kind is BindingKind.LOOPED]
         bindings = looped or (bound if isinstance(key, ast.Name) else [])
@@ -307,17 +313,14 @@ def _spread(call: ast.Call) -> list[ast.expr]:
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:
     """Whether a test around it asks for the environment: `if "MASTER_ADDR" not in os.environ`."""
-    return any(
-        isinstance(each, ast.If) and mentions_environment(program, each.test) for each in ancestors(node)
-    )
+    tests = (each.test for each in ancestors(node) if isinstance(each, ast.If))
+    return any(mentions_environment(program, each) for each in tests)
 
 
 # Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
 
 
-_TOOL_PROGRAMS = frozenset(
-    {"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"}
-)
+_TOOL_PROGRAMS = ("java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws")
 """Programs that are no rank and start none."""
 
 
@@ -344,10 +347,8 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
     value = None if given is None else program.value(given)
     if isinstance(value, Several) and value.node.elts:
         value = program.value(value.node.elts[0])
-    if not isinstance(value, Constant) or not isinstance(value.value, str) or not value.value.strip():
-        return False
-    name = value.value.split()[0].rpartition("/")[2]
-    return name in _TOOL_PROGRAMS
+    words = str(value.value).split() if isinstance(value, Constant) else []
+    return bool(words) and words[0].rpartition("/")[2] in _TOOL_PROGRAMS
 
 
 _RANK_LAUNCHERS = library_names("rank_launchers")

@@ -543,7 +543,8 @@ def _changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, li
     for key, bindings in file.set_items.items():
         for binding in bindings:
             if binding.name == name and isinstance(binding.node, ast.expr):
-                added = None if binding.value is None else [ast.keyword(key, binding.value)]
+                known = binding.value is not None and key
+                added = [ast.keyword(key, binding.value)] if known and binding.value else None
                 yield binding.node, added
 
 

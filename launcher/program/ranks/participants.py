@@ -151,10 +151,10 @@ class Participants:
 
     def _ranks_in_arm(self, test: ast.expr, in_body: bool) -> Truth:
         """Who comes into one arm of a test, or past one whose body leaves."""
-        if in_body and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        if isinstance(test, ast.BoolOp) and in_body is isinstance(test.op, ast.And):
             found: Truth = True
             for each in test.values:
-                found = _intersect(found, self._ranks_in_arm(each, in_body=True))
+                found = _intersect(found, self._ranks_in_arm(each, in_body))
             return found
         if _normal_form(test, not in_body) in self._starting:
             return False

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
-from launcher.program.bindings import branch_arms
+from launcher.program.bindings import branch_arms, is_launched
 from launcher.program.dataflow import origins
 from launcher.program.index import (
     COMPREHENSIONS,
@@ -144,6 +144,8 @@ class Reachability:
         if any(map(self._is_an_unused_method, definitions)):
             return True
         if outer is None or self._is_found_by_text:
+            return False
+        if isinstance(outer, ast.FunctionDef) and is_launched(outer):
             return False
         if any(_may_call(self.program, each) for each in outer.decorator_list):
             return False
