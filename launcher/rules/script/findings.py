@@ -581,7 +581,7 @@ def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
     owner = program.value(option.value)
     stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
     values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
-    return any(each == owner or not isinstance(each, Instance) for each in values)
+    return any(each == owner or not isinstance(each, Instance | Dictionary) for each in values)
 
 
 def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
