@@ -343,11 +343,9 @@ def _names_a_process(test: ast.expr) -> bool:
     return any(hint in word for hint in _PROCESS_WORDS for word in words)
 
 
-_PARSED_OPTIONS = frozenset(
-    {
-        "argparse.ArgumentParser.parse_args",
-        "transformers.HfArgumentParser.parse_args_into_dataclasses",
-    }
+_PARSED_OPTIONS = (
+    "argparse.ArgumentParser.parse_args",
+    "transformers.HfArgumentParser.parse_args_into_dataclasses",
 )
 """What gives the options of the command line, which all ranks are started with."""
 
