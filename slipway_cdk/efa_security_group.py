@@ -103,4 +103,4 @@ class EfaSecurityGroup(ec2.SecurityGroup):
             if rule is not to_any_address:
                 # Adding a separate egress rule can strip an allow-all rule that is already there
                 # (aws-cdk issues 987 and 22140), so the way out is added last.
-                to_any_address.add_resource_dependency(rule)
+                to_any_address.node.add_dependency(rule)

@@ -23,11 +23,17 @@ HEAVY = ("boto3", "botocore", "pydantic", "yaml", "rich", "aws_cdk", "torch", "s
 
 
 MAY_IMPORT_OF_OURS = {
-    "slipway_cdk": ("slipway_cdk", "launcher.cluster", "launcher.failure_modes"),
+    "slipway_cdk": (
+        "slipway_cdk",
+        "constructs.Construct",
+        "constructs.IConstruct",
+        "launcher.cluster",
+        "launcher.failure_modes",
+    ),
     "constructs": ("constructs", "slipway_cdk", "launcher.cluster", "launcher.failure_modes"),
     "stacks": ("constructs", "stacks", "launcher.cluster", "launcher.failure_modes"),
 }
-"""What the folders of the CDK's side may import."""
+"""What the folders of the CDK's side may import; the two names are those of PyPI's `constructs`."""
 
 FORBIDDEN = [
     # From each room to one above it.
