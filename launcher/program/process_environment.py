@@ -36,12 +36,15 @@ from launcher.program.index import (
 from launcher.program.program import Program, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
+    INIT_PROCESS_GROUP,
     LIBRARY_TABLES,
     UNKNOWN,
     Constant,
     Defined,
     External,
     Instance,
+    RankKind,
+    RankValue,
     Several,
     WorldSize,
     alternatives,
@@ -194,7 +197,16 @@ class _EnvironmentChanges:
         only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
         return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
 
+    def _part_of_whole(self, node: ast.expr) -> ast.expr:
+        """Of a name in `name, value = line.split("=")` its part of the whole; anything else as it is."""
+        bound = self._bound_to(node)
+        whole = bound[0].value if bound and bound[0].kind is BindingKind.ASSIGNED else None
+        if whole is None or bound[0].item is None:
+            return node
+        return like(node, ast.Subscript(whole, like(node, ast.Constant(bound[0].item)), ast.Load()))
+
     def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
+        key, value = self._part_of_whole(key), self._part_of_whole(value)
         bound = [each for part in ast.walk(key) for each in self._bound_to(part)]
         looped = [each for each in bound if each.kind is BindingKind.LOOPED]
         bindings = looped or (bound if isinstance(key, ast.Name) else [])
@@ -360,8 +372,55 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
         value = None if target is None else program.value(target)
         if call in spawned or not isinstance(value, Defined):
             continue
-        if any(value.node in ancestors(group) for group in groups):
+        if any(_ways_to(program, group, value.node) & {True} for group in groups):
             yield call
+
+
+def _ways_to(program: Program, node: ast.AST, target: ast.AST, depth: int = 5) -> set[bool]:
+    """Whether the ways by which the program comes to a statement lead through a function, each of them."""
+    if target in ancestors(node):
+        return {True}
+    scope = scope_of(node).function
+    function = None if scope is None else scope.node
+    sites = program.evaluation.callers.call_sites(function) if isinstance(function, FunctionNode) else None
+    ways = [_ways_to(program, site.call, target, depth - 1) for site in sites or ()] if depth else []
+    return set[bool]().union(*ways) or {False}
+
+
+Valued = Callable[[ast.expr], Constant | None]
+"""What somebody who knows the run knows of a number."""
+
+
+def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> bool:
+    """Whether the ranks that a program starts have the same numbers on each host, by what somebody knows of
+    the run: those of the start itself, `node * gpus + index` with a node that is 0, or of a single host."""
+    if program.qualified(start.func) in _RANK_LAUNCHERS:
+        hosts = argument_of(start, "num_machines", 2)
+        return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
+    ranks = [argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP)]
+    values = {UNKNOWN if each is None else program.value(each) for each in ranks}
+    if values == {RankValue(RankKind.LOCAL, "spawn")}:
+        return True
+    made = [each for rank in ranks for each in ((None,) if rank is None else origins(program, rank))]
+    return bool(made) and all(_is_of_first_host(program, each, known) for each in made)
+
+
+def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) -> bool:
+    """`node * gpus + index`, where the number of the node surely is 0."""
+    if not isinstance(rank, ast.BinOp) or not isinstance(rank.op, ast.Add):
+        return False
+    products = [each for each in (rank.left, rank.right) if isinstance(each, ast.BinOp)]
+    factors = [side for each in products if isinstance(each.op, ast.Mult) for side in (each.left, each.right)]
+    return any(all(_number(program, made, known) == 0 for made in origins(program, each)) for each in factors)
+
+
+_PARSED_BY_DEFAULT = {"detectron2.engine.default_argument_parser.parse_args.num_machines": 1}
+
+
+def _number(program: Program, node: ast.expr | None, known: Valued) -> object:
+    found = None if node is None else known(node)
+    name = None if node is None else program.qualified(node)
+    return _PARSED_BY_DEFAULT.get(name or "") if found is None else found.value
 
 
 _RANK_STARTERS = library_names("rank_starters")
@@ -381,7 +440,7 @@ def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
     if not isinstance(value, Defined) or not isinstance(value.node, ast.FunctionDef):
         return False
     groups = [group for group, _ in joining_calls(program)]
-    within = bool(groups) and all(value.node in ancestors(group) for group in groups)
+    within = bool(groups) and all(_ways_to(program, group, value.node) == {True} for group in groups)
     return within and not any(value.node.name in file.calls_of for file in program.files)
 
 
@@ -410,10 +469,6 @@ def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
                     yield call, like(words[number], ast.Constant(value))
                 elif number + 1 < len(words):
                     yield call, words[number + 1]
-
-
-Valued = Callable[[ast.expr], Constant | None]
-"""What somebody who knows the run knows of a number."""
 
 
 def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued) -> int | None:

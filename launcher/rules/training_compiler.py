@@ -17,7 +17,6 @@ from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
-    class_of,
     default_of,
     file_of,
     is_main_guard,
@@ -400,7 +399,7 @@ def _false_by_default(program: Program, test: ast.expr) -> str | None:
 
 def _seeds(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls that seed torch in what the program runs, each with what it gives."""
-    reaches = program.analysis(Reachability).reaches
+    reachability = program.analysis(Reachability)
     for file in program.files:
         for last, calls in file.calls_of.items():
             if "seed" not in last.lower() and last != "set_rng_state":
@@ -408,22 +407,13 @@ def _seeds(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
             for call in calls:
                 named = program.qualified(call.func) or ""
                 other = named.startswith(_OTHER_SEEDS) or isinstance(program.value(call.func), Defined)
-                if not other and all_arguments(call) and _is_named(program, call) and reaches(call):
+                runs = reachability.reaches(call) and not reachability.is_named_nowhere(call)
+                if not other and all_arguments(call) and runs:
                     yield call, all_arguments(call)[0]
 
 
 _OTHER_SEEDS = ("random.", "numpy.", "torch.Generator.", "torch.cuda.", "tensorflow.")
 """Where what is called a seed is none of torch's weights."""
-
-
-def _is_named(program: Program, node: ast.AST) -> bool:
-    """Whether the function in which something stands, or its method's class, is named but in an import."""
-    function = scope_of(node).function
-    if function is None or not isinstance(function.node, ast.FunctionDef) or function.node.name == "_mp_fn":
-        return True
-    owner = class_of(function.node)
-    name = owner.name if owner is not None and function.node.name.startswith("__") else function.node.name
-    return any(name in (*file.names, *file.attributes) or f'"{name}"' in file.text for file in program.files)
 
 
 def _is_each_workers_own(program: Program, seed: ast.expr) -> bool:

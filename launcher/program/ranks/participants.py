@@ -151,10 +151,10 @@ class Participants:
 
     def _ranks_in_arm(self, test: ast.expr, in_body: bool) -> Truth:
         """Who comes into one arm of a test, or past one whose body leaves."""
-        if in_body and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        if isinstance(test, ast.BoolOp) and in_body is isinstance(test.op, ast.And):
             found: Truth = True
             for each in test.values:
-                found = _intersect(found, self._ranks_in_arm(each, in_body=True))
+                found = _intersect(found, self._ranks_in_arm(each, in_body))
             return found
         if _normal_form(test, not in_body) in self._starting:
             return False
@@ -513,9 +513,10 @@ class Uniformity:
             return is_property(binding.node) and self._returned(binding.node)
         if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
             return binding.item is None and self.is_uniform(binding.value)
-        # A field of a record that is made of options, `Config(**vars(parser.parse_args()))`.
+        # A field of a record that a parser makes, or of options: `Config(**vars(parser.parse_args()))`.
         made = binding.node if binding.kind is BindingKind.OTHER else None
-        return isinstance(made, ast.Call) and all(map(self.is_uniform, all_arguments(made)))
+        given = all_arguments(made) if isinstance(made, ast.Call) else []
+        return isinstance(made, ast.Call | ast.ClassDef) and all(map(self.is_uniform, given))
 
     def _parameter(self, parameter: ast.AST) -> bool:
         sites = self.program.evaluation.callers.call_sites_giving(parameter)
