@@ -441,11 +441,11 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     yield from _variables_that_lack(subject, run)
     if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
         return
-    participants = program.analysis(Participants)
+    participants, reachable = program.analysis(Participants), program.analysis(Reachability).reaches
     starts = (*started_processes(program), *torchrun_commands(program))
     for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in starts))):
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
-        only = ranks_are_started_only_here(program, call)
+        only = reachable(call) and ranks_are_started_only_here(program, call)
         if not one and (only or surely_runs(program, call, known=run.truth)):
             started = (
                 f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host"

@@ -30,7 +30,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program, calls_as_given, read_program
 from launcher.program.ranks.participants import Participants
-from launcher.program.values import DDP, FSDP, Constant, Dictionary, Made, entries_of
+from launcher.program.values import DDP, FSDP, UNKNOWN, Constant, Dictionary, Made, entries_of
 from launcher.rules.script.checkpoints import path_of_file
 from launcher.rules.script.findings import finding_at, related_at, wrap_node
 
@@ -46,16 +46,12 @@ def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
     """
     for file in program.files:
         for call in file.calls_of.get("partition", ()):
-            taken = parent_of(call)
-            if not (isinstance(taken, ast.Subscript) and taken.value is call and len(call.args) == 1):
-                continue
-            item, prefix = program.value(taken.slice), program.value(call.args[0])
-            if item not in (Constant(2), Constant(-1)) or not isinstance(prefix, Constant):
-                continue
+            prefix = program.value(call.args[0]) if len(call.args) == 1 else UNKNOWN
             key = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if not isinstance(prefix.value, str) or not prefix.value.endswith(".") or key is None:
+            if not isinstance(prefix, Constant) or not str(prefix.value).endswith(".") or key is None:
                 continue
-            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key), prefix.value):
+            taken = _rest_of_key(program, call)
+            if taken is None or _asked_before(taken, ast.unparse(key), str(prefix.value)):
                 continue
             yield finding_at(
                 checkpoints.UNEXPECTED_KEY_PREFIX,
@@ -64,6 +60,19 @@ def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
                 "them become one key, and all but one of their tensors are lost",
                 remedy=f"Use `{ast.unparse(key)}.removeprefix({prefix.value!r})`, which keeps other keys.",
             )
+
+
+def _rest_of_key(program: Program, partition: ast.Call) -> ast.expr | None:
+    """Where what is behind a prefix becomes a key: itself, or by a name, and nothing asks for the parts."""
+    outer = parent_of(partition)
+    if isinstance(outer, ast.Subscript) and outer.value is partition:
+        last = program.value(outer.slice) in (Constant(2), Constant(-1))
+        return outer if last and _becomes_a_key(outer) else None
+    target = outer.targets[0] if isinstance(outer, ast.Assign) else None
+    parts = target.elts if isinstance(target, ast.Tuple) and len(target.elts) == 3 else []
+    uses = [use for part in parts for use in file_of(partition).names.get(ast.unparse(part), ())]
+    uses = [each for each in uses if scope_of(each) is scope_of(partition)]
+    return uses[0] if uses and all(map(_becomes_a_key, uses)) else None
 
 
 def _becomes_a_key(node: ast.expr) -> bool:
