@@ -102,9 +102,7 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
             end.rank,
             end.time,
             end.exit_code,
-            judge_output(
-                end.output, end.exit_code, code_folder, recorded=end.recorded, printed=end.printed
-            ),
+            judge_output(end.output, end.exit_code, code_folder, recorded=end.recorded, printed=end.printed),
         )
         for end in ends
     ]
@@ -312,7 +310,7 @@ def _ends_with_traceback(text: str) -> bool:
 
 
 def _cause_in_words(shown: PrintedTraceback, tracebacks: Sequence[Sequence[PrintedTraceback]]) -> str:
-    """The exception that another one was raised from: a library's own often says only that something failed."""
+    """The exception that another one was raised from, which says as a rule only that something failed."""
     before = [each[at - 1] for each in tracebacks for at, one in enumerate(each) if at and one is shown]
     if not before or not shown.from_another or shown.follows_from_another:
         return ""

@@ -229,7 +229,7 @@ _WAITED_FOR = re.compile(r"rank (?P<rank>\d+) on (?P<host>[\w.-]+) ")
 """How a verdict of the watchdog begins (slipway/watchdog/judge_stall.py)."""
 
 _CAUSED_BY = ", caused by "
-"""Behind an exception in the container's report, before the one that it was raised from (slipway/failure.py)."""
+"""Before the exception that another one was raised from, in the container's report (slipway/failure.py)."""
 
 _SILENT = re.compile(r"exited with code \d+")
 _SILENT_REMEDY = (
