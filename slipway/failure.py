@@ -315,7 +315,8 @@ def _cause_in_words(shown: PrintedTraceback, tracebacks: Sequence[Sequence[Print
     if not before or not shown.from_another or shown.follows_from_another:
         return ""
     cause = before[0].exception.partition("\n")[0]
-    return f"{CAUSED_BY}{shorten(cause, _MAX_CAUSE)}" if cause and cause not in shown.exception else ""
+    said = cause.partition(": ")[2] or cause
+    return f"{CAUSED_BY}{shorten(cause, _MAX_CAUSE)}" if cause and said not in shown.exception else ""
 
 
 def signal_name(exit_code: int) -> str | None:

@@ -260,7 +260,7 @@ def script_environment(
 def _training_on_cpus(task: Task, existing: Mapping[str, str]) -> dict[str, str]:
     """What tells accelerate, and the Trainer of transformers since 4.32, that ranks train on CPUs: without it
     they look for accelerators, find none, and each trains alone (accelerate/state.py, _prepare_backend)."""
-    if task.strategy != "torchrun" or _sees_accelerators(existing):
+    if task.strategy != "torchrun" or sees_accelerators(existing):
         return {}
     return {"ACCELERATE_USE_CPU": "true"}
 
@@ -269,7 +269,7 @@ _ACCELERATORS = ("nvidia[0-9]*", "nvidia-caps", "dxg", "kfd", "neuron*")
 """Their files in /dev: of NVIDIA's GPUs, under Windows too, of AMD's, and of AWS' chips."""
 
 
-def _sees_accelerators(existing: Mapping[str, str], devices: Path = Path("/dev")) -> bool:
+def sees_accelerators(existing: Mapping[str, str], devices: Path = Path("/dev")) -> bool:
     """Whether there may be any; CUDA_VISIBLE_DEVICES may hide them all."""
     visible = existing.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and not visible.strip():

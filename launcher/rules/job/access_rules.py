@@ -485,8 +485,9 @@ def mlflow_is_in_the_jobs_region(subject: JobSubject) -> Iterator[Finding]:
 _TORCHRUN = re.compile(r"\btorchrun\b|-m\s+torch\.distributed\.(?:run|launch)\b")
 _TORCHRUN_WITH_OTHERS = (
     'Give torchrun --nnodes "$SM_HOST_COUNT" --node_rank "$SM_CURRENT_HOST_RANK" '
-    '--master_addr "$SM_MASTER_ADDR" --master_port "$SM_MASTER_PORT", or name the Python '
-    "script as the entry point with `strategy: torchrun`, which does so. Where each host is to train for itself, accept the finding with `ignore: [DIST008]`."
+    '--master_addr "$SM_MASTER_ADDR" --master_port "$SM_MASTER_PORT", or name the Python script as the '
+    "entry point with `strategy: torchrun`, which does so. Where each host is to train for itself, accept "
+    "the finding with `ignore: [DIST008]`."
 )
 _ONE_HOST = re.compile(r"--standalone\b|--nnodes[ =]1(?::1)?(?!\S)")
 _KNOWS_ITS_HOSTS = re.compile(

@@ -143,7 +143,7 @@ def diagnosis_of(
     """
     ending = ending_of(status, now)
     diagnosis = _diagnosed(status, ending, _lines(backend, status.name, seen), here=backend.runs_here)
-    diagnosis = add_left_out_files(diagnosis, read_left_out_note(status.name))
+    diagnosis = add_left_out_files(diagnosis, read_left_out_note(status.name), _given_words(status.request))
     if backend.runs_here:
         return attribute_to_machine(diagnosis, Place(status.gpus, status.instance_type))
     return diagnosis if check is None else check(diagnosis, status)
@@ -351,10 +351,22 @@ def read_left_out_note(name: str) -> LeftOutNote | None:
         return None
 
 
-def add_left_out_files(diagnosis: Diagnosis, note: LeftOutNote | None) -> Diagnosis:
-    """The diagnosis, with the reason where its root cause is a file or module that the launch left out."""
+def _given_words(request: RequestView | None) -> tuple[str, ...]:
+    """What the script was given, in which it may be told of files."""
+    if request is None:
+        return ()
+    return (*request.arguments, *(str(value).strip("\"'") for value in request.hyperparameters.values()))
+
+
+def add_left_out_files(
+    diagnosis: Diagnosis, note: LeftOutNote | None, given: Sequence[str] = ()
+) -> Diagnosis:
+    """The diagnosis, with the reason where its root cause is a file or module that the launch left out.
+
+    A hub that was asked for a folder says nothing of it as a rule: so the words `given` to the script count.
+    """
     root = diagnosis.root_cause
-    missed = None if root is None or note is None else _missed(root, note)
+    missed = None if root is None or note is None else _missed(root, note, given)
     if root is None or note is None or missed is None:
         return diagnosis
     name, why = missed
@@ -370,29 +382,48 @@ def add_left_out_files(diagnosis: Diagnosis, note: LeftOutNote | None) -> Diagno
     )
 
 
-def _missed(root: RootCause, note: LeftOutNote) -> tuple[str, IgnoredPath] | None:
-    """The missing file, and why it is; only one that lies in the source folder was meant to come along."""
-    for text in (root.finding.message, root.log_line, *root.evidence):
-        for name in _candidates(text):
-            why = find_left_out(note.ignored, name)
-            if why is not None and file_mode(note.folder / name):
-                return name, why
+def _missed(root: RootCause, note: LeftOutNote, given: Sequence[str]) -> tuple[str, IgnoredPath] | None:
+    """The missing file or folder, and why it is; only what lies in the source folder was meant to come."""
+    texts = (root.finding.message, root.log_line, *root.evidence)
+    of_hub = root.finding.code == model_hub.HUB_UNREACHABLE.code
+    names = [name for text in texts for name in _candidates(text)]
+    if of_hub or any(map(_SOUGHT.search, texts)):
+        words = [*(word for text in texts for word in _NAMED.findall(text)), *(given if of_hub else ())]
+        names += [name for word in words for name in _below_source(word)]
+    for name in names:
+        why = find_left_out(note.ignored, name) or find_left_out(note.ignored, f"{name}/")
+        if why is not None and file_mode(note.folder / name):
+            return name, why
     return None
+
+
+_SOUGHT = re.compile(
+    r"repo id must|local folder|does not appear to have|incorrect path|unable to (?:load|find|open)"
+    r"|can(?:not|'t) (?:load|find|open)|could(?: not|n't) (?:load|find|open)|not found|not exist|no such",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"(?:['\"]|\bOSError: |huggingface\.co/)([\w.@+/-]{1,300}?)(?=['\"]| is not a|/resolve/)")
+"""What such a message names: in quotes, at its beginning, or in the address of a hub's file."""
 
 
 def _candidates(text: str) -> Iterator[str]:
     """The names below the source folder that a line may speak of."""
     for path in _FILE.findall(text):
-        parts = PurePosixPath(path).parts
-        if ".." in parts:
-            continue
-        if not path.startswith("/"):
-            yield "/".join(parts)
-        # The code's folder is /opt/ml/code, in a local run below the run's own folder.
-        yield from ("/".join(parts[at + 1 :]) for at, part in enumerate(parts) if part == "code")
+        yield from _below_source(path)
     for module in _MODULE.findall(text):
         place = module.replace(".", "/")
         yield from (f"{place}.py", f"{place}/__init__.py")
+
+
+def _below_source(path: str) -> Iterator[str]:
+    """The names that a path may have below the source folder."""
+    parts = PurePosixPath(path).parts
+    if ".." in parts:
+        return
+    if not path.startswith("/"):
+        yield "/".join(parts)
+    # The code's folder is /opt/ml/code, in a local run below the run's own folder.
+    yield from ("/".join(parts[at + 1 :]) for at, part in enumerate(parts) if part == "code")
 
 
 def _reason(name: str, why: IgnoredPath) -> str:

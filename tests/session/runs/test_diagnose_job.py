@@ -281,6 +281,37 @@ def test_what_was_not_left_out_or_never_was_there_is_the_scripts_own(source: Sou
     assert told(error, source) == str(failed_with_left_out(error).findings[0].message)
 
 
+HUB = "We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cache"
+
+
+@pytest.mark.parametrize(
+    ("error", "given"),
+    [
+        ("OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': './made/tiny'.", ()),
+        ("OSError: made/tiny is not a local folder and is not a valid model identifier listed on 'hub'", ()),
+        ("OSError: made/tiny does not appear to have a file named config.json. 'made/tiny'", ()),
+        (f"OSError: {HUB}", ("--model", "made/tiny")),
+        (f"OSError: {HUB}", ("/opt/ml/code/made/tiny",)),
+    ],
+)
+def test_a_model_that_was_left_out_is_named_whatever_its_library_says(
+    source: SourceTree, error: str, given: tuple[str, ...]
+) -> None:
+    (source.folder / "made" / "tiny").mkdir()
+    write_left_out_note("job-1", source)
+    found = add_left_out_files(failed_with_left_out(error), read_left_out_note("job-1"), given)
+    said = "made/tiny lies in the source folder and was not packed: the pattern made/ of"
+    assert said in found.findings[0].message
+    assert "Add the line !made/ to" in found.findings[0].remedy
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'made'", "RuntimeError: bad shape of 'made'"])
+def test_words_that_are_no_files_are_not_taken_for_them(source: SourceTree, error: str) -> None:
+    write_left_out_note("job-1", source)
+    diagnosis = failed_with_left_out(error)
+    assert add_left_out_files(diagnosis, read_left_out_note("job-1"), ("made",)) == diagnosis
+
+
 def test_the_remedy_brings_the_file_back(source: SourceTree) -> None:
     error = "FileNotFoundError: [Errno 2] No such file or directory: 'data/x.bin'"
     write_left_out_note("job-1", source)
