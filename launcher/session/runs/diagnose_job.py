@@ -145,8 +145,11 @@ def diagnosis_of(
     diagnosis = _diagnosed(status, ending, _lines(backend, status.name, seen), here=backend.runs_here)
     diagnosis = add_left_out_files(diagnosis, read_left_out_note(status.name), _given_words(status.request))
     if backend.runs_here:
-        return attribute_to_machine(diagnosis, Place(status.gpus, status.instance_type))
-    return diagnosis if check is None else check(diagnosis, status)
+        diagnosis = attribute_to_machine(diagnosis, Place(status.gpus, status.instance_type))
+    elif check is not None:
+        diagnosis = check(diagnosis, status)
+    diagnosis = add_missing_input(diagnosis, status.request, here=backend.runs_here)
+    return add_way_on(diagnosis, status)
 
 
 def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
@@ -270,7 +273,11 @@ def attribute_to_machine(diagnosis: Diagnosis, place: Place) -> Diagnosis:
     remedy = _machine_remedy(cause, place) if cause else None
     if cause is None or remedy is None:
         return diagnosis
-    finding = replace(cause.finding, remedy=remedy)
+    return _with_finding(diagnosis, cause, replace(cause.finding, remedy=remedy))
+
+
+def _with_finding(diagnosis: Diagnosis, cause: RootCause, finding: Finding) -> Diagnosis:
+    """The diagnosis, with this finding in place of its root cause's."""
     others = tuple(finding if each == cause.finding else each for each in diagnosis.findings)
     return replace(diagnosis, root_cause=replace(cause, finding=finding), findings=others)
 
@@ -298,6 +305,44 @@ def _no_gpu(instance_type: str | None) -> str:
     if facts.has_gpus:
         return f"The hosts of this run see no GPU; on {instance_type} the script would go on."
     return f"The hosts of this run see no GPU, and {instance_type} has none either: it would fail there, too."
+
+
+# What the job file says too little of: an input that the script reads, and how repaired code goes on.
+
+
+_INPUT = re.compile(r"No such file or directory: b?['\"](?:/\S*)?/input/data/(?P<name>[\w-]{1,64})[/'\"]")
+
+
+def add_missing_input(diagnosis: Diagnosis, request: RequestView | None, *, here: bool) -> Diagnosis:
+    """The diagnosis, with the line to add where a folder is missing of an input that the job does not have."""
+    cause = diagnosis.root_cause
+    match = _INPUT.search(cause.finding.message) if cause is not None else None
+    if cause is None or match is None or request is None:
+        return diagnosis
+    name, given = match["name"], [each.name for each in request.inputs]
+    if name in given:
+        return diagnosis
+    has = f"; it has {', '.join(given)}" if given else ""
+    finding = replace(
+        cause.finding,
+        message=f"{cause.finding.message}: the job has no input {name}{has}",
+        remedy=f"Add `inputs: {{{name}: s3://BUCKET/PREFIX}}` to the job file"
+        + (f", with `--input {name}=FOLDER` for a run here" if here else "")
+        + f", and read its folder from SM_CHANNEL_{name.replace('-', '_').upper()}.",
+    )
+    return _with_finding(diagnosis, cause, finding)
+
+
+def add_way_on(diagnosis: Diagnosis, status: JobStatus) -> Diagnosis:
+    """The diagnosis, with the command by which repaired code goes on from what a job of faulty code left."""
+    cause = diagnosis.root_cause
+    if cause is None or not cause.finding.code.startswith("CODE") or not left_checkpoints(status):
+        return diagnosis
+    on = (
+        f" Repaired code goes on from the checkpoints with `launch JOB.yaml --set checkpoint.resume_from="
+        f"{status.name}`; `launch resume` would run the old code."
+    )
+    return _with_finding(diagnosis, cause, replace(cause.finding, remedy=f"{cause.finding.remedy}{on}"))
 
 
 # What a job misses because its launch left it out: kept on this machine, and told with the diagnosis.
@@ -375,11 +420,7 @@ def add_left_out_files(
         message=f"{root.finding.message}: {_reason(name, why)}",
         remedy=_left_out_remedy(why, note),
     )
-    return replace(
-        diagnosis,
-        root_cause=replace(root, finding=finding),
-        findings=tuple(finding if each == root.finding else each for each in diagnosis.findings),
-    )
+    return _with_finding(diagnosis, root, finding)
 
 
 def _missed(root: RootCause, note: LeftOutNote, given: Sequence[str]) -> tuple[str, IgnoredPath] | None:

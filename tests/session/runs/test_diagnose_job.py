@@ -24,6 +24,8 @@ from launcher.session.runs.diagnose_job import (
     LeftOutNote,
     Place,
     add_left_out_files,
+    add_missing_input,
+    add_way_on,
     asked_job_of_request,
     attribute_to_machine,
     diagnose_job,
@@ -416,3 +418,26 @@ def test_checkpoints_are_left_on_s3_or_where_a_file_lies(run: Path) -> None:
     assert not left_checkpoints(JobStatus("job", JobState.STOPPED, "Stopped"))
     (run / "checkpoints" / "step-1.pt").touch()
     assert left_checkpoints(job(run / "checkpoints", run))
+
+
+NO_INPUT = "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/data/{}/x.csv'"
+
+
+def test_an_input_that_the_job_does_not_have_is_told_with_the_line_to_add() -> None:
+    channel = {
+        "ChannelName": "my-data",
+        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/data"}},
+    }
+    request = RequestView({"InputDataConfig": [channel]})
+    found = add_missing_input(failed_with_left_out(NO_INPUT.format("train")), request, here=True).findings[0]
+    assert found.message.endswith("(train.py:4): the job has no input train; it has my-data")
+    assert found.remedy.startswith("Add `inputs: {train: s3://BUCKET/PREFIX}` to the job file, with `--input")
+    there = failed_with_left_out(NO_INPUT.format("my-data"))
+    assert add_missing_input(there, request, here=True) == there
+
+
+@pytest.mark.parametrize(("left", "said"), [("s3://bucket/checkpoints", True), (None, False)])
+def test_repaired_code_is_told_how_it_goes_on_from_what_there_is(left: str | None, said: bool) -> None:
+    status = JobStatus("job-1", JobState.FAILED, "Failed", checkpoints=left)
+    found = add_way_on(failed_with_left_out("ValueError: bad"), status).findings[0]
+    assert ("--set checkpoint.resume_from=job-1`" in found.remedy) is said
