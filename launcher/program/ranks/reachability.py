@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
-from launcher.program.bindings import branch_arms
+from launcher.program.bindings import branch_arms, is_launched
 from launcher.program.dataflow import origins
 from launcher.program.index import (
     COMPREHENSIONS,
@@ -23,7 +23,9 @@ from launcher.program.index import (
     ancestors,
     ancestors_in_function,
     class_of,
+    default_of,
     file_of,
+    function_of_parameter,
     is_main_guard,
     last_name,
     nodes_within,
@@ -142,6 +144,8 @@ class Reachability:
         if any(map(self._is_an_unused_method, definitions)):
             return True
         if outer is None or self._is_found_by_text:
+            return False
+        if isinstance(outer, ast.FunctionDef) and is_launched(outer):
             return False
         if any(_may_call(self.program, each) for each in outer.decorator_list):
             return False
@@ -376,6 +380,25 @@ _COMMAND_LINE_RUNNERS = frozenset(
     {"fire.Fire", "tyro.cli", "typer.run", "absl.app.run", "jsonargparse.CLI", "draccus.wrap"}
 )
 """What calls the function that it is handed, with arguments of the command line."""
+
+
+def default_by_command_line(program: Program, node: ast.Name) -> ast.expr | None:
+    """The default of the option that click, typer or fire make of a parameter of the function they run."""
+    sources = program.evaluation.sources(node)
+    parameter = sources[0].node if len(sources) == 1 else None
+    function = function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    for each in function.decorator_list:
+        words = [str(getattr(word, "value", "")) for word in each.args] if isinstance(each, ast.Call) else []
+        names = [word.lstrip("-").replace("-", "_") for word in words]
+        if isinstance(each, ast.Call) and node.id in names and program.qualified(each.func) == "click.option":
+            return next((one.value for one in each.keywords if one.arg == "default"), None)
+    default = default_of(function, node.id)
+    runs = program.calls(*_COMMAND_LINE_RUNNERS) if default is not None else ()
+    is_run = any(program.value(each) == Defined(function) for call, _ in runs for each in call.args)
+    return default if is_run else None
+
 
 _AVAILABILITY_TESTS = frozenset(
     {"torch.cuda.is_available", "torch.distributed.is_available", "torch.distributed.is_nccl_available"}
