@@ -314,7 +314,7 @@ _INPUT = re.compile(r"No such file or directory: b?['\"](?:/\S*)?/input/data/(?P
 
 
 def add_missing_input(diagnosis: Diagnosis, request: RequestView | None, *, here: bool) -> Diagnosis:
-    """The diagnosis, with the line to add where a folder is missing of an input that the job does not have."""
+    """The diagnosis, with the line to add where what is missing is of an input that the job does not have."""
     cause = diagnosis.root_cause
     match = _INPUT.search(cause.finding.message) if cause is not None else None
     if cause is None or match is None or request is None:
