@@ -39,7 +39,16 @@ _NOT_BUILT = re.compile(
     r"ERROR: (?:Failed to build '(?P<named>[^']+)'|Failed building wheel for (?P<what>\S+)"
     r"|Could not build wheels for (?P<these>[^,\n]+))"
 )
-_NOT_BUILT_IN_CONTEXT = re.compile(r"╰─> (?!\[)(?P<what>\S.*)")
+_NOT_BUILT_IN_CONTEXT = re.compile(r"╰─> (?!\[|See above)(?P<what>\S.*)")
+_FAILED_BUILD = re.compile(
+    r"subprocess-exited-with-error|metadata-generation-failed"
+    r"|Discarding (?P<from>\S+?)[. ].{0,200}errored out with exit status"
+)
+_TAKEN_UP = re.compile(r"^ *(?:Collecting|Processing) (?P<what>[^\s(]+)", re.MULTILINE)
+"""What pip was at, on stdout: where its error names no package (pip 22 to 24 on a failed setup.py)."""
+_OUTPUT_END = re.compile(r"\n[ │]*(?P<last>[^\n]{1,300})\n\s+(?:\[end of output\]|-{20,})")
+"""The last line of what a build printed."""
+_BUILD_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b|(?:fatal )?error:|\S+: (?:fatal )?error:")
 _NO_WAY = re.compile(
     r"after connection broken by|Failed to establish a new connection|Max retries exceeded"
     r"|Name or service not known|Temporary failure in name resolution|Network is unreachable"
@@ -69,11 +78,13 @@ def _reason(stdout: str, stderr: str, exit_code: int) -> str:
     if conflict:
         return f"no versions fit together: {_causes(stdout) or conflict['what']}"
     missing = _NO_VERSION.search(stderr)
+    unnamed = missing or _NO_MATCH.search(stderr)
+    if unnamed and _FAILED_BUILD.search(stderr):
+        return _unbuilt(unnamed["what"], stderr)
     if missing and missing["versions"].strip() not in ("", "none"):
         versions = missing["versions"].split(", ")
         newest = ", ".join(versions[-_MOST_VERSIONS:])
         return f"there is no version {missing['what']} for this Python and machine; the newest are {newest}"
-    unnamed = missing or _NO_MATCH.search(stderr)
     if unnamed:
         return f"{unnamed['what']}: {_why_nothing_was_found(stderr)}"
     return _other(stdout, stderr, exit_code)
@@ -102,9 +113,11 @@ def _causes(stdout: str) -> str:
 def _other(stdout: str, stderr: str, exit_code: int) -> str:
     built = _NOT_BUILT.search(stderr)
     named = next((name for name in built.groups() if name), None) if built else None
-    if built is None and ("subprocess-exited-with-error" in stderr or "metadata-generation-failed" in stderr):
+    if built is None and _FAILED_BUILD.search(stderr):
         arrows = _NOT_BUILT_IN_CONTEXT.findall(stderr)
-        named = arrows[-1].strip() if arrows else "a package"
+        taken_up = _TAKEN_UP.findall(stdout)
+        named = arrows[-1].strip() if arrows else taken_up[-1] if taken_up else "a package"
+        named = re.sub(r"^.*/|\.(?:tar\.\w+|zip|tgz)$", "", named)
     fetched = _NOT_FETCHED.search(stderr)
     if fetched:
         whose = named.partition(" ")[0] if named else "a package"
@@ -116,15 +129,20 @@ def _other(stdout: str, stderr: str, exit_code: int) -> str:
     if address:
         return address["what"]
     if named:
-        return (
-            f"{named} has no wheel for this Python and machine and cannot be built from its source here; "
-            "its build's own error stands above in the log"
-        )
+        return _unbuilt(named, stderr)
     errors = _ERROR.findall(stderr)
     if errors:
         return errors[-1].strip() if _DENIED.search(stderr) is None else f"{errors[-1].strip()} (refused)"
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return lines[-1] if lines else f"pip ended with exit code {exit_code}"
+
+
+def _unbuilt(package: str, stderr: str) -> str:
+    """That there is no wheel of a package and its build failed, with its last line where that is an error."""
+    last = [match["last"].strip() for match in _OUTPUT_END.finditer(stderr)]
+    errors = [line for line in last if _BUILD_ERROR.match(line)]
+    why = f": {errors[-1]}" if errors else "; its build's own error stands above in the log"
+    return f"{package} has no wheel for this Python and machine and cannot be built from its source here{why}"
 
 
 DEFAULT_FILE = "requirements.txt"

@@ -189,6 +189,7 @@ def source_rows(source: SourceTree) -> dict[str, str]:
     packed = f"{count:,} {'file' if count == 1 else 'files'}, {size_in_words(source.size_bytes)}"
     most = f", most in {sizes_in_words(largest_entries(source.files))}" if count > 1 else ""
     left_out = [_left_out(source.folder, each) for each in group_left_out(source.ignored)]
+    left_out += [f"{pattern} in {file.name} brings nothing back" for pattern, file in source.idle]
     return {
         "code": f"{packed} of {source.place}{most}",
         **({"left out": "\n".join(left_out)} if left_out else {}),

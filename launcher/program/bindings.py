@@ -49,6 +49,7 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
+    default_of_field,
     joined,
     library_names,
     like,
@@ -151,8 +152,8 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
     node = binding.node
     if binding.kind in (BindingKind.LOOPED, BindingKind.ENTERED) and binding.value is not None:
         node = binding.value
-    elif binding.kind is BindingKind.DEFINED:
-        return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.body[0].lineno, node.body[0].col_offset
     elif not hasattr(node, "end_lineno"):
         parent = parent_of(node)
         node = node if parent is None else parent
@@ -259,6 +260,8 @@ class CallGraph:
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
         if name == "__call__":
             yield from self._calls_of_objects(function)
+        elif name == "__enter__":
+            yield from self._entries_of_objects(function)
         for file in self.files.mentioning(name, "getattr"):
             for use in file.attributes.get(name, ()):
                 for value in alternatives(self.value(use)):
@@ -272,18 +275,23 @@ class CallGraph:
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
-        definition = class_of(method)
-        found = [
-            call
-            for file in self.files.files
-            for call in file.calls
-            if any(
-                isinstance(each, Made) and each.definition is definition
-                for each in alternatives(self.value(call.func))
-            )
-        ]
+        calls = (call for file in self.files.files for call in file.calls)
+        found = [call for call in calls if self._is_object(call.func, method)]
         yield from (CallSite(call, bind_arguments(method, call, True)) for call in found)
         yield from () if found else (None,)
+
+    def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
+        """Where `with` enters an object of a method's class."""
+        opened = (each for file in self.files.files for each in file.statements.get(ast.With, ()))
+        for manager in (each.context_expr for one in opened for each in one.__dict__["items"]):
+            if self._is_object(manager, method):
+                entry = like(manager, ast.Attribute(manager, "__enter__", ast.Load()))
+                yield CallSite(like(manager, ast.Call(entry, [], [])), {})
+
+    def _is_object(self, node: ast.expr, method: FunctionNode) -> bool:
+        """Whether something may be an object of a method's class."""
+        found = alternatives(self.value(node))
+        return any(isinstance(each, Made) and each.definition is class_of(method) for each in found)
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
         """The calls `getattr(hook, event)(...)` of objects of a method's class."""
@@ -292,10 +300,7 @@ class CallGraph:
             if not isinstance(call, ast.Call) or call.func is not read or len(read.args) != 2:
                 continue
             name = getattr(read.args[1], "value", None)
-            if name in (None, getattr(method, "name", "")) and any(
-                isinstance(each, Made) and each.definition is class_of(method)
-                for each in alternatives(self.value(read.args[0]))
-            ):
+            if name in (None, getattr(method, "name", "")) and self._is_object(read.args[0], method):
                 yield CallSite(call, bind_arguments(method, call, True))
 
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
@@ -415,7 +420,7 @@ class CallGraph:
                     yield None
 
 
-def _is_launched(function: FunctionNode) -> bool:
+def is_launched(function: FunctionNode) -> bool:
     """Whether a function is what the launcher of torch_xla calls, with the number of the worker."""
     at_top = isinstance(scope_of(function).node, ast.Module)
     return at_top and not isinstance(function, ast.Lambda) and function.name == "_mp_fn"
@@ -524,7 +529,7 @@ class ParameterEvaluator:
             positional = positional_of(function)
             if positional and positional[0] is parameter:
                 return Defined(owner) if is_class_method(function) else Made(owner)
-        if _is_launched(function) and positional_of(function)[:1] == [parameter]:
+        if is_launched(function) and positional_of(function)[:1] == [parameter]:
             return _SPAWNED
         calls = self.callers.call_sites(function)
         if calls is None or not calls:
@@ -588,7 +593,10 @@ class RecordFields:
         found = [each for each in given if each is not None]
         if default is not None and (not calls or None in given):
             found.append(default)
-        if default is not None and isinstance(default.value, ast.Constant) and self._is_handed_on(definition):
+        literal = default.value if default is not None else None
+        if isinstance(literal, ast.Call) and last_name(literal.func) == "field":
+            literal = default_of_field(literal)
+        if isinstance(literal, ast.Constant) and self._is_handed_on(definition):
             found.append(Binding(name, BindingKind.OTHER, definition))
         return [*found, *self._replaced(definition, name)]
 

@@ -136,7 +136,9 @@ def _origins(
         elif not bindings:
             yield node if isinstance(node, ast.Attribute) else None
         for binding in bindings:
-            if binding.node not in seen:
+            if is_parsed_field(binding):
+                yield node
+            elif binding.node not in seen:
                 yield from _origins_of_binding(program, binding, seen | {binding.node}, depth - 1)
     elif isinstance(node, ast.Call) and depth and (function := _function_of_call(program, node)) is not None:
         if function not in seen:
@@ -147,6 +149,11 @@ def _origins(
         yield from _origins_of_item(program, node, node.slice.value, seen, depth)
     else:
         yield node
+
+
+def is_parsed_field(binding: Binding) -> bool:
+    """Whether a parser may give a field another value than its default."""
+    return binding.kind is BindingKind.OTHER and isinstance(binding.node, ast.ClassDef)
 
 
 def _default_of_field(program: Program, call: ast.Call) -> ast.expr | None:
@@ -250,9 +257,13 @@ def _origins_of_elements(
 
 
 def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
-    """What every call gives a parameter."""
+    """What every call gives a parameter; its default where the script has a function for others."""
     sites = program.evaluation.callers.call_sites_giving(parameter)
-    yield from (site.given_or_default(parameter) for site in sites) if sites else (None,)
+    function = function_of_parameter(parameter)
+    if sites == [] and function is not None and file_of(function) is program.entry:
+        yield default_of(function, parameter.arg)
+    else:
+        yield from (site.given_or_default(parameter) for site in sites) if sites else (None,)
 
 
 def calls_that_may_make(program: Program, node: ast.expr, *names: str) -> list[ast.Call]:
@@ -384,16 +395,16 @@ _KEEPING_METHODS = frozenset({"as_posix", "resolve", "absolute", "expanduser"})
 
 
 def text_parts(program: Program, node: ast.expr | None) -> tuple[list[ast.expr], str]:
-    """The parts that an expression puts together to a text or path, and what comes between them.
-
-    No parts of what is none: a literal, a name, a call of anything else.
-    """
+    """The parts that an expression puts together to a text or path, and what is between; else none."""
     if isinstance(node, ast.JoinedStr):
         return [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values], ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
         return [node.left, node.right], "/" if isinstance(node.op, ast.Div) else ""
     if not isinstance(node, ast.Call):
         return [], ""
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "format" and len(node.args) == 1:
+        before, _, behind = str(getattr(program.value(node.func.value), "value", "")).partition("{}")
+        return ([like(node, ast.Constant(before)), node.args[0]], "") if before and not behind else ([], "")
     name = program.qualified(node.func)
     if name in _KEEPING_PATHS:
         return node.args[:1], "/"

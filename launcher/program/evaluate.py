@@ -4,8 +4,7 @@ The order of statements counts within a function (a later assignment replaces an
 runs); between functions all assignments count. Parameters have what every call gives them; an environment
 of known arguments, where one is given, goes before.
 
-`Evaluation` is one recursion in parts: an attribute may be of an object (`AttributeEvaluator`), a call may
-give a rank, an object of a library or the result of a function of the program (`CallEvaluator`).
+`Evaluation` is one recursion in parts: calls (`CallEvaluator`), tables, attributes (`AttributeEvaluator`).
 """
 
 from __future__ import annotations
@@ -74,7 +73,9 @@ from launcher.program.values import (
     applied,
     calculated_from,
     canonical_name,
+    chosen,
     class_of_result,
+    compared,
     default_of_field,
     entries_of,
     function_of,
@@ -82,6 +83,7 @@ from launcher.program.values import (
     library_names,
     model_within,
     negated,
+    object_parsed,
     pairs_of,
     spread,
     text_of,
@@ -179,9 +181,12 @@ class Evaluation:
             case ast.Subscript():
                 return self._subscript(node, environment)
             case ast.IfExp():
-                return joined(self.value(each, environment) for each in (node.body, node.orelse))
+                taken = chosen(node, self.value(node.test, environment))
+                return joined(self.value(each, environment) for each in taken)
             case ast.BoolOp():
                 return joined(self.value(each, environment) for each in node.values)
+            case ast.Compare():
+                return compared(node, partial(self.value, environment=environment))
             case ast.BinOp():
                 left, right = self.value(node.left, environment), self.value(node.right, environment)
                 made = self.written.of_union(node, left, right)
@@ -246,7 +251,7 @@ class Evaluation:
             return External(node.id)
         foreign = [star for star in file.stars if self.files.module(star, file) is None]
         if len(foreign) == 1 and not foreign[0].startswith("."):
-            return self._external(f"{foreign[0]}.{node.id}")
+            return self.external(f"{foreign[0]}.{node.id}")
         return UNKNOWN
 
     def member(self, scope: Scope, name: str) -> Value:
@@ -300,7 +305,7 @@ class Evaluation:
         if isinstance(whole, Several) and item < len(whole.node.elts):
             return self.value(whole.node.elts[item], environment)
         if isinstance(whole, Instance) and whole.item is None:
-            return Instance(whole.name, whole.call, item)
+            return object_parsed(Instance(whole.name, whole.call, item), self.value)
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
@@ -314,17 +319,15 @@ class Evaluation:
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
-        known = self._libraries.get(binding)
-        if known is None:
-            known = self._of_import(binding)
-            if isinstance(known, External):  # What is the program's own is known where it is bound.
-                self._libraries[binding] = known
+        known = self._libraries.get(binding) or self._of_import(binding)
+        if isinstance(known, External):  # What is the program's own is known where it is bound.
+            self._libraries[binding] = known
         return known
 
     def _of_import(self, binding: Binding) -> Value:
         name = binding.module or ""
         if canonical_name(name) in _KNOWN_BY_TABLES:
-            return self._external(name)
+            return self.external(name)
         file = file_of(binding.node)
         module = self.files.module(name, file)
         package, _, last = name.rpartition(".")
@@ -334,11 +337,12 @@ class Evaluation:
         held = holder is not None and holder is not file and last in holder.module.bindings
         if holder is not None and held and (module is None or isinstance(binding.node, ast.ImportFrom)):
             return self.member(holder.module, last)
-        if module is not None:
+        starred = self.through_star(holder, last) if holder is not None and holder is not file else UNKNOWN
+        if module is not None and (starred is UNKNOWN or isinstance(binding.node, ast.Import)):
             return ModuleOf(module)
         if holder is not None and holder is not file:
-            return self.through_star(holder, last)
-        return UNKNOWN if name.startswith(".") else self._external(name)
+            return starred
+        return UNKNOWN if name.startswith(".") else self.external(name)
 
     def through_star(self, file: FileIndex, name: str) -> Value:
         """What a module has by this name of another one that it imports with `*`."""
@@ -348,9 +352,11 @@ class Evaluation:
                 return self.member(module.module, name)
         return UNKNOWN
 
-    def _external(self, name: str) -> Value:
+    def external(self, name: str) -> Value:
+        """A thing of a library, by the one name that it has here."""
         name = canonical_name(name)
-        return RANKS[name] if name.endswith("COMM_WORLD.rank") and name in RANKS else External(name)
+        is_rank = name.endswith(("COMM_WORLD.rank", "COMM_WORLD.size")) and name in RANKS
+        return RANKS[name] if is_rank else External(name)
 
     # Other expressions
 
@@ -448,7 +454,7 @@ class CallEvaluator:
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         evaluated = partial(self.evaluation.value, environment=environment)
         made = self.evaluation.written.of_call(name, node, evaluated)
-        return Instance(name, node) if made is UNKNOWN else made
+        return object_parsed(Instance(name, node), evaluated) if made is UNKNOWN else made
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
@@ -474,10 +480,9 @@ class CallEvaluator:
         loops = [each.node for each in self.evaluation.sources(name) if each.kind is BindingKind.LOOPED]
         loop = loops[0] if len(loops) == 1 else None
         ends = isinstance(loop, ast.comprehension) or loop in file_of(name).leaving_statements
-        listed = (
-            self.evaluation.value(loop.iter) if isinstance(loop, ast.For | ast.comprehension) else UNKNOWN
-        )
-        names = listed.node.elts if ends and isinstance(listed, Several) else []
+        over = loop.iter if ends and isinstance(loop, ast.For | ast.comprehension) else None
+        listed = UNKNOWN if over is None else self.evaluation.value(over)
+        names = listed.node.elts if isinstance(listed, Several) else []
         texts = [str(each.value) for each in map(self.evaluation.value, names) if isinstance(each, Constant)]
         own = [each for each in texts if not each.startswith(tuple(LIBRARY_TABLES["launcher_variables"]))]
         return RANK_VARIABLES.get((own or texts or [""])[0], UNKNOWN)
@@ -541,12 +546,13 @@ class TableEvaluator:
         """What `owner[key]` is: as the dictionary is written, or as it is set on a variable of that name."""
         whole = alternatives(self.evaluation.value(owner, environment))
         entries = [self.entry(each, key, environment) for each in whole]
-        stored = joined(
+        later = [
             self.evaluation.value_of_binding(binding, None)
             for file in self.evaluation.files.mentioning(key)
             for binding in file.set_items.get(key, ())
             if binding.name == last_name(owner) or self._is_one_of(binding.node, whole)
-        )
+        ]
+        stored = joined(later + self.evaluation.written.set_in_rounds(whole, key, self.evaluation.value))
         known = [each for each in entries if each is not None and each is not UNKNOWN]
         if not known:
             return UNKNOWN if isinstance(stored, Constant) else stored
@@ -620,7 +626,7 @@ class AttributeEvaluator:
         self.evaluation = evaluation
         self.records = RecordFields(evaluation.files, evaluation.value)
         self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
-        self._stores: dict[tuple[str, str], list[Binding]] = {}
+        self._stores: dict[tuple[str, str, Instance | None], list[Binding]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
@@ -630,11 +636,7 @@ class AttributeEvaluator:
     def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
         name = node.attr
         if isinstance(owner, External):
-            whole = canonical_name(f"{owner.name}.{name}")
-            known = (
-                RANKS.get(whole) if owner.name.endswith("COMM_WORLD") and name in ("rank", "size") else None
-            )
-            return known or External(whole)
+            return self.evaluation.external(f"{owner.name}.{name}")
         if isinstance(owner, Instance):
             made = class_of_result(owner)
             whole = canonical_name(f"{made}.{name}")
@@ -664,27 +666,26 @@ class AttributeEvaluator:
         return self._optional(node) if found is UNKNOWN else found
 
     def _stored(self, node: ast.Attribute, owner: Value | None) -> Value:
-        """What the program sets an attribute to, that others may set as well: an option, a configuration.
-
-        A literal alone does not tell: `args.local_rank = 0`, in a run of one process, goes over an option.
-        """
+        """What the program sets an attribute to. A literal alone does not tell: `args.local_rank = 0`, in a
+        run of one process, goes over an option."""
         found = self.evaluation.any_of(list(self.stores(node, owner)), None)
         return UNKNOWN if isinstance(found, Constant) else found
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
-        """Where the program sets this attribute on a variable of the same name: `args.rank = ...`."""
+        """Where the program sets this attribute on what has its name, or is the same object of a library."""
         if isinstance(owner, External | Made | Defined | ModuleOf):
             return
         last = last_name(node.value)
         if last is None:
             return
-        found = self._stores.get((last, node.attr))
-        if found is None:
-            found = self._stores[last, node.attr] = [
+        made = owner if isinstance(owner, Instance) else None
+        if (found := self._stores.get((last, node.attr, made))) is None:
+            found = self._stores[last, node.attr, made] = [
                 binding
                 for file in self.evaluation.files.mentioning(node.attr)
                 for binding in file.set_attributes.get(node.attr, ())
                 if binding.name.split(".")[-2] == last
+                or (made and self.evaluation.value(getattr(binding.node, "value", node)) == made)
             ]
         yield from (each for each in found if not is_set_later(each.node, node))
 

@@ -27,6 +27,7 @@ from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     WRITTEN_OUT,
     FileIndex,
+    FunctionNode,
     ProgramFiles,
     Unread,
     absolute_module_name,
@@ -46,6 +47,7 @@ from launcher.program.values import (
     canonical_name,
     is_import_of,
     library_names,
+    like,
     pairs_of,
 )
 
@@ -95,6 +97,36 @@ class Program(ProgramFiles):
                     if name in wanted:
                         write_out_unpacked(self, call)
                         yield call, name
+
+
+def calls_as_given(program: Program, *names: str) -> Iterator[tuple[ast.Call, str]]:
+    """The same calls; one that hands on what its function is given, `torch.save(*args, **kwargs)`, as each
+    caller of the function gives it. It stands in the helper, and its arguments where they are written."""
+    for call, name in program.calls(*names):
+        yield from ((each, name) for each in _as_given(program, call))
+
+
+def _as_given(program: Program, call: ast.Call) -> Iterator[ast.Call]:
+    stars = [each.value for each in call.args if isinstance(each, ast.Starred)]
+    stars += [each.value for each in call.keywords if each.arg is None]
+    scope = scope_of(call).function
+    function = None if scope is None else scope.node
+    if not stars or not isinstance(function, FunctionNode):
+        yield call
+        return
+    own = {each.arg for each in (function.args.vararg, function.args.kwarg) if each}
+    if not all(isinstance(each, ast.Name) and each.id in own for each in stars):
+        yield call
+        return
+    for site in program.evaluation.callers.call_sites(function) or ():
+        if site.arguments is None:
+            continue
+        row = site.arguments.get(function.args.vararg.arg if function.args.vararg else "")
+        rest = row.elts if isinstance(row, ast.Tuple) else []
+        args = [one for each in call.args for one in (rest if isinstance(each, ast.Starred) else [each])]
+        extra = extra_keywords(function, site.call)
+        keywords = [one for each in call.keywords for one in (extra if each.arg is None else [each])]
+        yield like(call, ast.Call(call.func, args, keywords))
 
 
 def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
@@ -511,7 +543,8 @@ def _changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, li
     for key, bindings in file.set_items.items():
         for binding in bindings:
             if binding.name == name and isinstance(binding.node, ast.expr):
-                added = None if binding.value is None else [ast.keyword(key, binding.value)]
+                known = binding.value is not None and key
+                added = [ast.keyword(key, binding.value)] if known and binding.value else None
                 yield binding.node, added
 
 

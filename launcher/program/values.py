@@ -11,13 +11,14 @@ import ast
 import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launcher.program.index import PARENT, SCOPE, FileIndex
+from launcher.program.index import PARENT, SCOPE, FileIndex, ancestors, file_of
 
 
 class RankKind(Enum):
@@ -201,6 +202,24 @@ def negated(operator: ast.unaryop, value: Value) -> Value:
     )
 
 
+def chosen(node: ast.IfExp, test: Value) -> list[ast.expr]:
+    """What `a if test else b` may be: that for which a literal decides, or both."""
+    both = [node.body, node.orelse]
+    return both if not isinstance(test, Constant) else both[:1] if test.value else both[1:]
+
+
+def compared(node: ast.Compare, evaluated: Evaluated) -> Value:
+    """Whether a literal is, or is not, another one: `split == "train"` where it is known what `split` is."""
+    sign = node.ops[0]
+    if len(node.ops) > 1 or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+        return UNKNOWN
+    left = evaluated(node.left)
+    right = evaluated(node.comparators[0]) if isinstance(left, Constant) else UNKNOWN
+    if not isinstance(left, Constant) or not isinstance(right, Constant):
+        return UNKNOWN
+    return Constant((left.value == right.value) is isinstance(sign, ast.Eq | ast.Is))
+
+
 # Tables and lists as they are written, or as calls and comprehensions make them of others that are.
 
 
@@ -346,6 +365,24 @@ def default_of_field(field: ast.Call) -> ast.expr | None:
     return given.get("default") if factory is None else like(field, ast.Call(factory, [], []))
 
 
+_PARSING = frozenset(
+    {"tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "chz.entrypoint"}
+)
+
+
+def object_parsed(made: Instance, evaluated: Evaluated) -> Value:
+    """The object that a parser of the command line makes of a class that it is given; all else as it is."""
+    given: Sequence[ast.expr] = made.call.args[:1] if made.name in _PARSING else ()
+    if made.name == "transformers.HfArgumentParser.parse_args_into_dataclasses" and made.item is not None:
+        parser = evaluated(made.call.func.value) if isinstance(made.call.func, ast.Attribute) else UNKNOWN
+        classes = parser.call.args[:1] if isinstance(parser, Instance) else []
+        listed = evaluated(classes[0]) if classes else UNKNOWN
+        classes = listed.node.elts if isinstance(listed, Several) else classes
+        given = classes[made.item : made.item + 1]
+    kind = evaluated(given[0]) if given else UNKNOWN
+    return Made(kind.node) if isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef) else made
+
+
 class WrittenTables:
     """Tables and lists that are made of written ones: `{**a} | b`, `{k: f(v) for k, v in table.items()}`,
     `zip`, `map`, `dict.fromkeys`, `asdict`, the words of a text.
@@ -357,6 +394,35 @@ class WrittenTables:
         """`fields` names the fields of a dataclass or its like."""
         self._fields = fields
         self._made: dict[tuple[ast.AST, ...], Value] = {}
+        self._rounds: dict[ast.Subscript, dict[str, ast.expr]] = {}
+
+    def set_in_rounds(self, tables: Iterable[Value], key: str, evaluated: Evaluated) -> list[Value]:
+        """What `table[name] = value` sets below a key, in loops over what is written out."""
+        return [
+            evaluated(made[key])
+            for table in tables
+            if isinstance(table, Dictionary)
+            for entry in file_of(table.node).set_items.get("", ())
+            if isinstance(entry.node, ast.Subscript) and evaluated(entry.node.value) == table
+            if entry.value is not None
+            and key in (made := self._rounds_of(entry.node, entry.value, evaluated))
+        ]
+
+    def _rounds_of(self, entry: ast.Subscript, value: ast.expr, evaluated: Evaluated) -> dict[str, ast.expr]:
+        """What an entry with the loop's variable in its key is in each round, by the key."""
+        if entry not in self._rounds:
+            found = self._rounds[entry] = {}
+            names = {each.id for each in ast.walk(entry.slice) if isinstance(each, ast.Name)}
+            for loop in (each for each in ancestors(entry) if isinstance(each, ast.For)):
+                if names.isdisjoint(each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)):
+                    continue
+                for each in elements_of(evaluated(loop.iter), evaluated, loop.iter) or ():
+                    given = names_given(loop.target, each, evaluated) or {}
+                    name = evaluated(with_names_replaced(entry.slice, given))
+                    if isinstance(name, Constant):
+                        found[str(name.value)] = with_names_replaced(value, given)
+                break
+        return self._rounds[entry]
 
     def of_union(self, node: ast.BinOp, left: Value, right: Value) -> Value:
         """`a | b` of tables, `a + b` of lists."""
@@ -388,11 +454,13 @@ class WrittenTables:
 
     def of_call(self, name: str, node: ast.Call, evaluated: Evaluated) -> Value:
         """What a function of Python's own makes of written tables and lists."""
+        if name not in _MAKERS:
+            return UNKNOWN
         values = [evaluated(each) for each in node.args]
         lists = [elements_of(each, evaluated, node) for each in values]
         known = [each for each in lists if each is not None]
         first = values[0] if values else UNKNOWN
-        if name in ("vars", "dataclasses.asdict", "attr.asdict", "attrs.asdict") and len(values) == 1:
+        if name in _OF_OBJECTS and len(values) == 1:
             return self.of_object(node, node.args[0], first)
         if not known or len(known) < len(lists):
             if name == "dict.fromkeys" and lists and lists[0] is not None and isinstance(first, Several):
@@ -430,10 +498,10 @@ class WrittenTables:
         if name in ("_asdict", "model_dump", "dict") and isinstance(owner, Made) and not node.args:
             return self.of_object(node, node.func.value, owner)
         if isinstance(owner, Constant) and isinstance(owner.value, str) and name in _OF_TEXTS:
-            given = [evaluated(each) for each in node.args]
-            texts = [str(each.value) for each in given if isinstance(each, Constant) and each.value]
-            if len(texts) == len(given) and not node.keywords:
-                return self._of_text(node, getattr(owner.value, name)(*texts))
+            given = [each.value for each in map(evaluated, node.args) if isinstance(each, Constant)]
+            if len(given) == len(node.args) and not node.keywords:
+                with suppress(TypeError, ValueError):
+                    return self._of_text(node, getattr(owner.value, name)(*given))
         return UNKNOWN
 
     def of_record(self, called: Value, node: ast.Call) -> Value:
@@ -463,7 +531,7 @@ class WrittenTables:
         keys = [like(node, ast.Constant(name)) for name in names]
         return self._table(node, [*zip(keys, attributes, strict=True)], value.definition)
 
-    def _of_text(self, node: ast.Call, found: str | list[str]) -> Value:
+    def _of_text(self, node: ast.Call, found: str | Sequence[str]) -> Value:
         if isinstance(found, str):
             return Constant(found)
         words = [like(node, ast.Constant(each)) for each in found]
@@ -479,7 +547,13 @@ class WrittenTables:
         return self._made.setdefault((node, *parts), Several(like(node, ast.Tuple([*elements], ast.Load()))))
 
 
-_OF_TEXTS = frozenset({"upper", "lower", "strip", "removeprefix", "removesuffix", "split", "splitlines"})
+_OF_OBJECTS = frozenset({"vars", "dataclasses.asdict", "attr.asdict", "attrs.asdict"})
+_MAKERS = _OF_OBJECTS | {"zip", "map", "dict.fromkeys", "list", "tuple", "iter", "reversed"}
+"""All functions that `of_call` knows: of others the arguments are not looked at."""
+
+_OF_TEXTS = frozenset(
+    {"upper", "lower", "strip", "removeprefix", "removesuffix", "split", "splitlines", "partition"}
+)
 METHODS_OF_WRITTEN = _OF_TEXTS | {"items", "keys", "values", "_asdict", "model_dump", "dict"}
 """The last names of all that `of_method` knows."""
 

@@ -3,8 +3,9 @@
 `.gitignore` and `.slipwayignore` are read in every folder, and in those above the source folder up to the
 repository's root, as git does. Both have the same syntax (git documentation, gitignore). In one folder
 `.slipwayignore` comes after `.gitignore` and so has the last word: it can leave out what git keeps, and bring
-back (`!generated.py`) what git leaves out. A link is packed as what it leads to, under its own name: in the
-container there are only files.
+back (`!generated.py`) what git leaves out, out of folders too that are left out as a whole (`!data/x.bin`,
+where git would want `!data/`, `data/*` and `!data/x.bin`). A link is packed as what it leads to, under its
+own name: in the container there are only files.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise, takewhile
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -41,14 +42,16 @@ class FolderWalk:
     """What one walk through a source folder found.
 
     `files` are those to be packed, sorted by their names' parts, `scripts` the names of all Python files
-    directly in the folder, ignored ones too. `problems` are all that is in the way of packing, in the order
-    in which they were met; the files beside them are there all the same.
+    directly in the folder, ignored ones too; `idle` are the patterns of `.slipwayignore` that are to bring
+    something back and fit nothing, with their files. `problems` are all that is in the way of packing, in
+    the order in which they were met; the files beside them are there all the same.
     """
 
     files: tuple[SourceFile, ...]
     ignored: tuple[IgnoredPath, ...]
     scripts: tuple[str, ...]
     problems: tuple[SourceError, ...]
+    idle: tuple[tuple[str, Path], ...] = ()
 
 
 def walk_folder(source_dir: Path) -> FolderWalk:
@@ -75,6 +78,7 @@ def walk_folder(source_dir: Path) -> FolderWalk:
         ignored=tuple(walking.ignored),
         scripts=tuple(walking.scripts),
         problems=tuple(problems),
+        idle=tuple(each for each in walking.find_returns() if each not in walking.used),
     )
 
 
@@ -112,6 +116,8 @@ class _FolderWalker:
         self.ignored: list[IgnoredPath] = []
         self.scripts: list[str] = []
         self.problems: list[SourceError] = []
+        self.used: set[tuple[str, Path]] = set()
+        """The patterns that bring something back, with their files."""
         self._source_dir = source_dir
         self._layers = PatternLayers(source_dir, self.problems)
         self._linked = 0
@@ -135,6 +141,13 @@ class _FolderWalker:
                 continue
             if below is not None:
                 under_way.append((iter(below.entries), below))
+
+    def find_returns(self) -> Iterator[tuple[str, Path]]:
+        """The patterns of .slipwayignore, in whatever folder, that are to bring something back."""
+        for layer in self._layers.read():
+            for pattern, file in dict.fromkeys(layer.origins):
+                if pattern.startswith("!") and file.name == OWN_IGNORE_FILE:
+                    yield pattern, file
 
     def _visit(self, name: str, views: Sequence[_View], jumps: tuple[Path, ...] = ()) -> _Visit:
         """Look at a folder; `views` have the patterns of the folders above, and get its own."""
@@ -193,6 +206,8 @@ class _FolderWalker:
                 match = match_layers(view.path / own_name, True, view.layers)
             if match is not None and match.ignores:
                 return IgnoredPath(shown, match.pattern, match.ignore_file)
+            if match is not None and not is_folder:
+                self.used.add((match.pattern, match.ignore_file))
         return None
 
     def _follow(
@@ -311,13 +326,18 @@ class PatternLayers:
     def add_own_layers(self, folder: Path, above: Sequence[Layer]) -> Sequence[Layer]:
         """The patterns above a folder and its own ones, read once, however often it is visited."""
         if folder not in self._known:
-            own = self._read_own_layers(folder)
+            own = self._read_own_layers(folder, above)
             self._known[folder] = (*above, *own) if own else above
         return self._known[folder]
 
-    def _read_own_layers(self, folder: Path) -> list[Layer]:
+    def read(self) -> list[Layer]:
+        """The layers of the folders that were looked at, the source folder's before those below it."""
+        found = [(layers[-1], folder) for folder, layers in self._known.items() if layers]
+        return [layer for layer, folder in found if layer.folder == folder]
+
+    def _read_own_layers(self, folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
         try:
-            return read_layers(folder)
+            return read_layers(folder, above)
         except SourceError as error:
             self._problems.append(error)
         except OSError as error:
@@ -336,10 +356,17 @@ def unreadable_folder(source_dir: Path, error: OSError) -> SourceError:
 # The patterns of `.gitignore` and `.slipwayignore`: which paths they leave out, and which one says so.
 
 
-IGNORE_FILES = (".gitignore", ".slipwayignore")
+OWN_IGNORE_FILE = ".slipwayignore"
+IGNORE_FILES = (".gitignore", OWN_IGNORE_FILE)
 
 MOST_PATTERN_BYTES = 1_000_000
 """Of one ignore file; each of its patterns is held against each name."""
+
+MOST_OPENED = 1_000
+"""Folders that are left out and out of which one `.slipwayignore` brings something back."""
+
+_Origin = tuple[str, Path]
+"""A pattern as it is written, and the file that it stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +384,7 @@ class Layer:
 
     folder: Path
     patterns: GitIgnoreSpec
-    origins: Sequence[tuple[str, Path]]
+    origins: Sequence[_Origin]
 
     def match(self, path: Path, is_folder: bool) -> Match | None:
         """What is said of the path; the last pattern that fits it counts. None where none does."""
@@ -379,12 +406,12 @@ def match_layers(path: Path, is_folder: bool, layers: Sequence[Layer]) -> Match 
     return next((match for match in matches if match is not None), None)
 
 
-def read_layers(folder: Path) -> list[Layer]:
-    """The patterns of a folder's own ignore files: one layer, or none.
+def read_layers(folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
+    """The patterns of a folder's own ignore files: one layer, or none; `above` are those above it.
 
     Raises SourceError for patterns that cannot be read or are too many, OSError for a file that cannot be.
     """
-    origins: list[tuple[str, Path]] = []
+    origins: list[_Origin] = []
     for file in (folder / name for name in IGNORE_FILES):
         if file.is_file():
             content = read_regular(file, MOST_PATTERN_BYTES + 1)
@@ -397,17 +424,47 @@ def read_layers(folder: Path) -> list[Layer]:
             origins += [(line, file) for line in lines if line]
     if not origins:
         return []
-    patterns: list[GitIgnoreSpecPattern] = []
-    for line, file in origins:
-        try:
-            patterns.append(GitIgnoreSpecPattern(_as_bytes(line)))
-        except (ValueError, re.error) as error:
+    written = [(_pattern(line, file), (line, file)) for line, file in origins]
+    layers = [*above, _layer(folder, written)]
+    read: list[tuple[GitIgnoreSpecPattern, _Origin]] = []
+    opened = set[str]()
+    for pattern, origin in written:
+        for parent in _folders_above(origin[0]) if origin[1].name == OWN_IGNORE_FILE else ():
+            match = None if parent in opened else match_layers(folder / parent, True, layers)
+            opened.add(parent)
+            if match is not None and match.ignores:
+                read.append((_pattern(f"!/{parent}/", origin[1]), origin))
+                read.append((_pattern(f"/{parent}/*", origin[1]), (match.pattern, match.ignore_file)))
+        if len(opened) > MOST_OPENED:
             raise SourceError(
-                f"the pattern '{line}' in {file} cannot be read: {error}.",
-                "Correct it; the syntax is that of .gitignore.",
-            ) from error
+                f"{origin[1]} brings files back out of more than {MOST_OPENED:,} folders: too many to apply.",
+                "Bring whole folders back instead of each of their files.",
+            )
+        read.append((pattern, origin))
+    return [_layer(folder, read)]
+
+
+def _pattern(line: str, file: Path) -> GitIgnoreSpecPattern:
+    try:
+        return GitIgnoreSpecPattern(_as_bytes(line))
+    except (ValueError, re.error) as error:
+        raise SourceError(
+            f"the pattern '{line}' in {file} cannot be read: {error}.",
+            "Correct it; the syntax is that of .gitignore.",
+        ) from error
+
+
+def _layer(folder: Path, read: Sequence[tuple[GitIgnoreSpecPattern, _Origin]]) -> Layer:
     # RE2 needs linear time for whatever pattern, where Python's `re` may need exponential time.
-    return [Layer(folder, GitIgnoreSpec(patterns, backend="re2"), origins)]
+    patterns = GitIgnoreSpec([pattern for pattern, _ in read], backend="re2")
+    return Layer(folder, patterns, [origin for _, origin in read])
+
+
+def _folders_above(pattern: str) -> Iterator[str]:
+    """`a` and `a/b` of `!a/b/c`: the folders above what is brought back, as far as they are written out."""
+    parts = pattern.strip().removeprefix("!").strip("/").split("/")[:-1] if pattern.startswith("!") else []
+    written = takewhile(lambda part: part and not re.search(r"[*?\[\\]", part), parts)
+    return accumulate(written, lambda above, part: f"{above}/{part}")
 
 
 # Where a symbolic link of a source folder leads, and which ones cannot be packed as what they lead to.

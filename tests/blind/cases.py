@@ -18,6 +18,8 @@ know the rules.
 `logs/FAMILY.test` holds logs of which a mode is the root cause (`# code: NCCL004`), with `# rank: 3` where
 they show it, and `# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing
 failed. `jobs/FAMILY.test` holds job files in the same way, with the files beside them: `[file src/train.py]`.
+`runs/CODE.test` holds programs that are really run, by `launch --local`, of which a mode is the root cause;
+its `# job:` may say `processes_per_host`.
 
 An example is of the first set unless it says `# half: second` or a later one. Each set was looked at once
 before rules were mended by it; the rules have not been mended by the last.
@@ -26,7 +28,10 @@ before rules were mended by it; the rules have not been mended by the last.
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
@@ -38,6 +43,7 @@ import yaml
 
 from launcher.diagnosis.diagnose import diagnose
 from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import CATALOGUE
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.case_files import Part, read_parts
 from tests.diagnosis.cases import records
@@ -45,8 +51,10 @@ from tests.diagnosis.cases import records
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.json"
 """How many examples of each cell are judged right, and of how many: `python -m tools.checks.blind`."""
-HALVES = ("first", "second", "third", "fourth")
+HALVES = ("first", "second", "third", "fourth", "fifth")
 FOLDERS = {Stage.SCRIPT: "scripts", Stage.SPEC: "jobs", Stage.LOG: "logs"}
+RUNS = {Stage.RUNTIME: "runs"}
+"""They take minutes, and are judged where they are asked for."""
 ENTRY = "train.py"
 JOB_FILE = "job.yaml"
 _HEADING = re.compile(r"\[(case|file) (.+)\]")
@@ -79,7 +87,7 @@ class Example:
 
 def examples(half: str, stage: Stage) -> Iterator[Example]:
     """The examples of a half, by their codes."""
-    for file in sorted((FOLDER / FOLDERS[stage]).glob("*.test")):
+    for file in sorted((FOLDER / (FOLDERS | RUNS)[stage]).glob("*.test")):
         parts = read_parts(file, _HEADING)
         for number, part in enumerate(parts):
             if part.kind == "case" and _headers(part).get("half", "first") == half:
@@ -172,12 +180,15 @@ class Verdict:
     said: str
 
 
-def verdicts(half: str, codes: Collection[str] = ()) -> Iterator[Verdict]:
+def verdicts(
+    half: str, codes: Collection[str] = (), stages: Iterable[Stage] = tuple(FOLDERS)
+) -> Iterator[Verdict]:
     """The verdicts on the examples of a half, of some codes or of all."""
-    for stage in FOLDERS:
+    judges = {Stage.LOG: _judged_log, Stage.RUNTIME: _judged_run}
+    for stage in stages:
         for case in examples(half, stage):
             if not codes or case.code in codes:
-                yield _judged_log(case) if stage is Stage.LOG else _judged_files(case)
+                yield judges.get(stage, _judged_files)(case)
 
 
 def _judged_files(case: Example) -> Verdict:
@@ -203,6 +214,38 @@ def _judged_log(case: Example) -> Verdict:
     wrong_rank = case.rank is not None and rank not in (None, case.rank)
     said = f"{told.verdict.value}, {root.finding.code if root else 'no cause'}, rank {rank} ({case.rank})"
     return Verdict(case, is_right and not wrong_rank, said)
+
+
+def _judged_run(case: Example) -> Verdict:
+    """The mode is what the run is said to have failed of, and of the right rank."""
+    plain = {"limits": {"max_runtime": "5m"}, "watchdog": {"stall": "40s"}, **(case.job or {})}
+    processes = plain.pop("processes_per_host", 2)
+    job = {"instance_type": "ml.m5.xlarge", "instance_count": 1, **plain}
+    with TemporaryDirectory() as folder:
+        _write(Path(folder), {f"src/{name}": text for name, text in case.files.items()})
+        (Path(folder) / JOB_FILE).write_text(yaml.safe_dump(_job_fields(job)), "utf-8")
+        ignored = [word for mode in CATALOGUE for word in ("--ignore", mode)]
+        command = [sys.executable, "-m", "launcher.cli.app", JOB_FILE, "--local", "--yes", "--output", "json"]
+        ended = subprocess.run(
+            [*command, "--processes", str(processes), *ignored],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(FOLDER.parent.parent)},
+            capture_output=True,
+            text=True,
+            timeout=1200,
+        )
+    if not ended.stdout.startswith("{"):
+        return Verdict(case, case.expected and f" {case.code} " in ended.stderr, ended.stderr[-300:])
+    result = json.loads(ended.stdout)
+    # What did not end the job is a warning of its result.
+    failure = result.get("failure")
+    told = [failure] if failure else result.get("warnings", [])
+    codes = {each["code"] for each in told}
+    right = [each for each in told if each["code"] == case.code]
+    ranks = {each.get("rank") for each in right}
+    wrong_rank = case.rank is not None and bool(right) and not ranks & {None, case.rank}
+    said = f"{result.get('state')}, {', '.join(sorted(codes)) or 'no cause'}, rank {ranks} ({case.rank})"
+    return Verdict(case, (bool(right) if case.expected else not codes) and not wrong_rank, said)
 
 
 def counts_of(found: Iterable[Verdict]) -> dict[str, dict[str, list[int]]]:

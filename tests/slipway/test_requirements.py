@@ -229,7 +229,7 @@ def test_hosts_that_install_wait_longer_for_each_other(tmp_path: Path) -> None:
 def test_the_package_and_the_reason_are_named() -> None:
     otherwise = []
     for row in yaml.safe_load((Path(__file__).parent / "pip_failures.yaml").read_text("utf-8")):
-        code, said = why_pip_failed("", row["stderr"], 3)
+        code, said = why_pip_failed(row.get("stdout", ""), row["stderr"], 3)
         if code != "CODE005" or not said.startswith(row["reason"]) or "token" in said:
             otherwise.append((row, code, said))
     assert otherwise == []

@@ -255,6 +255,50 @@ def test_a_pattern_that_cannot_be_read_is_refused(source: Path, pattern: str) ->
     assert f"the pattern '{pattern}' in {source / '.slipwayignore'} cannot be read" in problem(source)
 
 
+@pytest.mark.parametrize(
+    ("git", "own", "brought"),
+    [
+        ("data/", "!data/x.bin", ["data/x.bin"]),
+        ("data/", "!/data/x.bin\n!data/sub/deep/w.bin", ["data/sub/deep/w.bin", "data/x.bin"]),
+        ("data", "!data/sub/*.bin", ["data/sub/v.bin"]),
+        ("data/", "!data/", ["data/sub/deep/w.bin", "data/sub/v.bin", "data/x.bin", "data/y.bin"]),
+        ("data/*", "!data/x.bin\n!data/y.bin", ["data/x.bin", "data/y.bin"]),
+        ("", "!data/x.bin\ndata/sub", ["data/x.bin", "data/y.bin"]),
+        ("data/", "!data/x.bin\ndata/", []),
+        ("data/", "!lib/x.bin", []),
+    ],
+)
+def test_own_patterns_bring_files_back_out_of_folders_that_are_left_out(
+    source: Path, git: str, own: str, brought: list[str]
+) -> None:
+    write(source, "data/x.bin", "data/y.bin", "data/sub/v.bin", "data/sub/deep/w.bin")
+    (source / ".gitignore").write_text(git)
+    (source / ".slipwayignore").write_text(own)
+    assert [name for name in packed(source) if name.startswith("data/")] == brought
+
+
+def test_what_is_left_out_above_the_source_is_brought_back_as_well(source: Path) -> None:
+    write(source, "data/x.bin", "data/y.bin")
+    (source.parent / ".git").mkdir()
+    (source.parent / ".gitignore").write_text("src/data/")
+    (source / ".slipwayignore").write_text("!data/x.bin")
+    found = walk_folder(source)
+    assert "data/x.bin" in [file.name for file in found.files]
+    assert found.ignored == (IgnoredPath("data/y.bin", "src/data/", source.parent / ".gitignore"),)
+
+
+def test_a_pattern_that_brings_nothing_back_is_told(source: Path) -> None:
+    write(source, "data/x.bin")
+    (source / ".gitignore").write_text("data/\n!of-git/")
+    (source / ".slipwayignore").write_text("!data/x.bin\n!data/z.bin\n!lib/data.py")
+    assert walk_folder(source).idle == (("!data/z.bin", source / ".slipwayignore"),)
+
+
+def test_files_are_brought_back_out_of_a_bounded_number_of_folders(source: Path) -> None:
+    (source / ".slipwayignore").write_text("".join(f"!{number}/x\n" for number in range(1001)))
+    assert "out of more than 1,000 folders" in problem(source)
+
+
 def test_no_pattern_takes_more_than_linear_time(source: Path) -> None:
     write(source, "a" * 200)
     (source / ".gitignore").write_text("*a" * 25 + "b\n.gitignore\n")

@@ -454,9 +454,22 @@ def _apply_context(
     alike = [sign for sign in signs if sign.code == root.code and sign.index != BEFORE_ALL_LINES]
     for context, host, index, text in sorted(reading.contexts, key=lambda entry: (entry[1], -entry[2])):
         of_host = [sign for sign in alike if (sign.host or "") in (host, root.host or "")]
+        if context.mode is checkpoints.STATE_DICT_NOT_ON_EVERY_RANK:
+            of_host = [sign for sign in of_host if not _saved_between(reading, index, sign)]
         if root.mode in context.symptoms and any(0 < sign.index - index <= SHORTLY for sign in of_host):
             return replace(root, mode=context.mode, remedy=None, retry=None), text
     return root, None
+
+
+_SAVED = re.compile(r"\b[Ss]aved\b|\b[Cc]heckpoint\S* (?:is )?(?:done|complete|finished)\b")
+
+
+def _saved_between(reading: Reading, begun: int, sign: Sighting) -> bool:
+    """Whether a save was over before something stood still: its rank says so, or goes on to count."""
+    lines = reading.closing.streams.get(sign.stream, ())
+    writer = next((each.line.rank for each in lines if each.index == begun), None)
+    between = (each for each in lines if begun < each.index < sign.index and each.line.rank in (None, writer))
+    return any(each.progresses or _SAVED.search(each.text) for each in between)
 
 
 # A job that was ended from outside: what failed before all the same, what only followed, and how to say it.

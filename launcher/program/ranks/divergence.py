@@ -244,6 +244,11 @@ class FunctionWalk:
         """Append an `if`; True where the rest of the block went with it."""
         self._add(found, self._header(statement))
         truth = self._here(self.guards.truth(statement.test, self.environment))
+        opposite = self.guards.opposite(statement.test, self.environment) if truth is None else None
+        if isinstance(opposite, Guard):
+            truth = self._here(opposite)
+            swapped = ast.If(statement.test, statement.orelse, statement.body)
+            statement = ast.copy_location(swapped, statement)
         if isinstance(truth, bool):
             self._add(found, self.walk(statement.body if truth else statement.orelse, depth + 1))
             return found.ends is not None

@@ -152,6 +152,16 @@ class Guards:
             self._known[test] = self._truth(test, None)
         return self._known[test]
 
+    def opposite(self, test: ast.expr, environment: Environment | None = None) -> Truth:
+        """The truth of `not`, also of a test that other ranks may pass: of `rank != 0 or step % 100`."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            found = self.truth(test.operand, environment)
+        elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            found = _conjunction([self.opposite(each, environment) for each in test.values])
+        else:
+            return negate(self.truth(test, environment))
+        return replace(found, test=test) if isinstance(found, Guard) else found
+
     def guard(self, test: ast.expr) -> Guard | None:
         """The ranks on which a test is true, where it is false on others."""
         truth = self.truth(test)

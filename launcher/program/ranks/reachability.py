@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
-from launcher.program.bindings import branch_arms
+from launcher.program.bindings import branch_arms, is_launched
 from launcher.program.dataflow import origins
 from launcher.program.index import (
     COMPREHENSIONS,
@@ -22,10 +23,12 @@ from launcher.program.index import (
     ancestors,
     ancestors_in_function,
     class_of,
-    dotted_name,
+    default_of,
     file_of,
+    function_of_parameter,
     is_main_guard,
     last_name,
+    nodes_within,
     parent_of,
     scope_of,
 )
@@ -69,10 +72,17 @@ class Reachability:
     def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
         self.program = program
+        self._found = set[ast.AST]()
+        self._coming = _reached_definitions(program)
 
-    @cached_property
-    def _reached(self) -> set[ast.AST]:
-        return _reached_definitions(self.program)
+    def _is_reached(self, definition: ast.AST) -> bool:
+        """Whether the entry may come to a definition: it is looked for only until it is found."""
+        while definition not in self._found:
+            following = next(self._coming, None)
+            if following is None:
+                return False
+            self._found.add(following)
+        return True
 
     @cached_property
     def is_alone(self) -> bool:
@@ -121,7 +131,7 @@ class Reachability:
         if any(isinstance(each, ast.If) and _asks_for_name(each.test) for each in outer):
             return False  # What a module does when it is started is not done when it is imported.
         definitions = [each for each in outer if isinstance(each, DEFINITIONS)]
-        return not definitions or definitions[-1] in self._reached
+        return not definitions or self._is_reached(definitions[-1])
 
     def is_named_nowhere(self, node: ast.AST) -> bool:
         """Whether a node stands in a class or function that the program never names, so that it never runs.
@@ -135,11 +145,13 @@ class Reachability:
             return True
         if outer is None or self._is_found_by_text:
             return False
+        if isinstance(outer, ast.FunctionDef) and is_launched(outer):
+            return False
         if any(_may_call(self.program, each) for each in outer.decorator_list):
             return False
         if isinstance(outer, ast.ClassDef) and outer.keywords:
             return False
-        return outer.name not in self._words and not any(
+        is_named = any(
             outer.name in file.names
             or outer.name in file.attributes
             or any(
@@ -148,19 +160,21 @@ class Reachability:
             )
             for file in self.program.files
         )
+        return not is_named and outer.name not in self._words
 
     def _is_an_unused_method(self, method: ast.AST) -> bool:
         """Whether nothing but itself names a method of a class that has nothing from elsewhere."""
         owner = class_of(method)
         if not isinstance(method, ast.FunctionDef) or owner is None or owner.bases or method.decorator_list:
             return False
-        if method.name in self._words or method.name.startswith("__") or self._is_found_by_text:
+        if method.name.startswith("__") or self._is_found_by_text:
             return False
-        return not any(
+        is_named = any(
             method not in ancestors(each)
             for file in self.program.files
             for each in file.attributes.get(method.name, ())
         )
+        return not is_named and method.name not in self._words
 
     @cached_property
     def _is_found_by_text(self) -> bool:
@@ -174,11 +188,11 @@ class Reachability:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        """The words of all texts of the program."""
+        """The words of all texts of the program: to be asked last, as every node is looked at for them."""
         return frozenset(
             word
             for file in self.program.files
-            for node in ast.walk(file.tree)
+            for node in nodes_within(file.tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
             for word in re.findall(r"\w+", node.value)
         )
@@ -191,7 +205,7 @@ class Reachability:
         for part in file.tree.body:
             if part.lineno <= line <= (part.end_lineno or part.lineno):
                 if isinstance(part, DEFINITIONS):
-                    return part in self._reached
+                    return self._is_reached(part)
                 return not (isinstance(part, ast.If) and _asks_for_name(part.test))
         return True
 
@@ -215,11 +229,11 @@ def runs_once(program: Program, node: ast.AST, depth: int = 6) -> bool:
     return sites is not None and len(sites) == 1 and runs_once(program, sites[0].call, depth - 1)
 
 
-def _reached_definitions(program: Program) -> set[ast.AST]:
-    """The functions and classes of modules that the entry may come to."""
+def _reached_definitions(program: Program) -> Iterator[ast.AST]:
+    """The functions and classes of modules that the entry may come to, the nearest first."""
     read: dict[_NameInFile, list[ast.AST]] = {}
     """What is come to where a name is read."""
-    waiting: list[_NameInFile] = []
+    waiting = deque[_NameInFile]()
     renamed: dict[str, set[str]] = {}
     readers = {file: _FileReads(program, file) for file in program.files}
     for file, reader in readers.items():
@@ -237,7 +251,7 @@ def _reached_definitions(program: Program) -> set[ast.AST]:
                 read.setdefault((None, key), []).append(part)
     found, seen = set[ast.AST](), set[_NameInFile]()
     while waiting:
-        asked = waiting.pop()
+        asked = waiting.popleft()
         if asked in seen:
             continue
         seen.add(asked)
@@ -246,8 +260,8 @@ def _reached_definitions(program: Program) -> set[ast.AST]:
         for part in read.get(asked, ()):
             if part not in found:
                 found.add(part)
+                yield part
                 waiting += readers[file_of(part)].read_in(part)
-    return found
 
 
 def _names_that_reach(program: Program, part: ast.AST) -> list[str] | None:
@@ -269,7 +283,14 @@ def _registry_name(call: ast.expr) -> str | None:
     called = call.func if isinstance(call, ast.Call) else call
     if not isinstance(called, ast.Attribute):
         return None
-    return (dotted_name(called) or "").partition(".")[0] or None
+    return _first_name(called)
+
+
+def _first_name(node: ast.expr) -> str | None:
+    """`a` of `a.b.c`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _import_time_parts(file: FileIndex, entry: FileIndex) -> Iterator[ast.AST]:
@@ -327,25 +348,26 @@ class _FileReads:
                 self._foreign.add(binding.name)
         self._foreign -= self._imported.keys()
 
-    def read_in(self, node: ast.AST) -> Iterator[_NameInFile]:
+    def read_in(self, node: ast.AST) -> set[_NameInFile]:
         """The names that are read in something, and what texts there name.
 
         What another library's module has is nobody's here: `init` of `torch.nn.init.normal_` is no function
         of that name. A bare name means what its own file defines or imports, or imports with a star.
         """
-        for each in ast.walk(node):
+        names, elsewhere = set[str](), set[str]()
+        for each in nodes_within(node):
             if isinstance(each, ast.Name):
-                if each.id not in self._foreign:
-                    yield self.file, each.id
-                    if self.file.stars:
-                        yield None, each.id
-                    if each.id in self._imported:
-                        yield None, self._imported[each.id]
+                names.add(each.id)
             elif isinstance(each, ast.Attribute):
-                if (dotted_name(each) or "").partition(".")[0] not in self._foreign:
-                    yield None, each.attr
+                if each.attr not in elsewhere and _first_name(each) not in self._foreign:
+                    elsewhere.add(each.attr)
             elif isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) < 200:
-                yield None, each.value.rpartition(".")[2]
+                elsewhere.add(each.value.rpartition(".")[2])
+        names -= self._foreign
+        elsewhere |= {self._imported[each] for each in names & self._imported.keys()}
+        if self.file.stars:
+            elsewhere |= names
+        return {(self.file, each) for each in names} | {(None, each) for each in elsewhere}
 
 
 # Whether a statement surely runs when a program trains on several processes.
@@ -358,6 +380,25 @@ _COMMAND_LINE_RUNNERS = frozenset(
     {"fire.Fire", "tyro.cli", "typer.run", "absl.app.run", "jsonargparse.CLI", "draccus.wrap"}
 )
 """What calls the function that it is handed, with arguments of the command line."""
+
+
+def default_by_command_line(program: Program, node: ast.Name) -> ast.expr | None:
+    """The default of the option that click, typer or fire make of a parameter of the function they run."""
+    sources = program.evaluation.sources(node)
+    parameter = sources[0].node if len(sources) == 1 else None
+    function = function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    for each in function.decorator_list:
+        words = [str(getattr(word, "value", "")) for word in each.args] if isinstance(each, ast.Call) else []
+        names = [word.lstrip("-").replace("-", "_") for word in words]
+        if isinstance(each, ast.Call) and node.id in names and program.qualified(each.func) == "click.option":
+            return next((one.value for one in each.keywords if one.arg == "default"), None)
+    default = default_of(function, node.id)
+    runs = program.calls(*_COMMAND_LINE_RUNNERS) if default is not None else ()
+    is_run = any(program.value(each) == Defined(function) for call, _ in runs for each in call.args)
+    return default if is_run else None
+
 
 _AVAILABILITY_TESTS = frozenset(
     {"torch.cuda.is_available", "torch.distributed.is_available", "torch.distributed.is_nccl_available"}

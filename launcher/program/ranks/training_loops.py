@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import all_arguments, argument_of, calls_that_may_make, parts_of
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    calls_surely_run,
+    calls_that_may_make,
+    origins,
+    parts_of,
+)
 from launcher.program.index import (
     BindingKind,
     FunctionNode,
@@ -25,6 +32,7 @@ from launcher.program.values import (
     FULLY_SHARD,
     LIBRARY_TABLES,
     UNKNOWN,
+    Constant,
     Defined,
     Instance,
     Made,
@@ -133,6 +141,39 @@ def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
     ]
 
 
+def calls_beside(call: ast.Call) -> list[ast.Call]:
+    """The calls of the function in which a call stands, in their order."""
+    return [each for each in file_of(call).calls if scope_of(each) is scope_of(call)]
+
+
+def steps_optimizer(program: Program, call: ast.Call) -> bool:
+    """Whether a call is an optimizer's step, or a scaler's with an optimizer."""
+    for each in calls_surely_run(program, call):
+        name = (program.qualified(each.func) or "") if last_name(each.func) == "step" else ""
+        is_of_torch = name.startswith("torch.optim.") and "lr_scheduler" not in name
+        if is_of_torch or name.endswith("GradScaler.step"):
+            return True
+    return False
+
+
+def clearings_with_steps(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The calls of `zero_grad` under no test of their own, each with a step of the same optimizer."""
+    stepping: dict[str, ast.Call] = {}
+    for call in calls:
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call
+        if last_name(call.func) == "step":
+            stepping |= {ast.dump(each): call for each in (owner, *call.args[:1])}
+    for call in calls:
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call
+        if last_name(call.func) == "zero_grad" and ast.dump(owner) in stepping:
+            yield call, stepping[ast.dump(owner)]
+
+
+def line_of_last_backward(calls: list[ast.Call]) -> int:
+    """Where the last backward pass of these calls is started; 0 where none is."""
+    return max((each.lineno for each in calls if last_name(each.func) == "backward"), default=0)
+
+
 def trains_within(program: Program, block: ast.AST, deeper: int = 2) -> bool:
     """Whether a block, or a function that it calls, runs a wrapped model forward and backward."""
     if runs_wrapped_model(program, block):
@@ -162,6 +203,40 @@ def makes_ranks_agree(call: ast.Call) -> bool:
     return any(word in name for word in _SHARING_WORDS) and not any(
         word in name for word in _NOT_SHARING_WORDS
     )
+
+
+def scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
+    """The scaler of torch that multiplies a loss: of `scaler.scale(loss).backward()`."""
+    owner = backward.func.value if isinstance(backward.func, ast.Attribute) else None
+    made = origins(program, owner) if isinstance(owner, ast.Name) else ()
+    owner = made[0] if len(made) == 1 else owner
+    if not isinstance(owner, ast.Call) or not isinstance(owner.func, ast.Attribute) or len(owner.args) != 1:
+        return None
+    scaler = owner.func.value
+    if owner.func.attr != "scale" or not isinstance(scaler, ast.Name | ast.Attribute):
+        return None
+    value = program.value(scaler)
+    if isinstance(value, Made):
+        return None
+    if isinstance(value, Instance):
+        enabled = argument_of(value.call, "enabled")
+        off = enabled is not None and program.value(enabled) == Constant(False)
+        return None if off or not value.name.endswith("GradScaler") else scaler
+    return scaler
+
+
+def is_of_scaler(program: Program, call: ast.Call, written: set[str]) -> bool:
+    """Whether a call is of a scaler: one that scales a loss by the same name, or any of torch."""
+    owner = ast.unparse(call.func).rpartition(".")[0]
+    return owner in written or "GradScaler." in (program.qualified(call.func) or "")
+
+
+def losses(program: Program) -> set[str | ast.expr]:
+    """The names of what backward begins from, and the expressions that make it."""
+    calls = (each for file in program.files for each in file.calls_of.get("backward", ()))
+    owners = [each.func.value for each in calls if isinstance(each.func, ast.Attribute)]
+    made = {each for owner in owners for each in origins(program, owner) if each is not None}
+    return made | {each.id for owner in owners for each in ast.walk(owner) if isinstance(each, ast.Name)}
 
 
 # What a loop runs in each of its turns, in its own function and in those that it comes to.

@@ -17,9 +17,9 @@ from launcher.program.dataflow import (
     parts_of,
     text_parts,
 )
-from launcher.program.index import ancestors, file_of, last_name, scope_of
+from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.process_environment import COMMANDS, is_for_one_host
-from launcher.program.program import Program, joining_calls
+from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, Uniformity
 from launcher.program.ranks.reachability import Reachability, knows_nothing, never_runs
@@ -30,6 +30,7 @@ from launcher.program.values import (
     Instance,
     RankKind,
     RankValue,
+    like,
 )
 from launcher.rules.script.findings import (
     JobRun,
@@ -71,10 +72,12 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
     each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
-    save_pretrained of a transformers model. Informational where the script comes to nothing that makes it one
-    of several processes, as a converter does that shares a module with the training, and where only what it
-    imports makes the group and nothing is trained, as in inference: of 67 places of public code that nobody
-    had seen, this rule was right about 39 at first.
+    save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
+    such as a configuration of DeepSpeed: another rank may have emptied it just then.
+
+    Informational where the script comes to nothing that makes it one of several processes, as a converter
+    does that shares a module with the training, and where only what it imports makes the group and nothing is
+    trained, as in inference: of 67 places of public code, this rule was right about 39 at first.
 
     Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
@@ -84,8 +87,10 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         return
     participants = program.analysis(Participants)
     severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
-    for call, name in (*program.calls(*_SAVERS), *_models_saved(program)):
-        path = path_of_file(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
+    states = (*calls_as_given(program, *_SAVERS), *_models_saved(program))
+    for call, name in (*states, *((each, "open") for each in _texts_read_again(program))):
+        where = ("file", 0) if name == "open" else _SAVERS.get(name, _FOLDER)
+        path = path_of_file(program, argument_of(call, *where))
         if path is None:
             continue
         who = participants.ranks_running(call)
@@ -101,7 +106,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 "middle of the write, and the file that is left may be torn",
                 remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
                 "name where each rank holds another part.",
-                severity=severity,
+                severity=severity or (Severity.WARNING if name == "open" else None),
                 fix=guard_by_rank_zero(call),
             )
         elif (
@@ -178,6 +183,36 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
                 yield call, "save_pretrained"
 
 
+def _texts_read_again(program: Program) -> Iterator[ast.Call]:
+    """The calls `open(path, "w")` of a file that DeepSpeed or the same function reads without a barrier."""
+    imported = (each.module or "" for file in program.files for each in file.imports)
+    by_deepspeed = any(each.partition(".")[0] == "deepspeed" for each in imported)
+    engines = [call for call, _ in program.calls("deepspeed.initialize")] if by_deepspeed else []
+    given = [argument_of(call, "config", 7) or argument_of(call, "config_params") for call in engines]
+    configurations = {ast.unparse(each) for each in given if each is not None}
+    for file in program.files:
+        for call in file.calls_of.get("open", ()):
+            path, mode = argument_of(call, "file", 0), argument_of(call, "mode", 1)
+            if path is None or not isinstance(mode, ast.Constant) or str(mode.value)[:1] != "w":
+                continue
+            is_configuration = by_deepspeed and last_name(path) == "deepspeed_config"
+            if is_configuration or ast.unparse(path) in configurations or _is_read_behind(call, path):
+                yield call
+
+
+def _is_read_behind(write: ast.Call, path: ast.expr) -> bool:
+    """Whether the same function goes on to open a file to read it, and waits for nobody between."""
+    file, scope, written = file_of(write), scope_of(write), ast.unparse(path)
+    behind = [each for each in file.calls if scope_of(each) is scope and each.lineno > write.lineno]
+    for read in (each for each in behind if last_name(each.func) == "open" and each.args):
+        mode = argument_of(read, "mode", 1)
+        if ast.unparse(read.args[0]) != written or getattr(mode, "value", "r")[:1] != "r":
+            continue
+        between = [last_name(each.func) or "" for each in behind if each.lineno < read.lineno]
+        return not any(re.search("barrier|wait|sync|gather|broadcast|reduce", each) for each in between)
+    return False
+
+
 def _is_spawned(program: Program, guard: Guard) -> bool:
     """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
     parts = [] if guard.test is None else list(ast.walk(guard.test))
@@ -236,10 +271,17 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         return [None if _leaves_the_code(subject, path) else f"{CODE_FOLDER}/"]
     if not depth:
         return [None]
-    if isinstance(path, ast.Attribute) and is_given(subject.job, path.attr):
-        given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-        value = given.get(path.attr)
-        return [value if isinstance(value, str) and value else None]
+    if isinstance(path, ast.Name | ast.Attribute):
+        option = option_of(subject.program, path)
+        name = path.attr if isinstance(path, ast.Attribute) else option.name if option else ""
+        if is_given(subject.job, name):
+            given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
+            value = given.get(name)
+            return [value if isinstance(value, str) and value else None]
+        if option is not None and subject.job.code.arguments:
+            return [None]
+        if option is not None:
+            return path_beginnings(subject, option.default, depth - 1)
     return [
         each
         for origin in origins(subject.program, path)
@@ -277,8 +319,10 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = origin.value
         case ast.Attribute(value=owner) if origin.attr == "name" and _begins_on_host(subject, owner):
             inner = owner
-        case ast.Attribute():
-            return _begin_of_option(subject, origin, depth)
+        case ast.Attribute() if option_of(subject.program, origin):
+            return path_beginnings(subject, origin, depth)
+        case ast.Attribute() if subject.program.qualified(origin) in _OF_CONFIGURATIONS:
+            return [_begin_of_configuration(subject, origin)]
         case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
             return _begin_of_variable(subject, variable, others, depth)
         case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
@@ -291,6 +335,17 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
 def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
     made = subject.program.value(owner)
     return isinstance(made, Instance) and made.name in _HOST_FOLDERS
+
+
+def _begin_of_configuration(subject: ScriptSubject, entry: ast.Attribute) -> str | None:
+    """What an entry of a library's configuration begins with where nothing sets it."""
+    program, job = subject.program, subject.job
+    named = any(
+        re.search(f"[\"'.]{entry.attr}[\"'] ?[,=]|\\.{entry.attr} = ", file.text) for file in program.files
+    )
+    if named or job.code.arguments or job.hyperparameters:
+        return None
+    return _OF_CONFIGURATIONS[program.qualified(entry) or ""]
 
 
 def _begin_of_variable(
@@ -306,14 +361,6 @@ def _begin_of_variable(
     if name.value.startswith(_KEPT_BY_VARIABLE) or subject.program.mentioning(name.value):
         return [None]
     return path_beginnings(subject, others[0], depth)
-
-
-def _begin_of_option(subject: ScriptSubject, node: ast.Attribute, depth: int) -> list[str | None]:
-    """What an option of the script begins with by its default."""
-    option = option_of(subject.program, node)
-    if option is None or subject.job.code.arguments:
-        return [None]
-    return path_beginnings(subject, option.default, depth)
 
 
 # What a script saves and loads, judged with the job: what is left when the hosts are gone.
@@ -378,8 +425,18 @@ _SAVED_TO = {
     "accelerate.Accelerator.save_model": ("save_directory", 1),
     "accelerate.Accelerator.save": ("f", 1),
     **dict.fromkeys(("transformers.Trainer.save_model", "trl.SFTTrainer.save_model"), ("output_dir", 0)),
+    "mmcv.runner.build_runner": ("default_args.work_dir", 1),
+    "mmcv.runner.save_checkpoint": ("filename", 1),
+    "mmengine.runner.Runner": ("work_dir", 1),
+    "mmengine.runner.Runner.from_cfg": ("cfg.work_dir", 0),
+    "fvcore.common.checkpoint.Checkpointer": ("save_dir", 1),
+    "detectron2.checkpoint.DetectionCheckpointer": ("save_dir", 1),
+    "detectron2.engine.DefaultTrainer.train": ("cfg.OUTPUT_DIR", 0),
 }
-"""What writes the state of a training, and which argument says where."""
+"""What writes the state of a training, and which argument says where, or which of its members."""
+
+_OF_CONFIGURATIONS = {"detectron2.config.get_cfg.OUTPUT_DIR": "./output"}
+"""What a library's configuration holds where neither the program nor a job's words or files say more."""
 
 _TRAINERS = (
     *(f"transformers.{name}.train" for name in ("Trainer", "Seq2SeqTrainer")),
@@ -443,8 +500,16 @@ def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
 
 def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls that write a state, with the file or folder that it goes to."""
-    for call, name in program.calls(*_SAVED_TO):
-        path = path_of_file(program, argument_of(call, *_SAVED_TO[name])) or _project_folder(program, call)
+    for call, name in calls_as_given(program, *_SAVED_TO):
+        (where, position), holder = _SAVED_TO[name], parent_of(call)
+        keyword, _, member = where.partition(".")
+        if "heckpointer" in name and isinstance(holder, ast.Attribute):
+            continue  # `DetectionCheckpointer(model, folder).load(weights)`, which saves nothing.
+        made = _construction(program, call) if name.endswith(".train") else call
+        given = None if made is None else argument_of(made, keyword, position)
+        if given is not None and member:
+            given = like(call, ast.Attribute(given, member, ast.Load()))
+        path = path_of_file(program, given) or _project_folder(program, call)
         if path is not None:
             yield call, path
     for file in program.files:
@@ -453,6 +518,12 @@ def _state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
             model = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
             if path is not None and not any(word in (model or "").lower() for word in _BESIDE_MODELS):
                 yield call, path
+
+
+def _construction(program: Program, call: ast.Call) -> ast.Call | None:
+    """The call that makes the object whose method is called, where that is the only one."""
+    made = origins(program, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    return made[0] if len(made) == 1 and isinstance(made[0], ast.Call) else None
 
 
 def _project_folder(program: Program, call: ast.Call) -> ast.expr | None:

@@ -53,7 +53,7 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, finding_at, wrap_node
+from launcher.rules.script.findings import Places, default_of_option, finding_at, texts_by_default, wrap_node
 
 _COMPILERS = frozenset(
     {
@@ -87,7 +87,6 @@ _SHARED = re.compile(
 
 
 _EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
-_HUB_CALLS = ("torch.hub.set_dir",)
 
 
 @finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
@@ -102,7 +101,6 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
     on one host.
 
     Bad: `os.environ["NCCL_SOCKET_IFNAME"] = "eth0"`. Good: no such line.
-
     Source: the sources of NCCL001.
     """
     settings = list(_surely_set(program))
@@ -129,7 +127,6 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     Silent about names that changed with torch 2.2: which version runs is known to the job alone.
 
     Bad: `os.environ["NCCL_TIMEOUT"] = "3600"`. Good: `init_process_group(timeout=timedelta(hours=1))`.
-
     Source: the sources of NCCL002, and the searched repositories that `launcher/rules/shared_facts.py` names.
     """
     for change, value in _surely_set(program):
@@ -149,7 +146,6 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
 
     Bad: `os.environ["CUDA_LAUNCH_BLOCKING"] = "1"` at the top. Good: `profile: debug` in the job file, or the
     variable in the shell for the one run that needs it.
-
     Source: the sources of NCCL003; torch/distributed/__init__.py, which calls set_debug_level_from_env.
     """
     for change, value in _surely_set(program):
@@ -172,7 +168,6 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
     Where a value's type is not sure, such as an option without a `type`, nothing is said.
 
     Bad: `os.environ["GPU_NUM_DEVICES"] = 4`. Good: `os.environ["GPU_NUM_DEVICES"] = "4"`.
-
     Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler.
     """
     for change in changed_variables(program):
@@ -201,7 +196,6 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     the name of a channel.
 
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
-
     Source: the sources of DISK002.
     """
     shared = "is on a file system that the hosts share: their ranks write and delete each other's entries"
@@ -210,17 +204,15 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
         if _is_shared(place) and place is not None and is_set_in_every_run(program, change):
             severity = None if change.name in _COMPILERS else Severity.INFO
             yield _finding(disk.SHARED_CACHE, change, f"{place[0]!r} {shared}", severity)
-    for call, _ in program.calls(*_EXTENSIONS):
-        given = argument_of(call, "build_directory")
+    told: Severity | None = None
+    places = [(call, argument_of(call, "build_directory"), told) for call, _ in program.calls(*_EXTENSIONS)]
+    told = Severity.INFO
+    places += [(call, argument_of(call, "d", 0), told) for call, _ in program.calls("torch.hub.set_dir")]
+    places += [(call, argument_of(call, "cache_dir"), told) for file in program.files for call in file.calls]
+    for call, given, severity in places:
         place = None if given is None else text_beginning(program, given)
         if _is_shared(place) and place is not None:
-            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}")
-    caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls(*_HUB_CALLS)]
-    caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
-    for call, given in caches:
-        place = None if given is None else text_beginning(program, given)
-        if _is_shared(place) and place is not None:
-            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=Severity.INFO)
+            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=severity)
 
 
 def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
@@ -336,7 +328,6 @@ _STARTS = (GROUP, "deepspeed.init_distributed", "deepspeed.comm.init_distributed
 
 _LOOPBACK = re.compile(r"localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1|0\.0\.0\.0")
 _ADDRESS = re.compile(r"(?:tcp|env)://(\[[0-9a-fA-F:]{2,45}\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:[/?].{0,200})?")
-_SPAWNED_HERE = "as the program starts its processes itself, it can only run on one host"
 
 
 @finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
@@ -353,24 +344,19 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
 
     Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
     `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
-
     Source: the sources of DIST006; torch/distributed/rendezvous.py.
     """
     if not makes_a_group(program):
         return
     for change in _overwritten(program, "MASTER_ADDR"):
         address = constant_argument(program, change.value)
-        if _is_replaced(program, change):
-            continue
-        if address is None or not isinstance(address.value, str):
+        if address is None or not isinstance(address.value, str) or _is_replaced(program, change):
             continue
         yield _address(program, change.node, f"MASTER_ADDR is fixed to {address.value!r}", address.value)
     for call, _ in program.calls(GROUP):
-        method = constant_argument(program, argument_of(call, "init_method", 1))
-        matched = None if method is None else _ADDRESS.fullmatch(str(method.value))
-        if matched is not None and matched[0].startswith("tcp") and _is_for_several(program, call):
-            given = argument_of(call, "init_method", 1)
-            assert given is not None
+        given = argument_of(call, "init_method", 1)
+        matched = None if given is None else _ADDRESS.fullmatch(_written_address(program, given))
+        if given and matched and matched[0].startswith("tcp") and _is_for_several(program, call):
             yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1])
     for call, _ in program.calls(_STORE):
         given = argument_of(call, "host_name", 0)
@@ -392,7 +378,6 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     whose launchers set no port. Where the program spawns its processes itself it is informational.
 
     Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
-
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
     if not makes_a_group(program) or has_another_launcher(program):
@@ -416,6 +401,13 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
                 yield finding_at(nccl.PORT_IN_USE, method or call, message)
 
 
+def _written_address(program: Program, given: ast.expr) -> str:
+    """The address of a group where it is written, or the host's own by whatever port and options' default."""
+    method, found = constant_argument(program, given), texts_by_default(program, given) - {"", "auto"}
+    begun = (found.pop() or "").rstrip(":") if len(found) == 1 else ""
+    return str(method.value) if method else begun if _LOOPBACK.search(begun) else ""
+
+
 _STORE = "torch.distributed.TCPStore"
 
 
@@ -432,7 +424,6 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
 
     Bad: `TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, rank == 0)`. Good:
     `is_master=False`, or port 0 whose number rank 0 broadcasts.
-
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
     if not makes_a_group(program):
@@ -499,11 +490,11 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     that never come.
 
     Silent for one process, and in a program that spawns its processes itself. Of several calls that make the
-    group, one under a test counts only where its ranks come from the launcher's variables, and as a warning.
+    group, one under a test counts only where its ranks come from the launcher's variables, and as a warning,
+    as an option's default does.
 
     Bad: `init_process_group("nccl", world_size=8, rank=rank)`, `world_size=torch.cuda.device_count()`. Good:
     `init_process_group("nccl")`, which reads WORLD_SIZE.
-
     Source: the sources of DIST006.
     """
     if is_for_one_host(program) or not makes_a_group(program):
@@ -512,12 +503,14 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     only = len(list(program.calls(GROUP))) == 1
     for call, name in program.calls(GROUP, SAMPLER):
         keyword, position = ("world_size", 3) if name == GROUP else ("num_replicas", 1)
-        given = argument_of(call, keyword, position)
-        value = None if given is None else program.value(given)
-        if given is None:
+        if (given := argument_of(call, keyword, position)) is None:
             continue
+        rank = argument_of(call, "rank", position + 1)
+        is_ranks = rank is not None and isinstance(program.value(rank), RankValue)
+        option = default_of_option(program, given) if is_ranks else None
+        value = Constant(option.value) if option else program.value(given)
         called = name == GROUP and _is_called(program, call)
-        severity = None
+        severity = Severity.WARNING if option else None
         if not ((only and called) or surely_runs(program, call)):
             if not called or not asks_the_launcher(program, call):
                 continue
@@ -544,7 +537,6 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
     that starts its processes itself, and so on one host.
 
     Bad: `init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]))`. Good: `init_process_group("nccl")`.
-
     Source: the sources of DIST007.
     """
     severity = Severity.INFO if is_for_one_host(program) else None
@@ -559,7 +551,8 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
                 "the rank: several hosts claim the same ranks, and the start hangs",
                 severity=severity,
             )
-    if not groups and any(_is_lightning(each.module) for file in program.files for each in file.imports):
+    modules = (each.module or "" for file in program.files for each in file.imports)
+    if not groups and any(canonical_name(each).startswith("lightning") for each in modules):
         return
     for change in changed_variables(program):
         if change.name == "RANK" and not change.only_unset and _is_local(program.value(change.value)):
@@ -569,10 +562,6 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
                 "RANK is set to the rank on the host: several hosts claim the same, and the start hangs",
                 severity=severity,
             )
-
-
-def _is_lightning(module: str | None) -> bool:
-    return canonical_name(module or "").partition(".")[0] == "lightning"
 
 
 def asks_the_launcher(program: Program, call: ast.Call) -> bool:
@@ -630,12 +619,15 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
 
 
 def _is_replaced(program: Program, change: ChangedVariable) -> bool:
-    """Whether the same function goes on to set the variable to what is not written in the program."""
+    """Whether the same function goes on to set the variable to what is not written in the program; not where
+    that is tried, and the program starts its processes itself."""
+    here = is_for_one_host(program)
     return any(
         other.name == change.name
         and scope_of(other.runs) is scope_of(change.runs)
         and getattr(other.runs, "lineno", 0) > getattr(change.runs, "lineno", 0)
         and constant_argument(program, other.value) is None
+        and not (here and any(isinstance(each, ast.Try) for each in ancestors(other.runs)))
         for other in changed_variables(program)
     )
 
@@ -644,7 +636,8 @@ def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:
     if not _LOOPBACK.fullmatch(host.strip("[]")):
         message, severity = f"{what}: on any other hosts nobody is there, and the start hangs", None
     elif is_for_one_host(program):
-        message, severity = f"{what}: {_SPAWNED_HERE}", Severity.INFO
+        harm = "as the program starts its processes itself, it can only run on one host"
+        message, severity = f"{what}: {harm}", Severity.INFO
     else:
         message, severity = f"{what}: each of several hosts waits for itself alone", None
     return finding_at(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity)
@@ -694,7 +687,6 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
 
     Bad: `parser.add_argument("--amp", type=bool, default=True)`. Good:
     `parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)`.
-
     Source: Python documentation: argparse ("The bool() function is not recommended as a type converter").
     """
     if any(

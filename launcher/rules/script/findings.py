@@ -1,4 +1,4 @@
-"""How a rule on a script reports: a finding, the comments that accept it, the edits that repair it.
+"""How a rule on a script reports: a finding, and the edits that repair it.
 
 And what is known of a program from the job that starts it: `ScriptSubject`, `JobRun`.
 
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import ast
 import io
+import operator
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, product
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
@@ -25,7 +26,9 @@ from launcher.program.dataflow import (
     argument_of,
     constant_argument,
     has_star_arguments,
+    is_parsed_field,
     origins,
+    text_beginning,
     text_parts,
 )
 from launcher.program.index import (
@@ -39,7 +42,8 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
-from launcher.program.values import Constant, External
+from launcher.program.ranks.reachability import default_by_command_line
+from launcher.program.values import Constant, Dictionary, External, Instance, like
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -81,102 +85,6 @@ class ScriptSubject:
     program: Program
     job: JobSpec
     plan: TrainingPlan
-
-
-# The comments that accept findings: `# slipway: ignore[DDP004] reason`, and `ignore-file[...]`.
-#
-# One stands on the line of a statement, or alone above it, and holds for all lines of the statement (of a
-# compound one, such as `if`, for its head). `ignore-file` holds for the whole file, wherever it stands.
-
-
-IGNORE_MARK = "slipway:"
-"""What such a comment begins with, behind the `#`."""
-
-_IGNORE_WORDS = {"ignore": False, "ignore-file": True}
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreComment:
-    """One comment: the codes that it accepts, with the column of each, and the lines that it holds for.
-
-    `lines` is None for the whole file. `reason` is what is written behind the bracket. `flaw` says what is
-    wrong with a comment that begins as one and cannot be read; it accepts nothing then.
-    """
-
-    line: int
-    column: int
-    codes: tuple[tuple[str, int], ...] = ()
-    lines: range | None = None
-    reason: str = ""
-    flaw: str = ""
-
-    def accepts(self, code: str, line: int) -> bool:
-        """Whether it accepts a finding of this code at this line."""
-        return (self.lines is None or line in self.lines) and any(code == each for each, _ in self.codes)
-
-
-def ignore_comments(file: FileIndex) -> tuple[IgnoreComment, ...]:
-    """The comments of a file, in its order; a text that only looks like one, within a string, is none."""
-    if IGNORE_MARK not in file.text:
-        return ()
-    try:
-        return tuple(_read_comments(file.text))
-    except (tokenize.TokenError, SyntaxError):
-        # `ast` has read the file, so that this is one of the few things on which the two differ.
-        return ()
-
-
-def _read_comments(text: str) -> Iterator[IgnoreComment]:
-    """Token by token, a logical line (what Python takes for one, in brackets or not) after the other."""
-    waiting: list[tokenize.TokenInfo] = []
-    begun: int | None = None
-    decorated = False
-    for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
-        if token.type == tokenize.COMMENT:
-            if _is_mark(token.string):
-                waiting.append(token)
-        elif token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
-            first = token.start[0] if begun is None else begun
-            # A comment above decorators is about what they decorate.
-            if not decorated or token.type == tokenize.ENDMARKER:
-                yield from (_parse_comment(each, range(first, token.end[0] + 1)) for each in waiting)
-                waiting, begun = [], None
-            decorated = False
-        elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
-            if begun is None:
-                begun = token.start[0]
-            if token.string == "@" and not token.line[: token.start[1]].strip():
-                decorated = True
-
-
-def _is_mark(comment: str) -> bool:
-    said = comment.lstrip("#").lstrip()
-    # Anything else behind the mark is somebody's prose about a slipway.
-    return said.startswith(IGNORE_MARK) and said[len(IGNORE_MARK) :].lstrip().startswith("ignore")
-
-
-def _parse_comment(token: tokenize.TokenInfo, lines: range) -> IgnoreComment:
-    line, column = token.start[0], token.start[1] + 1
-    said = token.string
-    behind = said[said.index(IGNORE_MARK) + len(IGNORE_MARK) :].lstrip()
-    word, bracket, rest = behind.partition("[")
-    word = word.strip()
-    if word not in _IGNORE_WORDS:
-        return IgnoreComment(line, column, flaw=f"`{_short(behind)}` is not known")
-    listed, closed, reason = rest.partition("]")
-    names = [name.strip() for name in listed.split(",")]
-    if not bracket or not closed or not all(names):
-        return IgnoreComment(line, column, flaw=f"`{word}` names no codes in brackets")
-    start = len(said) - len(rest)
-    codes = []
-    for name in listed.split(","):
-        codes.append((name.strip(), column + start + len(name) - len(name.lstrip())))
-        start += len(name) + 1
-    return IgnoreComment(line, column, tuple(codes), None if _IGNORE_WORDS[word] else lines, reason.strip())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 # Changing a file by the positions that `ast` gives.
@@ -494,6 +402,14 @@ _SET_ANYWAY = re.compile(
 """The names of variables that an image, the service or a launcher may set."""
 
 
+_ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
+
+
 class JobRun:
     """What the options of a program and the variables of its environment are in one job."""
 
@@ -530,9 +446,13 @@ class JobRun:
                 missing = name is not None and self.lacks(str(name.value))
                 return isinstance(sign, ast.NotIn) if missing else None
             one, other = self.value(test.left), self.value(right)
-            if one is None or other is None or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+            order = _ORDERS.get(type(sign))
+            if one is None or other is None:
                 return None
-            return (one == other) is isinstance(sign, ast.Eq | ast.Is)
+            if order is not None and isinstance(one.value, int) and isinstance(other.value, int):
+                return order(one.value, other.value)
+            alike = isinstance(sign, ast.Eq | ast.Is)
+            return (one == other) is alike if alike or isinstance(sign, ast.NotEq | ast.IsNot) else None
         found = self.value(test)
         if found is not None:
             return bool(found.value)
@@ -634,11 +554,12 @@ def named_variable(program: Program, key: ast.expr) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOption:
-    """An option as `add_argument` declares it, with its default; `value` is that where it is a literal."""
+    """An option, by `add_argument` or as the field of a class or the parameter of a function that a parser
+    is given, with its default; `value` is that where it is a literal."""
 
     name: str
     value: bool | int | float | str | None
-    call: ast.Call
+    node: ast.AST
     default: ast.expr
 
 
@@ -650,13 +571,30 @@ def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None
 
 def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
+    if isinstance(node, ast.Name):
+        default = default_by_command_line(program, node)
+        return None if default is None else _option_with(node.id, default, default)
     if not isinstance(node, ast.Attribute):
         return None
-    if any(file.set_attributes.get(node.attr) for file in program.files):
+    owner = program.value(node.value)
+    is_other = isinstance(owner, Instance) and "pars" not in owner.name.lower()
+    if is_other or isinstance(owner, Dictionary) or _is_set_by_program(program, node):
         return None
+    fields = program.evaluation.sources(node)
+    if any(map(is_parsed_field, fields)):
+        given = [each.value for each in fields if each.value is not None]
+        return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
     declared = program.evaluation.attributes.options.declared.get(node.attr, ())
     found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
+
+
+def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
+    """Whether an option may be set, by whatever name; `cfg.out = args.out` sets that of another object."""
+    owner = program.value(option.value)
+    stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
+    values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
+    return any(each == owner or not isinstance(each, Instance | Dictionary) for each in values)
 
 
 def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
@@ -666,11 +604,28 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     if not any(as_attribute(each) == name for each in names if each.startswith("-")):
         return None
     default = argument_of(call, "default")
+    if default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
+        default = like(call, ast.Constant(None))
     if argument_of(call, "dest") is not None or default is None:
         return None
+    return _option_with(name, call, default)
+
+
+def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
-    return DeclaredOption(name, value, call, default)
+    return DeclaredOption(name, value, node, default)
+
+
+def texts_by_default(program: Program, node: ast.expr) -> set[str | None]:
+    """How a text begins, by all that it may come from and the defaults of options; None where that is not
+    written, empty for an option without a default."""
+    found = set[str | None]()
+    for each in origins(program, node):
+        option = None if each is None else option_of(program, each)
+        begun = text_beginning(program, each if option is None else option.default) if each else None
+        found.add(begun[0] if begun else "" if option else None)
+    return found
 
 
 # The texts that an expression may be, and the commands that a program runs.

@@ -5,9 +5,10 @@ reduced or applied.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from launcher.failure_modes import ddp
+from launcher.failure_modes import ddp, training_compiler
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive, branch_arms
@@ -17,6 +18,7 @@ from launcher.program.dataflow import (
     averages_models,
     calls_surely_run,
     calls_that_may_make,
+    constant_argument,
     may_run_wrapped_model,
     origins,
     parts_of,
@@ -24,6 +26,7 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import (
     ancestors,
+    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -34,29 +37,32 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
+    Loop,
     LoopReach,
+    calls_beside,
     calls_in,
+    clearings_with_steps,
+    is_of_scaler,
+    line_of_last_backward,
+    scaler_of,
+    steps_optimizer,
 )
 from launcher.program.values import (
     DDP,
     FSDP,
     INIT_PROCESS_GROUP,
-    Constant,
     Defined,
     External,
-    Instance,
     Made,
 )
-from launcher.rules.script.findings import finding_at, insert_before, related_at
+from launcher.rules.script.findings import default_of_option, finding_at, insert_before, related_at
+from launcher.rules.training_compiler import uses_xla
 
-_CLIPS = (
-    "torch.nn.utils.clip_grad_norm_",
-    "torch.nn.utils.clip_grad_value_",
-    "torch.nn.utils.clip_grad_norm",
-)
+_OF_SCALERS = ("step", "update")
+_CLIPS = tuple(f"torch.nn.utils.clip_grad_{name}" for name in ("norm_", "value_", "norm"))
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG, training_compiler.GRADIENTS_NOT_REDUCED)
 def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator[Finding]:
     """Clipping between `scaler.scale(loss).backward()` and `scaler.step(optimizer)` without `unscale_`.
 
@@ -66,82 +72,80 @@ def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator
     Bad: `scaler.scale(loss).backward(); clip_grad_norm_(model.parameters(), 1.0); scaler.step(optimizer)`.
     Good: `scaler.unscale_(optimizer)` before the clip. Source: torch's examples of automatic mixed precision.
     """
-    for file in program.files:
-        seen: set[tuple[ast.AST, str]] = set()
-        for backward in file.calls_of.get("backward", ()):
-            scaler = _scaler_of(program, backward)
-            if scaler is None:
-                continue
-            scope, written = scope_of(backward), ast.unparse(scaler)
-            if (scope.node, written) in seen:
-                continue
-            seen.add((scope.node, written))
-            clip = _clipped_while_scaled(program, backward, written)
-            if clip is None:
-                continue
-            call, step = clip
-            optimizer = ast.unparse(step.args[0])
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                call,
-                f"the gradients are clipped while they are still multiplied by {written}'s loss scale: the "
-                "clip cuts nearly all of them away, and the step trains with what is left",
-                remedy=f"Call `{written}.unscale_({optimizer})` between backward and the clip.",
-                related=[
-                    related_at(backward, "scaled here"),
-                    related_at(step, "unscaled no sooner than here"),
-                ],
-                fix=_before(call, f"{written}.unscale_({optimizer})"),
-            )
+    mode = ddp.ACCUMULATION_OR_CLIPPING_WRONG
+    mode = training_compiler.GRADIENTS_NOT_REDUCED if uses_xla(program) else mode
+    for clip, (backward, step) in _clipped_while_scaled(program).items():
+        scaler, optimizer = ast.unparse(step.func).removesuffix(".step"), ast.unparse(step.args[0])
+        beside = scope_of(step) is scope_of(clip)
+        yield finding_at(
+            mode,
+            clip,
+            f"the gradients are clipped while they are still multiplied by {scaler}'s loss scale: the "
+            "clip cuts nearly all of them away, and the step trains with what is left",
+            remedy=f"Call `{scaler}.unscale_({optimizer})` between backward and the clip.",
+            related=[related_at(backward, "scaled here"), related_at(step, "unscaled no sooner than here")],
+            fix=_before(clip, f"{scaler}.unscale_({optimizer})") if beside else None,
+        )
 
 
-def _scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
-    """`scaler` of `scaler.scale(loss).backward()`."""
-    owner = backward.func.value if isinstance(backward.func, ast.Attribute) else None
-    if not isinstance(owner, ast.Call) or not isinstance(owner.func, ast.Attribute) or len(owner.args) != 1:
-        return None
-    scaler = owner.func.value
-    if owner.func.attr != "scale" or not isinstance(scaler, ast.Name | ast.Attribute):
-        return None
-    value = program.value(scaler)
-    if isinstance(value, Made):
-        return None
-    if isinstance(value, Instance):
-        enabled = argument_of(value.call, "enabled")
-        off = enabled is not None and program.value(enabled) == Constant(False)
-        return None if off or not value.name.endswith("GradScaler") else scaler
-    return scaler
+def _clipped_while_scaled(program: Program) -> dict[ast.Call, tuple[ast.Call, ast.Call]]:
+    """The clips between a scaled backward pass and its scaler's step, with both, and no unscale_ before.
+
+    In the order of a function or of a loop's turn, or of a method where nothing is ever unscaled.
+    """
+    backward = [each for file in program.files for each in file.calls_of.get("backward", ())]
+    scalers = {each: ast.unparse(made) for each in backward if (made := scaler_of(program, each))}
+    calls = [each for own in program.files for name in _OF_SCALERS for each in own.calls_of.get(name, ())]
+    own = [each for each in calls if scalers and is_of_scaler(program, each, {*scalers.values()})]
+    steps = [each for each in own if last_name(each.func) == "step"]
+    if len(steps) == len(own):  # Whose scale is never adapted is no scaler of torch.
+        return {}
+
+    def kind_of(call: ast.Call) -> str | None:
+        last = last_name(call.func) or ""
+        if call in scalers or call in steps:
+            return "step" if call in steps else "scaled"
+        if last == "backward" and not isinstance(program.value(call.func), Defined):
+            return last
+        return "unscale" if "unscale" in last else "clip" if _clips(program, call) else None
+
+    reach = program.analysis(LoopReach)
+    bodies = {scope_of(each).node: None for each in (*scalers, *steps)}
+    ways = [way for each in bodies for way in reach.ways(getattr(each, "body", []), kind_of)]
+    if not any({"scaled", "step"} <= {kind for kind, _ in way} for way in ways):
+        loops = {each: None for step in steps for each in reach.loops_around(step)}
+        turns = [way for each in loops for way in reach.ways(each.body, kind_of)]
+        if not turns and not any("unscale" in name for file in program.files for name in file.calls_of):
+            turns = [[("scaled", next(iter(scalers))), *way] for way in ways]
+        ways = turns
+    return _late_clips(ways)
 
 
-def _clipped_while_scaled(
-    program: Program, backward: ast.Call, scaler: str
-) -> tuple[ast.Call, ast.Call] | None:
-    """The first clip behind a scaled backward, and the scaler's step behind that, without unscale_ before."""
-    scope, anchor = scope_of(backward), backward
-    stepped = [each for file in program.files for each in file.calls_of.get("step", ())]
-    stepped = [each for each in stepped if ast.unparse(each.func) == f"{scaler}.step" and each.args]
-    if stepped and all(scope_of(each) is not scope for each in stepped):  # In another method of a trainer.
-        if any("unscale" in name for file in program.files for name in file.calls_of):
-            return None
-        scope, anchor = scope_of(stepped[0]), stepped[0]
-    here = [each for each in scope.file.calls if scope_of(each) is scope]
-    unscaled = [each for each in here if "unscale" in (last_name(each.func) or "")]
-    if not any(
-        ast.unparse(each.func) == f"{scaler}.update" for each in here if last_name(each.func) == "update"
-    ):
-        return None
-    for clip in here:
-        if (anchor is backward and clip.lineno <= backward.lineno) or not _clips(program, clip):
-            continue
-        if are_exclusive(anchor, clip) or _speaks_of_scaling(anchor, clip):
-            continue
-        if any(each.lineno < clip.lineno for each in unscaled):
-            return None
-        for step in here:
-            named = last_name(step.func) == "step" and ast.unparse(step.func) == f"{scaler}.step"
-            if named and step.lineno > clip.lineno and step.args and not are_exclusive(clip, step):
-                return clip, step
-    return None
+def _late_clips(ways: list[list[tuple[str, ast.Call]]]) -> dict[ast.Call, tuple[ast.Call, ast.Call]]:
+    found: dict[ast.Call, tuple[ast.Call, ast.Call]] = {}
+    sound = set[ast.Call]()
+    for way in ways:
+        scaled: ast.Call | None = None
+        late: list[ast.Call] = []
+        unscaled = False
+        for kind, call in way:
+            if kind in ("scaled", "backward"):
+                scaled, late, unscaled = call if kind == "scaled" else None, [], False
+            elif kind == "unscale":
+                unscaled = True
+            elif kind == "step":
+                found.update({each: (scaled, call) for each in late[:1] if scaled is not None})
+            elif unscaled or _is_unscaled_above(call):
+                sound.add(call)
+            elif scaled is not None and not _speaks_of_scaling(scaled, call):
+                late.append(call)
+    return {clip: how for clip, how in found.items() if clip not in sound}
+
+
+def _is_unscaled_above(clip: ast.Call) -> bool:
+    """Whether an `unscale_` stands before a clip in its function, on whatever way."""
+    above = (each for each in file_of(clip).calls if scope_of(each) is scope_of(clip))
+    return any("unscale" in (last_name(each.func) or "") and each.lineno < clip.lineno for each in above)
 
 
 def _clips(program: Program, call: ast.Call) -> bool:
@@ -205,11 +209,10 @@ def sharded_gradients_are_clipped_together(program: Program) -> Iterator[Finding
         return
     for call, _ in program.calls(_CLIPS[0], _CLIPS[2]):
         given = argument_of(call, "parameters", 0)
-        if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute):
+        asked = given.func if isinstance(given, ast.Call) and not given.args else None
+        if not isinstance(asked, ast.Attribute) or asked.attr != "parameters":
             continue
-        model = given.func.value
-        if given.func.attr != "parameters" or given.args:
-            continue
+        model = asked.value
         wrapped = calls_that_may_make(program, model, FSDP)
         if wrapped and all(_is_sharded(program, each) for each in wrapped):
             written = ast.unparse(model)
@@ -246,9 +249,10 @@ def gradients_are_averaged_before_they_are_clipped(program: Program) -> Iterator
     Bad: `clip_grad_norm_(params, 1.0)`, then `dist.all_reduce(p.grad)` for each of them. Good: the other way
     round. Source: torch's documentation of clip_grad_norm_ and all_reduce.
     """
+    if any(True for _ in program.calls(DDP, FSDP)) or program.mentioning("fully_shard"):
+        return
     averages = {call for call, _ in program.calls("torch.distributed.all_reduce") if _averages(program, call)}
-    wrapped = any(True for _ in program.calls(DDP, FSDP)) or program.mentioning("fully_shard")
-    if not averages or wrapped:
+    if not averages:
         return
 
     def kind_of(call: ast.Call) -> str | None:
@@ -317,7 +321,7 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
                 each for each in file.calls if block in ancestors(each) and scope_of(each) is scope_of(call)
             ]
             inside = [each for each in inside if each.lineno >= block.body[0].lineno]
-            step = next((each for each in inside if always and _steps(program, each)), None)
+            step = next((each for each in inside if always and steps_optimizer(program, each)), None)
             if step is None and always and _is_the_models(program, call):
                 step = _unknown_step(program, inside)
             if step is not None and not averages_models(program):
@@ -352,16 +356,6 @@ def _blocks_entered(call: ast.Call) -> Iterator[ast.With]:
         items = [parent_of(each) for each in uses]
     blocks = [parent_of(each) for each in items if isinstance(each, ast.withitem)]
     yield from (each for each in blocks if isinstance(each, ast.With))
-
-
-def _steps(program: Program, call: ast.Call) -> bool:
-    """Whether a call is an optimizer's step, or a scaler's with an optimizer."""
-    for each in calls_surely_run(program, call):
-        name = (program.qualified(each.func) or "") if last_name(each.func) == "step" else ""
-        is_of_torch = name.startswith("torch.optim.") and "lr_scheduler" not in name
-        if is_of_torch or name.endswith("GradScaler.step"):
-            return True
-    return False
 
 
 def _is_the_models(program: Program, no_sync: ast.Call) -> bool:
@@ -466,8 +460,10 @@ def the_last_micro_batch_is_synchronised(program: Program) -> Iterator[Finding]:
             if not _is_the_models(program, call) or averages_models(program):
                 continue
             for place, under in entered_under(program, call):
-                behind = [each for each in _calls_beside(place) if each.lineno > place.lineno]
-                steps = {each: conditions_of(program, each) for each in behind if _steps(program, each)}
+                behind = [each for each in calls_beside(place) if each.lineno > place.lineno]
+                steps = {
+                    each: conditions_of(program, each) for each in behind if steps_optimizer(program, each)
+                }
                 under -= {one for step in steps for one in shared_conditions(program, place, step)}
                 if any(under & each for each in steps.values()) or _is_never_left(program, call, [*steps]):
                     yield finding_at(
@@ -494,10 +490,6 @@ def the_last_micro_batch_is_synchronised(program: Program) -> Iterator[Finding]:
                         )
 
 
-def _calls_beside(call: ast.Call) -> list[ast.Call]:
-    return [each for each in file_of(call).calls if scope_of(each) is scope_of(call)]
-
-
 def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> bool:
     """Whether all backward passes of a function stand in a `no_sync()` and its steps behind it, also those
     of the blocks to which it yields. A pass that never goes before those steps counts for nothing."""
@@ -505,7 +497,7 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
     block = parent_of(item) if isinstance(item, ast.withitem) else None
     backward = [
         each
-        for each in _calls_beside(call)
+        for each in calls_beside(call)
         if any(last_name(inner.func) == "backward" for inner in calls_surely_run(program, each))
     ]
     steps = [each for each in steps if not are_exclusive(each, call)]
@@ -521,64 +513,106 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
     return any(last_name(each.func) == "backward" for block in blocks if block for each in calls_in(block))
 
 
-NO_SYNC_RULES = (steps_use_synchronised_gradients, the_last_micro_batch_is_synchronised)
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:
+    """A `zero_grad()` at each micro-batch of an accumulation: only the last one's gradients are stepped with.
+
+    In Accelerate's `accumulate()` an optimizer clears and steps at the last micro-batch alone: cleared before
+    backward, it loses what the others have gathered. Written by hand: a step once in so many micro-batches,
+    and a `zero_grad()` at each. Informational where an option's default is one micro-batch to a step.
+
+    Bad: `with accelerator.accumulate(model): optimizer.zero_grad(); ...; accelerator.backward(loss)`. Good:
+    `zero_grad()` behind `optimizer.step()`. Source: Accelerate's guide to gradient accumulation.
+    """
+    made = [call for call, _ in program.calls("accelerate.Accelerator")]
+    severity = _severity_of_clearing(program, made[0]) if len(made) == 1 else None
+    found: dict[ast.Call, Severity] = {}
+    for file in program.files:
+        for call in file.calls_of.get("accumulate", ()) if severity else ():
+            block = parent_of(parent_of(call) or call)
+            inside = [each for each in calls_beside(call) if block in [*ancestors(each)]]
+            for clearing, step in clearings_with_steps(inside):
+                together = conditions_of(program, clearing) <= conditions_of(program, step)
+                if together and clearing.lineno < line_of_last_backward(inside) < step.lineno:
+                    found[clearing] = severity or Severity.WARNING
+        for step in file.calls_of.get("step", ()) if "zero_grad" in file.calls_of else ():
+            rare = {each for each in conditions_of(program, step) if each[1] and _COUNTED.search(each[0])}
+            if rare and steps_optimizer(program, step) and _gathers(program, step, rare):
+                often = [each for each in calls_beside(step) if not rare & conditions_of(program, each)]
+                for clearing, _ in clearings_with_steps([*often, step]):
+                    if _is_at_each(program, clearing, often):
+                        found[clearing] = Severity.ERROR
+    for clearing, severity in found.items():
+        yield finding_at(
+            ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+            clearing,
+            "this throws away the gradients of the micro-batches before: the optimizer steps with those of "
+            "the last one alone",
+            remedy="Clear them right behind the optimizer's step.",
+            severity=severity,
+        )
+
+
+_COUNTED = re.compile(r"% \(?([\w.]+)")
+"""In a test that holds once in so many rounds: `(step + 1) % accumulate == 0`."""
+
+
+def _severity_of_clearing(program: Program, accelerator: ast.Call) -> Severity | None:
+    """By how many micro-batches make a step: none where that is one, or set in a way that is not read."""
+    steps = argument_of(accelerator, "gradient_accumulation_steps", 3)
+    if steps is None or argument_of(accelerator, "gradient_accumulation_plugin"):
+        return None
+    option = default_of_option(program, steps)
+    known = constant_argument(program, steps)
+    value = option.value if option else known and known.value
+    if value == 1:
+        return Severity.INFO if option else None
+    return Severity.WARNING if value is None else Severity.ERROR
+
+
+def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> bool:
+    """Whether a step once in so many rounds is for the gradients of all of them: its number is named so, or
+    the loss is divided by it; and no optimizer has its turn between, nor a backward of its own then."""
+    numbers = {match[1] for text, _ in rare if (match := _COUNTED.search(text))}
+    text = ast.unparse(scope_of(step).node)
+    divided = any(re.search(rf"/=? {re.escape(each)}\b", text) for each in numbers)
+    return (divided or any("accum" in each.lower() for each in dict(rare))) and all(
+        bool(rare & conditions_of(program, each)) is steps_optimizer(program, each)
+        for each in calls_beside(step)
+        if last_name(each.func) == "backward" or steps_optimizer(program, each)
+    )
+
+
+def _is_at_each(program: Program, clearing: ast.Call, often: list[ast.Call]) -> bool:
+    """Whether gradients are cleared wherever backward runs, in the same round of the same loop."""
+    under = conditions_of(program, clearing)
+    loops = [each for each in ancestors_in_function(clearing) if isinstance(each, Loop)]
+    backward = [each for each in often if last_name(each.func) == "backward"]
+    beside = [each for each in backward if under <= conditions_of(program, each)]
+    around = ([one for one in ancestors_in_function(each) if isinstance(one, Loop)] for each in beside)
+    return any(each[:1] == loops[:1] for each in around)
+
+
+NO_SYNC_RULES = (
+    steps_use_synchronised_gradients,
+    the_last_micro_batch_is_synchronised,
+    gathered_gradients_reach_their_step,
+)
 
 
 # Gradients that nobody reduces: a bare model in a process group.
 
 
-_REDUCING = (
-    "ddp",
-    "parallel",
-    "fsdp",
-    "shard",
-    "zero",
-    "deepspeed",
-    "prepare",
-    "pipeline",
-    "horovod",
-    "hvd",
-    "colossal",
-    "bagua",
-    "strategy",
-    "replicate",
-    "distribute",
-    "average",
-    "sync",
-    "rpc",
-    "comm_hook",
-    "register_hook",
-    "setup",
-    "send",
-    "recv",
-    "gossip",
-    "apex",
-    "grad",
+_REDUCING = re.compile(
+    r"ddp|parallel|fsdp|shard|zero|deepspeed|prepare|pipeline|horovod|hvd|colossal|bagua|strategy|"
+    r"replicate|distribute|average|sync|rpc|comm_hook|register_hook|setup|send|recv|gossip|apex|grad"
 )
 """In the names of what may reduce gradients, or of what shares a model otherwise: one of these, and nothing
 is said."""
-_HARMLESS = frozenset(
-    {
-        "DistributedSampler",
-        "set_epoch",
-        "synchronize",
-        "is_distributed",
-        "zero_grad",
-        "zero_",
-        "zeros",
-        "zeros_like",
-        "no_grad",
-        "requires_grad_",
-        "enable_grad",
-        "set_grad_enabled",
-        "clip_grad_norm_",
-        "clip_grad_value_",
-        "GradScaler",
-        "setup_logging",
-        "convert_sync_batchnorm",
-        "SyncBatchNorm",
-        "setdefault",
-    }
+_HARMLESS = re.compile(
+    r"DistributedSampler|set_epoch|synchronize|is_distributed|zero_grad|zero_|zeros|zeros_like|"
+    r"no_grad|requires_grad_|enable_grad|set_grad_enabled|clip_grad_norm_|clip_grad_value_|"
+    r"GradScaler|setup_logging|convert_sync_batchnorm|SyncBatchNorm|setdefault"
 )
 """Names that hold a hint, and are none."""
 _COLLECTIVES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"})
@@ -600,7 +634,9 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
     if not groups or not samplers or program.unread or _may_reduce(program):
         return
-    if not any(_optimizes(program, each) for file in program.files for each in file.calls_of.get("step", ())):
+    if not any(
+        steps_optimizer(program, each) for file in program.files for each in file.calls_of.get("step", ())
+    ):
         return
     wrappers = [call for call, _ in program.calls(DDP)]
     for file in program.files:
@@ -676,16 +712,14 @@ def _may_reduce(program: Program) -> bool:
             return True
         for name, calls in file.calls_of.items():
             lowered = name.lower()
-            if name in _HARMLESS:
+            if _HARMLESS.fullmatch(name):
                 continue
             if name in _COLLECTIVES and any(
                 _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
                 for each in calls
             ):
                 return True
-            if any(each in lowered for each in _REDUCING) and not all(
-                _is_of_torch(program, each) for each in calls
-            ):
+            if _REDUCING.search(lowered) and not all(_is_of_torch(program, each) for each in calls):
                 return True
     return False
 
@@ -721,11 +755,6 @@ def _near_gradients(program: Program, call: ast.Call) -> bool:
         for given in all_arguments(call)
         for part in parts_of(program, given)
     )
-
-
-def _optimizes(program: Program, call: ast.Call) -> bool:
-    name = program.qualified(call.func) or ""
-    return name.startswith("torch.optim.") and "lr_scheduler" not in name
 
 
 REDUCTION_RULES = (gradients_are_reduced,)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 
 from launcher.failure_modes import ddp, distribution
@@ -48,10 +50,13 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     UNKNOWN,
     Constant,
+    Defined,
     External,
     Instance,
     alternatives,
 )
+from launcher.rules.script.data.data_files import fetches
+from launcher.rules.script.data.loaders import Loaders, loops_over_something
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -64,32 +69,19 @@ from launcher.rules.script.findings import (
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
 
-_SECONDS = {
-    "seconds": 1.0,
-    "minutes": 60.0,
-    "hours": 3600.0,
-    "days": 86400.0,
-    "milliseconds": 1e-3,
-    "microseconds": 1e-6,
-    "weeks": 604800.0,
-}
+ENDLESS_TIMEOUT = 86400
+"""Seconds: a day, in which nothing is waited for that will come."""
+
 _POSITIONS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
 
 _LONG = {
-    "torch.save": "saves",
-    **{f"accelerate.Accelerator.{name}": "saves" for name in ("save", "save_state", "save_model")},
-    "torch.hub.load_state_dict_from_url": "downloads",
-    "torch.hub.download_url_to_file": "downloads",
-    "urllib.request.urlretrieve": "downloads",
-    "huggingface_hub.snapshot_download": "downloads",
-    "huggingface_hub.hf_hub_download": "downloads",
-    "datasets.load_dataset": "downloads",
-    "shutil.copytree": "copies",
-    "tarfile.TarFile.extractall": "unpacks",
-    "tarfile.open.extractall": "unpacks",
-    "zipfile.ZipFile.extractall": "unpacks",
+    **dict.fromkeys(("save_pretrained", "save_model", "save_state", "save_file", "save_checkpoint"), "saves"),
+    **dict.fromkeys(("upload_file", "upload_fileobj", "upload_folder", "push_to_hub"), "uploads"),
+    **dict.fromkeys(("snapshot_download", "hf_hub_download", "load_dataset"), "downloads"),
 }
-"""What one rank may do for minutes while the others wait, and the word for it."""
+"""The names of what libraries do for minutes, and the word for it."""
+_SMALL = re.compile("token|process|config|extractor")
+"""In the names of what is saved in no time."""
 
 
 @finds(Stage.SCRIPT, ddp.FIND_UNUSED_LEFT_ON)
@@ -126,26 +118,27 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
 def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     """A process group without a timeout, or with one shorter than what one rank does while others wait.
 
-    Without one it is informational, of an Accelerator where one rank works alone. A timeout of at most
-    300 s is a warning where the program lets some ranks alone save, download or unpack: the others are in
-    their next collective meanwhile.
+    Without one it is informational, of an Accelerator where one rank works alone; so is one of a day or more.
+    A timeout of at most 300 s is a warning where the program lets some ranks alone save, download or unpack:
+    the others are in their next collective meanwhile.
 
     Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
     `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
     """
-    waits = partial(_work_of_some_ranks, program, program.analysis(Participants))
-    for call, _ in program.calls("accelerate.Accelerator"):
-        plain = argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
-        if plain and next(waits(), None) is not None:
-            yield _without_timeout(call)
+    plain = [
+        call
+        for call, _ in program.calls("accelerate.Accelerator")
+        if argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
+    ]
+    if plain and any(True for _ in _work_of_some_ranks(program, program.analysis(Participants))):
+        yield from map(_without_timeout, plain)
     for call, name in program.calls(*_WITH_TIMEOUT):
         given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
-        if given is None and name == INIT_PROCESS_GROUP and not has_star_arguments(call):
+        is_open = has_star_arguments(call) and name == INIT_PROCESS_GROUP
+        if given is None and name in _MAKING and not is_open:
             yield _without_timeout(call)
         if given is not None:
-            yield from _short_timeout(
-                program, given, _seconds(program, given, partial(_default_number, program))
-            )
+            yield from _unfitting(program, given, _seconds(program, given, partial(_default_number, program)))
 
 
 @finds(Stage.SCRIPT, ddp.GROUP_TIMEOUT_UNSUITABLE)
@@ -167,14 +160,22 @@ def timeouts_fit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     for call, name in program.calls(*_WITH_TIMEOUT):
         given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
         if given is not None and _seconds(program, given, partial(_default_number, program)) is None:
-            yield from _short_timeout(program, given, _seconds(program, given, known))
+            yield from _unfitting(program, given, _seconds(program, given, known))
 
+
+_MAKING = (
+    INIT_PROCESS_GROUP,
+    "deepspeed.init_distributed",
+    "mmcv.runner.init_dist",
+    "mmengine.dist.init_dist",
+)
+"""What makes the group of all ranks, and leaves it to the program how long it waits and when it ends."""
 
 _WITH_TIMEOUT = {
+    **dict.fromkeys(_MAKING),
     INIT_PROCESS_GROUP: 2,
     "accelerate.InitProcessGroupKwargs": None,
     "accelerate.utils.InitProcessGroupKwargs": None,
-    "deepspeed.init_distributed": None,
     "lightning.pytorch.strategies.DDPStrategy": None,
 }
 """What makes a group, and the place of the timeout that it is given."""
@@ -190,7 +191,15 @@ def _without_timeout(call: ast.Call) -> Finding:
     )
 
 
-def _short_timeout(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
+def _unfitting(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
+    if seconds is not None and seconds >= ENDLESS_TIMEOUT:
+        yield finding_at(
+            ddp.GROUP_TIMEOUT_UNSUITABLE,
+            given,
+            f"the timeout is {seconds / 3600:g} hours, in effect none: a rank that hangs keeps the whole "
+            "cluster until the job's own limit",
+            severity=Severity.INFO,
+        )
     if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
         return
     work = next(_work_of_some_ranks(program, program.analysis(Participants)), None)
@@ -207,11 +216,27 @@ def _short_timeout(program: Program, given: ast.expr, seconds: float | None) -> 
 
 def _work_of_some_ranks(
     program: Program, participants: Participants
-) -> Iterator[tuple[ast.Call, str, Guard]]:
-    for call, name in program.calls(*_LONG):
-        who = participants.ranks_running(call)
+) -> Iterator[tuple[ast.expr, str, Guard]]:
+    for place, word in _long_work(program):
+        who = participants.ranks_running(place)
         if isinstance(who, Guard):
-            yield call, _LONG[name], who
+            yield place, word, who
+
+
+def _long_work(program: Program) -> Iterator[tuple[ast.expr, str]]:
+    """What one rank may do for minutes while the others wait, and the word for it."""
+    saving = program.calls("torch.save", "accelerate.Accelerator.save")
+    yield from ((call, "saves") for call, _ in saving)
+    yield from ((call, "fetches or unpacks files") for call, _ in fetches(program))
+    loaders = program.analysis(Loaders)
+    for file in program.files:
+        for call in (each for name in _LONG for each in file.calls_of.get(name, ())):
+            own = isinstance(program.value(call.func), Defined)
+            if not own and not _SMALL.search(ast.unparse(call.func).lower()):
+                yield call, _LONG[last_name(call.func) or ""]
+        for _, given, _ in loops_over_something(program, file):
+            if loaders.resolved(loaders.unwrapped(given)):
+                yield given, "goes through a data set"
 
 
 def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
@@ -230,7 +255,7 @@ def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
         number = calculate_number(program, amount, known)
         if number is None:
             return None
-        total += _SECONDS.get(unit, 0.0) * number
+        total += number * (timedelta(**{unit: 1}).total_seconds() if unit in _POSITIONS else 0)
     return total
 
 
@@ -246,13 +271,12 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     A rank that exits with operations pending may keep another one from exiting. Silent about a function that
     the program never calls; such a one destroys nothing, and the end of a group within it is not its own.
 
-    Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line.
-
-    Source: torch.distributed's documentation, on shutdown.
+    Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line. Source:
+    torch.distributed's documentation, on shutdown.
     """
     if program.unread or _is_destroyed(program):
         return
-    for call, _ in program.calls(INIT_PROCESS_GROUP):
+    for call, _ in program.calls(*_MAKING):
         function = scope_of(call).function
         if function is not None and _is_never_called(program, function):
             continue
@@ -356,7 +380,6 @@ def backends_are_imported(program: Program) -> Iterator[Finding]:
 
     Bad: `import torch.distributed as dist` and `dist.init_process_group("smddp")`. Good: before it
     `import smdistributed.dataparallel.torch.torch_smddp`.
-
     Source: AWS's guide to SMDDP; torch/distributed/distributed_c10d.py (Backend._plugins).
     """
     if _may_register(program):
@@ -388,27 +411,9 @@ BACKEND_RULES = (backends_are_imported,)
 # Whether a program imports only libraries of which it is known what they do with process groups.
 
 
-_PLAIN = frozenset(
-    {
-        "numpy",
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "tqdm",
-        "PIL",
-        "pandas",
-        "yaml",
-        "matplotlib",
-        "sklearn",
-        "scipy",
-        "tensorboard",
-        "tensorboardX",
-        "boto3",
-        "botocore",
-        "cv2",
-        "requests",
-        "smdebug",
-    }
+_PLAIN = re.compile(
+    r"numpy|torch|torchvision|torchaudio|tqdm|PIL|pandas|yaml|matplotlib|sklearn|scipy|"
+    r"tensorboard|tensorboardX|boto3|botocore|cv2|requests|smdebug"
 )
 """The libraries of which it is known that they make no process group and register no backend."""
 
@@ -423,7 +428,7 @@ def imports_the_unknown(program: Program) -> bool:
         for binding in file.imports:
             root = (binding.module or "").partition(".")[0]
             own = program.module(binding.module or "", file) or program.module(root, file)
-            if own is None and root not in _PLAIN and root not in sys.stdlib_module_names:
+            if own is None and not _PLAIN.fullmatch(root) and root not in sys.stdlib_module_names:
                 return True
     return False
 
@@ -444,7 +449,6 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
     Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
 
     Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
-
     Source: the sources of DIST008.
     """
     if (subject.plan.world_size or 1) < 2:
@@ -476,7 +480,6 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
 
     Bad: `if args.distributed: init_process_group()` and a job without `distributed`. Good: the same under
     `if "RANK" in os.environ:`.
-
     Source: the sources of DIST008 and DIST005.
     """
     program, run = subject.program, JobRun(subject)
@@ -676,9 +679,7 @@ def _accumulates(program: Program) -> bool:
                 if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
                     option = default_of_option(program, value)
                     number = constant_argument(program, value)
-                    steps = (
-                        number.value if number is not None else option.value if option is not None else None
-                    )
+                    steps = getattr(option if number is None else number, "value", None)
                     return isinstance(steps, int) and steps > 1
     return False
 

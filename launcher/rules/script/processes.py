@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import checkpoints, distribution, nccl, training_script
@@ -30,6 +31,7 @@ from launcher.program.index import (
 from launcher.program.process_environment import (
     changed_variables,
     count_on_host,
+    host_number_is_zero,
     is_for_one_host,
     process_starts,
     rank_starts,
@@ -200,17 +202,21 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
     Source: the sources of DIST003.
     """
-    named_nowhere = program.analysis(Reachability).is_named_nowhere
-    own = (call for call, _ in program.calls(*_OWN_DEVICES) if not named_nowhere(call))
-    indices = (index for node, index in _indices(program) if not named_nowhere(node))
-    if _chooses(program) or any(own) or not all(_is_the_current(program, each) for each in indices):
+    wrappers = [
+        (call, name)
+        for call, name in program.calls(DDP, FSDP)
+        if argument_of(call, "device_ids", 1) is None and argument_of(call, "device_id") is None
+    ]
+    if not wrappers or _chooses(program):
+        return
+    chosen = (node for node, index in _indices(program) if not _is_the_current(program, index))
+    own = (call for call, _ in program.calls(*_OWN_DEVICES))
+    if not all(map(program.analysis(Reachability).is_named_nowhere, chain(chosen, own))):
         return
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
         return
-    for wrapper, name in program.calls(DDP, FSDP):
-        if argument_of(wrapper, "device_ids", 1) is not None or argument_of(wrapper, "device_id") is not None:
-            continue
+    for wrapper, name in wrappers:
         moved = _on_cuda(program, wrapper)
         if moved is not None and surely_runs(program, wrapper):
             yield finding_at(
@@ -415,12 +421,13 @@ DEVICE_RULES = (
 # What only script and job together show: the strategy, the instance type, the version of torch.
 
 
-@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, distribution.RANKS_NEVER_MET)
 def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that starts ranks under a launcher that does so, or is made for another launcher.
 
     Spawned processes take the same ranks and GPUs once more for every process of the launcher. What another
-    launcher would have set, is not there.
+    launcher would have set, is not there. Where the host's number is no part of their ranks, the hosts never
+    meet.
 
     Silent where options or variables of the job do not lead there, about processes that make no group, and
     about variables that are read with a default, or in a `try`.
@@ -434,17 +441,21 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     yield from _variables_that_lack(subject, run)
     if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
         return
-    participants = program.analysis(Participants)
+    participants, reachable = program.analysis(Participants), program.analysis(Reachability).reaches
     starts = (*started_processes(program), *torchrun_commands(program))
     for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in starts))):
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
-        only = ranks_are_started_only_here(program, call)
+        only = reachable(call) and ranks_are_started_only_here(program, call)
         if not one and (only or surely_runs(program, call, known=run.truth)):
             started = (
                 f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host"
             )
             message = f"{started}, and each would start its own here, on the same GPUs"
             yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
+            hosts = 1 if subject.job.code.arguments else subject.job.resources.instance_count
+            if hosts > 1 and host_number_is_zero(program, call, run.value):
+                message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
+                yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)
 
 
 def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:

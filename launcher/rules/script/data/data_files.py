@@ -50,6 +50,7 @@ LISTINGS = (
     "pathlib.Path.iterdir",
     "pathlib.Path.glob",
     "pathlib.Path.rglob",
+    *("mmcv.scandir", "mmcv.utils.scandir", "mmengine.scandir", "mmengine.utils.scandir"),
 )
 """What answers in the order of the file system."""
 
@@ -252,15 +253,15 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
 
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """
-    fetches = list(_fetches(program))
-    if not fetches or not program.analysis(Reachability).joins_others(
+    found = list(fetches(program))
+    if not found or not program.analysis(Reachability).joins_others(
         call for call, _ in program.calls(*_GROUP)
     ):
         return
     paths = _Paths(program)
     # After a rank has fetched it alone, the others find it there.
-    fetched = {name for call, name in fetches if paths.is_guarded(call)}
-    for call, name in fetches:
+    fetched = {name for call, name in found if paths.is_guarded(call)}
+    for call, name in found:
         if name not in fetched and not _differs(program, call) and paths.is_run_by_all(call):
             yield finding_at(
                 data.EVERY_RANK_DOWNLOADS,
@@ -274,7 +275,8 @@ def _last(name: str) -> str:
     return ".".join(name.rsplit(".", 2)[-2:])
 
 
-def _fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
+def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """What writes files that it downloads, copies or unpacks, and by what."""
     yield from program.calls(*FETCHING)
     yield from (each for each in program.calls(*COMMANDS) if _fetches_by_command(program, each[0]))
     yield from ((call, "a download") for call in _writes_of_urls(program))

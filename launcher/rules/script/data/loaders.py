@@ -32,6 +32,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.training_loops import calls_in
 from launcher.program.values import (
     LIBRARY_TABLES,
     Constant,
@@ -201,7 +202,7 @@ class Loaders:
 
     def _training_loops(self) -> Iterator[LoaderLoop]:
         for file in self.program.files:
-            for loop, given, body in _loops_over_something(self.program, file):
+            for loop, given, body in loops_over_something(self.program, file):
                 over = self.resolved(self.unwrapped(given))
                 if over and not over & self.handed_over and self.trains(body):
                     yield LoaderLoop(loop, given, over)
@@ -324,18 +325,31 @@ def names_in(node: ast.AST) -> set[str]:
 def subscript_by_index(
     program: Program, read: ast.Subscript, owner: ast.ClassDef | None
 ) -> ast.Subscript | None:
-    """A subscript of `__getitem__` by its index, or what is calculated from it, in a Dataset of torch."""
+    """A subscript in a Dataset of torch by the index that `__getitem__` gets, or what is calculated from it,
+    also in a method to which it is handed on."""
     function = scope_of(read).function
     if function is None or owner is None or not _is_dataset(program, owner):
         return None
     node = function.node
-    if not isinstance(node, ast.FunctionDef) or node.name != "__getitem__" or len(node.args.args) != 2:
-        return None
-    by_index = {node.args.args[1].arg}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Assign) and by_index & names_in(part.value):
-            by_index |= {name for target in part.targets for name in names_in(target)}
+    by_index = _names_by_index(owner, node) if isinstance(node, ast.FunctionDef) else set()
     return read if by_index & names_in(read.slice) else None
+
+
+def _names_by_index(owner: ast.ClassDef, method: ast.FunctionDef, deepest: int = 3) -> set[str]:
+    """The variables of a method that are, or are made of, the index that `__getitem__` gets."""
+    parameters = [each.arg for each in method.args.args]
+    found = {*parameters[1:2]} if method.name == "__getitem__" else set[str]()
+    others = [each for each in owner.body if isinstance(each, ast.FunctionDef) and each is not method]
+    for other in others if deepest and not found else ():
+        for call in calls_in(other):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == method.name:
+                given = zip(parameters[1:], call.args, strict=False)
+                by_index = _names_by_index(owner, other, deepest - 1)
+                found |= {name for name, each in given if by_index & names_in(each)}
+    for part in ast.walk(method) if found else ():
+        if isinstance(part, ast.Assign) and found & names_in(part.value):
+            found |= {name for target in part.targets for name in names_in(target)}
+    return found
 
 
 def _is_dataset(program: Program, definition: ast.ClassDef) -> bool:
@@ -359,7 +373,7 @@ def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     )
 
 
-def _loops_over_something(
+def loops_over_something(
     program: Program, file: FileIndex
 ) -> Iterator[tuple[ast.For | ast.While | ast.comprehension, ast.expr, Sequence[ast.AST]]]:
     """The loops of a file, over what they go, and what they do with each element: also comprehensions, and

@@ -356,7 +356,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
             continue
         number = _number_on_host(subject, given)
         option = option_of(program, given)
-        related: list[Related] = [] if option is None else [related_at(option.call, "its default")]
+        related: list[Related] = [] if option is None else [related_at(option.node, "its default")]
         if number is not None and int(number) > cpus:
             workers = int(number)
             yield finding_at(
