@@ -290,8 +290,30 @@ def _loaded(program: Program) -> Iterator[_State]:
                 continue
             read = _read(program, state)
             prefix = _Prefixes(program).prefix_of(call.func.value)
+            if prefix and (early := _is_before_wrapping(program, call, call.func.value)) is not False:
+                prefix = early and ""
             if read is not None and prefix is not None:
                 yield _State(call, read[0], read[1], prefix)
+
+
+def _is_before_wrapping(program: Program, call: ast.Call, model: ast.expr) -> bool | None:
+    """Whether `self.model` is wrapped only behind a call, or behind what calls its method; None: at times.
+
+    `self._load(path)`, and then `self.model = DDP(self.model)`, as constructors of trainers have them.
+    """
+    if not isinstance(model, ast.Attribute) or not isinstance(model.value, ast.Name):
+        return False
+    made = [each.node for each in file_of(call).set_attributes.get(model.attr, ())]
+    function = scope_of(call).node
+    places = [call]
+    if made and isinstance(function, ast.FunctionDef) and scope_of(made[-1]) is not scope_of(call):
+        places = [site.call for site in program.evaluation.callers.call_sites(function) or ()]
+    before = [
+        each
+        for each in places
+        if made and scope_of(each) is scope_of(made[-1]) and each.lineno < getattr(made[-1], "lineno", 0)
+    ]
+    return True if before and len(before) == len(places) else None if before else False
 
 
 def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:
