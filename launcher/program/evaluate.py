@@ -337,11 +337,10 @@ class Evaluation:
         held = holder is not None and holder is not file and last in holder.module.bindings
         if holder is not None and held and (module is None or isinstance(binding.node, ast.ImportFrom)):
             return self.member(holder.module, last)
-        starred = self.through_star(holder, last) if holder is not None and holder is not file else UNKNOWN
-        if module is not None and (starred is UNKNOWN or isinstance(binding.node, ast.Import)):
+        if module is not None:
             return ModuleOf(module)
         if holder is not None and holder is not file:
-            return starred
+            return self.through_star(holder, last)
         return UNKNOWN if name.startswith(".") else self.external(name)
 
     def through_star(self, file: FileIndex, name: str) -> Value:
