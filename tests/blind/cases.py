@@ -235,14 +235,16 @@ def _judged_run(case: Example) -> Verdict:
             timeout=1200,
         )
     if not ended.stdout.startswith("{"):
-        return Verdict(case, False, ended.stderr[-300:])
+        return Verdict(case, case.expected and f" {case.code} " in ended.stderr, ended.stderr[-300:])
     result = json.loads(ended.stdout)
-    failure = result.get("failure") or {}
-    code, rank = failure.get("code"), failure.get("rank")
-    is_right = code == (case.code if case.expected else None)
-    wrong_rank = case.rank is not None and rank not in (None, case.rank)
-    said = f"{result.get('state')}, {code or 'no cause'}, rank {rank} ({case.rank})"
-    return Verdict(case, is_right and not wrong_rank, said)
+    # What did not end the job is a warning of its result.
+    told = [result["failure"]] if result["failure"] else result["warnings"]
+    codes = {each["code"] for each in told}
+    right = [each for each in told if each["code"] == case.code]
+    ranks = {each.get("rank") for each in right}
+    wrong_rank = case.rank is not None and bool(right) and not ranks & {None, case.rank}
+    said = f"{result['state']}, {', '.join(sorted(codes)) or 'no cause'}, rank {ranks} ({case.rank})"
+    return Verdict(case, (bool(right) if case.expected else not codes) and not wrong_rank, said)
 
 
 def counts_of(found: Iterable[Verdict]) -> dict[str, dict[str, list[int]]]:
