@@ -238,12 +238,13 @@ def _judged_run(case: Example) -> Verdict:
         return Verdict(case, case.expected and f" {case.code} " in ended.stderr, ended.stderr[-300:])
     result = json.loads(ended.stdout)
     # What did not end the job is a warning of its result.
-    told = [result["failure"]] if result["failure"] else result["warnings"]
+    failure = result.get("failure")
+    told = [failure] if failure else result.get("warnings", [])
     codes = {each["code"] for each in told}
     right = [each for each in told if each["code"] == case.code]
     ranks = {each.get("rank") for each in right}
     wrong_rank = case.rank is not None and bool(right) and not ranks & {None, case.rank}
-    said = f"{result['state']}, {', '.join(sorted(codes)) or 'no cause'}, rank {ranks} ({case.rank})"
+    said = f"{result.get('state')}, {', '.join(sorted(codes)) or 'no cause'}, rank {ranks} ({case.rank})"
     return Verdict(case, (bool(right) if case.expected else not codes) and not wrong_rank, said)
 
 
