@@ -275,27 +275,23 @@ class CallGraph:
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
-        definition = class_of(method)
-        found = [
-            call
-            for file in self.files.files
-            for call in file.calls
-            if any(
-                isinstance(each, Made) and each.definition is definition
-                for each in alternatives(self.value(call.func))
-            )
-        ]
+        calls = (call for file in self.files.files for call in file.calls)
+        found = [call for call in calls if self._is_object(call.func, method)]
         yield from (CallSite(call, bind_arguments(method, call, True)) for call in found)
         yield from () if found else (None,)
 
     def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
         """Where `with` enters an object of a method's class."""
-        own = class_of(method)
         opened = (each for file in self.files.files for each in file.statements.get(ast.With, ()))
         for manager in (each.context_expr for one in opened for each in one.__dict__["items"]):
-            if own is not None and Made(own) in alternatives(self.value(manager)):
+            if self._is_object(manager, method):
                 entry = like(manager, ast.Attribute(manager, "__enter__", ast.Load()))
                 yield CallSite(like(manager, ast.Call(entry, [], [])), {})
+
+    def _is_object(self, node: ast.expr, method: FunctionNode) -> bool:
+        """Whether something may be an object of a method's class."""
+        found = alternatives(self.value(node))
+        return any(isinstance(each, Made) and each.definition is class_of(method) for each in found)
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
         """The calls `getattr(hook, event)(...)` of objects of a method's class."""
@@ -304,10 +300,7 @@ class CallGraph:
             if not isinstance(call, ast.Call) or call.func is not read or len(read.args) != 2:
                 continue
             name = getattr(read.args[1], "value", None)
-            if name in (None, getattr(method, "name", "")) and any(
-                isinstance(each, Made) and each.definition is class_of(method)
-                for each in alternatives(self.value(read.args[0]))
-            ):
+            if name in (None, getattr(method, "name", "")) and self._is_object(read.args[0], method):
                 yield CallSite(call, bind_arguments(method, call, True))
 
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:

@@ -257,7 +257,7 @@ def _origins_of_elements(
 
 
 def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
-    """What every call gives a parameter; its default where the script itself has a function for others."""
+    """What every call gives a parameter; its default where the script has a function for others."""
     sites = program.evaluation.callers.call_sites_giving(parameter)
     function = function_of_parameter(parameter)
     if sites == [] and function is not None and file_of(function) is program.entry:
@@ -395,10 +395,7 @@ _KEEPING_METHODS = frozenset({"as_posix", "resolve", "absolute", "expanduser"})
 
 
 def text_parts(program: Program, node: ast.expr | None) -> tuple[list[ast.expr], str]:
-    """The parts that an expression puts together to a text or path, and what comes between them.
-
-    No parts of what is none: a literal, a name, a call of anything else.
-    """
+    """The parts that an expression puts together to a text or path, and what is between; else none."""
     if isinstance(node, ast.JoinedStr):
         return [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values], ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
@@ -406,8 +403,7 @@ def text_parts(program: Program, node: ast.expr | None) -> tuple[list[ast.expr],
     if not isinstance(node, ast.Call):
         return [], ""
     if isinstance(node.func, ast.Attribute) and node.func.attr == "format" and len(node.args) == 1:
-        text = program.value(node.func.value)
-        before, _, behind = str(getattr(text, "value", "")).partition("{}")
+        before, _, behind = str(getattr(program.value(node.func.value), "value", "")).partition("{}")
         return ([like(node, ast.Constant(before)), node.args[0]], "") if before and not behind else ([], "")
     name = program.qualified(node.func)
     if name in _KEEPING_PATHS:

@@ -319,11 +319,9 @@ class Evaluation:
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
-        known = self._libraries.get(binding)
-        if known is None:
-            known = self._of_import(binding)
-            if isinstance(known, External):  # What is the program's own is known where it is bound.
-                self._libraries[binding] = known
+        known = self._libraries.get(binding) or self._of_import(binding)
+        if isinstance(known, External):  # What is the program's own is known where it is bound.
+            self._libraries[binding] = known
         return known
 
     def _of_import(self, binding: Binding) -> Value:
@@ -339,10 +337,11 @@ class Evaluation:
         held = holder is not None and holder is not file and last in holder.module.bindings
         if holder is not None and held and (module is None or isinstance(binding.node, ast.ImportFrom)):
             return self.member(holder.module, last)
-        if module is not None:
+        starred = self.through_star(holder, last) if holder is not None and holder is not file else UNKNOWN
+        if module is not None and (starred is UNKNOWN or isinstance(binding.node, ast.Import)):
             return ModuleOf(module)
         if holder is not None and holder is not file:
-            return self.through_star(holder, last)
+            return starred
         return UNKNOWN if name.startswith(".") else self.external(name)
 
     def through_star(self, file: FileIndex, name: str) -> Value:
@@ -673,8 +672,7 @@ class AttributeEvaluator:
         return UNKNOWN if isinstance(found, Constant) else found
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
-        """Where the program sets this attribute on a variable of the same name, `args.rank = ...`, or on the
-        same object of a library by another one."""
+        """Where the program sets this attribute on what has its name, or is the same object of a library."""
         if isinstance(owner, External | Made | Defined | ModuleOf):
             return
         last = last_name(node.value)

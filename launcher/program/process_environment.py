@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from launcher.program.bindings import CallSite, extra_keywords
@@ -58,6 +58,7 @@ from launcher.program.values import (
 )
 
 _ENVIRON = External("os.environ")
+_ASKED_FOR = (_ENVIRON, External("os.getenv"))
 _SETTERS = ("os.environ.setdefault", "os.environ.update", "os.environ.__setitem__", "os.putenv")
 _DEEPEST_SETTER = 4
 """So many functions between what sets a variable and who says which."""
@@ -122,13 +123,10 @@ def variables_in(program: Program, node: ast.expr, depth: int = 4) -> set[str]:
 
 def mentions_environment(program: Program, test: ast.expr) -> bool:
     """Whether a test asks for environment variables, so that it tells who started the program."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-            if program.value(node) in (_ENVIRON, External("os.getenv")):
-                return True
-            if last_name(node) in ("is_torchelastic_launched", "is_torchrun"):
-                return True
-    return False
+    named = (each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute))
+    read = (each for each in named if isinstance(each.ctx, ast.Load))
+    asks = ("is_torchelastic_launched", "is_torchrun")
+    return any(last_name(each) in asks or program.value(each) in _ASKED_FOR for each in read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +197,10 @@ class _EnvironmentChanges:
 
     def _part_of_whole(self, node: ast.expr) -> ast.expr:
         """Of a name in `name, value = line.split("=")` its part of the whole; anything else as it is."""
-        bound = self._bound_to(node)
-        whole = bound[0].value if bound and bound[0].kind is BindingKind.ASSIGNED else None
-        if whole is None or bound[0].item is None:
-            return node
-        return like(node, ast.Subscript(whole, like(node, ast.Constant(bound[0].item)), ast.Load()))
+        for each in self._bound_to(node):
+            if each.kind is BindingKind.ASSIGNED and each.item is not None and each.value is not None:
+                return like(node, ast.Subscript(each.value, like(node, ast.Constant(each.item)), ast.Load()))
+        return node
 
     def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
         key, value = self._part_of_whole(key), self._part_of_whole(value)
@@ -316,17 +313,14 @@ def _spread(call: ast.Call) -> list[ast.expr]:
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:
     """Whether a test around it asks for the environment: `if "MASTER_ADDR" not in os.environ`."""
-    return any(
-        isinstance(each, ast.If) and mentions_environment(program, each.test) for each in ancestors(node)
-    )
+    tests = (each.test for each in ancestors(node) if isinstance(each, ast.If))
+    return any(mentions_environment(program, each) for each in tests)
 
 
 # Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
 
 
-_TOOL_PROGRAMS = frozenset(
-    {"java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws"}
-)
+_TOOL_PROGRAMS = ("java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws")
 """Programs that are no rank and start none."""
 
 
@@ -353,10 +347,8 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
     value = None if given is None else program.value(given)
     if isinstance(value, Several) and value.node.elts:
         value = program.value(value.node.elts[0])
-    if not isinstance(value, Constant) or not isinstance(value.value, str) or not value.value.strip():
-        return False
-    name = value.value.split()[0].rpartition("/")[2]
-    return name in _TOOL_PROGRAMS
+    words = str(value.value).split() if isinstance(value, Constant) else []
+    return bool(words) and words[0].rpartition("/")[2] in _TOOL_PROGRAMS
 
 
 _RANK_LAUNCHERS = library_names("rank_launchers")
@@ -368,22 +360,26 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
     yield from spawned
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
-        target = argument_of(call, "target", 1)
-        value = None if target is None else program.value(target)
-        if call in spawned or not isinstance(value, Defined):
-            continue
-        if any(_ways_to(program, group, value.node) & {True} for group in groups):
+        target = _started_function(program, call)
+        makes = target and any(True in _ways_to(program, group, {target}) for group in groups)
+        if makes and call not in spawned:
             yield call
 
 
-def _ways_to(program: Program, node: ast.AST, target: ast.AST, depth: int = 5) -> set[bool]:
-    """Whether the ways by which the program comes to a statement lead through a function, each of them."""
-    if target in ancestors(node):
+def _started_function(program: Program, start: ast.Call) -> ast.FunctionDef | None:
+    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
+    value = None if target is None else program.value(target)
+    return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
+
+
+def _ways_to(program: Program, node: ast.AST, targets: Set[object], depth: int = 5) -> set[bool]:
+    """Whether the ways by which the program comes to a statement lead through functions, each of them."""
+    if not targets.isdisjoint(ancestors(node)):
         return {True}
     scope = scope_of(node).function
     function = None if scope is None else scope.node
     sites = program.evaluation.callers.call_sites(function) if isinstance(function, FunctionNode) else None
-    ways = [_ways_to(program, site.call, target, depth - 1) for site in sites or ()] if depth else []
+    ways = [_ways_to(program, site.call, targets, depth - 1) for site in sites or ()] if depth else []
     return set[bool]().union(*ways) or {False}
 
 
@@ -396,18 +392,15 @@ def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> boo
     the run: those of the start itself, `node * gpus + index` with a node that is 0, or of a single host."""
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         hosts = argument_of(start, "num_machines", 2)
-        made = (None,) if hosts is None else origins(program, hosts)
-        return all(each is None or _number(program, each, known) == 1 for each in made)
-    ranks = [argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP)]
+        return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
+    target = _started_function(program, start)
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)] if target else []
+    ranks = [argument_of(each, "rank", 4) for each in groups if True in _ways_to(program, each, {target})]
+    values = {UNKNOWN if each is None else program.value(each) for each in ranks}
+    if values == {RankValue(RankKind.LOCAL, "spawn")}:
+        return True
     made = [each for rank in ranks for each in ((None,) if rank is None else origins(program, rank))]
-    spawned = [each for each in ranks if each is not None and _is_spawned(program.value(each))]
-    return bool(ranks) and (
-        len(spawned) == len(ranks) or all(_is_of_first_host(program, each, known) for each in made)
-    )
-
-
-def _is_spawned(value: object) -> bool:
-    return isinstance(value, RankValue) and value.source == "spawn" and value.kind is RankKind.LOCAL
+    return bool(made) and all(_is_of_first_host(program, each, known) for each in made)
 
 
 def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) -> bool:
@@ -419,13 +412,10 @@ def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) ->
     return any(all(_number(program, made, known) == 0 for made in origins(program, each)) for each in factors)
 
 
-_PARSED_BY_DEFAULT = {"detectron2.engine.default_argument_parser.parse_args.num_machines": 1}
-
-
 def _number(program: Program, node: ast.expr | None, known: Valued) -> object:
     found = None if node is None else known(node)
-    name = None if node is None else program.qualified(node)
-    return _PARSED_BY_DEFAULT.get(name or "") if found is None else found.value
+    by_default = "detectron2.engine.default_argument_parser.parse_args.num_machines"
+    return found.value if found else int(node is not None and program.qualified(node) == by_default) or None
 
 
 _RANK_STARTERS = library_names("rank_starters")
@@ -433,20 +423,16 @@ _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.l
 
 
 def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
-    """Whether no processes have a group but those that a call starts.
-
-    Such a program fits no launcher that starts a process for each GPU, whichever branch it takes: it starts
-    its ranks once more in each of them, or each of them trains alone.
-    """
+    """Whether no processes have a group but those that are started here: in each process of a launcher they
+    are started once more, or each of them trains alone."""
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         return True
-    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
-    value = None if target is None else program.value(target)
-    if not isinstance(value, Defined) or not isinstance(value.node, ast.FunctionDef):
+    target, groups = _started_function(program, start), [group for group, _ in joining_calls(program)]
+    if target is None or not groups:
         return False
-    groups = [group for group, _ in joining_calls(program)]
-    within = bool(groups) and all(_ways_to(program, group, value.node) == {True} for group in groups)
-    return within and not any(value.node.name in file.calls_of for file in program.files)
+    targets = {each for one in rank_starts(program) if (each := _started_function(program, one)) is not None}
+    within = all(_ways_to(program, group, targets) == {True} for group in groups)
+    return within and not any(target.name in file.calls_of for file in program.files)
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:

@@ -110,13 +110,12 @@ def _as_given(program: Program, call: ast.Call) -> Iterator[ast.Call]:
     stars = [each.value for each in call.args if isinstance(each, ast.Starred)]
     stars += [each.value for each in call.keywords if each.arg is None]
     scope = scope_of(call).function
-    function = scope.node if scope is not None else None
-    own = (
-        {each.arg for each in (function.args.vararg, function.args.kwarg) if each}
-        if isinstance(function, FunctionNode)
-        else set()
-    )
-    if not stars or not all(isinstance(each, ast.Name) and each.id in own for each in stars):
+    function = None if scope is None else scope.node
+    if not stars or not isinstance(function, FunctionNode):
+        yield call
+        return
+    own = {each.arg for each in (function.args.vararg, function.args.kwarg) if each}
+    if not all(isinstance(each, ast.Name) and each.id in own for each in stars):
         yield call
         return
     for site in program.evaluation.callers.call_sites(function) or ():

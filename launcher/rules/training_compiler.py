@@ -29,10 +29,10 @@ from launcher.program.program import Program
 from launcher.program.ranks.guards import Truth, compare_values
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability
-from launcher.program.ranks.training_loops import Loop, LoopReach, iterated_object, looped_within
-from launcher.program.values import INIT_PROCESS_GROUP, Constant, Defined, Instance, RankValue
+from launcher.program.ranks.training_loops import Loop, LoopReach, iterated_object, looped_within, losses
+from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, RankValue
 from launcher.rules.script.data.loaders import LOADER, Loaders
-from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, related_at
+from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, option_of, related_at
 
 # The names of torch_xla and of what stands beside it.
 
@@ -55,6 +55,9 @@ _REDUCES = frozenset({"optimizer_step", "reduce_gradients", "all_reduce", "reduc
 
 _READS = frozenset({"item", "tolist", "numpy", "cpu"})
 """The methods that bring a tensor's values to the host."""
+
+_SHOWING = frozenset({"float", "print", "master_print", "info", "debug", "set_postfix", "add_scalar"})
+"""What does so with what it is given."""
 
 _MAKE_ALIKE = (
     frozenset({"MpModelWrapper", "broadcast_master_param", "broadcast", "collective_broadcast"})
@@ -174,8 +177,11 @@ def steps_are_run(program: Program) -> Iterator[Finding]:
         if _kind_of(program, step) == "run":
             continue
         turn = [each for each in reach.nodes(loop) if isinstance(each, ast.Call)]
-        if any(_kind_of(program, each) == "run" for each in turn):
+        runs = [each for each in turn if _kind_of(program, each) == "run"]
+        if runs:
             yield from _read_too_early(program, loop)
+            if all(_is_rare(program, each, step) for each in runs):
+                yield _unmarked(step, " in most turns", Severity.WARNING)
             continue
         within = isinstance(loop, ast.For) and looped_within(program, loop.iter) is not loop.iter
         if (reach.is_open(loop) or within) and names_any_of(program, _STEPS - {"step", "compile"}):
@@ -185,12 +191,23 @@ def steps_are_run(program: Program) -> Iterator[Finding]:
             if read is not None:
                 yield _unread_graph(read, step)
             continue
-        yield finding_at(
-            training_compiler.NO_MARK_STEP,
-            step,
-            "no xm.mark_step() follows the update of the model: torch_xla goes on recording, and compiles "
-            "an ever larger graph",
-        )
+        yield _unmarked(step)
+
+
+def _unmarked(step: ast.Call, when: str = "", severity: Severity | None = None) -> Finding:
+    message = f"no xm.mark_step() follows the update of the model{when}: torch_xla goes on recording, and "
+    message += "compiles an ever larger graph" if not when else "compiles one graph of many updates"
+    return finding_at(training_compiler.NO_MARK_STEP, step, message, severity=severity)
+
+
+def _is_rare(program: Program, run: ast.Call, step: ast.Call) -> bool:
+    """Whether the graph runs once in ten turns or more, as where a script logs, and the model is updated in
+    each."""
+    around = [each for each in ancestors_in_function(run) if isinstance(each, ast.If)]
+    tests = [part for each in around if each not in ancestors(step) for part in ast.walk(each.test)]
+    counted = (part.right for part in tests if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod))
+    numbers = (getattr(program.value(each), "value", None) for each in counted)
+    return any(isinstance(each, int) and each >= 10 for each in numbers)
 
 
 @finds(Stage.SCRIPT, training_compiler.NO_MP_DEVICE_LOADER)
@@ -228,7 +245,7 @@ def batches_come_by_a_device_loader(program: Program) -> Iterator[Finding]:
             yield finding_at(
                 training_compiler.NO_MP_DEVICE_LOADER,
                 loader.call,
-                "the loader has no distributed sampler: every worker trains on the same data",
+                "no sampler divides the loader: every worker trains on the same data",
                 related=(related_at(device_loader, "a device loader only moves the batches"),),
             )
 
@@ -238,6 +255,9 @@ def _gives_all_the_same(program: Program, loader: ast.Call, is_trained_on: bool)
     loaders = program.analysis(Loaders)
     dataset, shuffle = loaders.given(loader, "dataset"), loaders.given(loader, "shuffle")
     shuffles = shuffle is not None and program.value(shuffle) == Constant(True)
+    ranks = [argument_of(each, "rank", 2) for each in loaders.samplers_of(loader) or ()]
+    if any(each is not None and program.value(each) == Constant(0) for each in ranks):
+        return True
     if loaders.samplers_of(loader) != frozenset() or dataset is None or not (shuffles or is_trained_on):
         return False
     made = Closure(program, dataset)
@@ -322,7 +342,9 @@ def weights_begin_alike(program: Program) -> Iterator[Finding]:
         return
     trained = training_loops(program)
     seeds = list(_seeds(program))
-    if not seeds and trained and not program.unread:
+    used = (each for file in program.files for each in file.attributes.get("manual_seed", ()))
+    handed_on = any(getattr(parent_of(each), "func", None) is not each for each in used)
+    if not seeds and trained and not handed_on and not program.unread:
         message = "the workers train models whose weights were made without a common seed"
         yield finding_at(training_compiler.NO_CONSTANT_SEED, trained[0][1], message)
     differing = all(_is_each_workers_own(program, given) for _, given in seeds)
@@ -379,22 +401,14 @@ def _option_asked_for(program: Program, node: ast.AST, depth: int = 4) -> str | 
 
 def _false_by_default(program: Program, test: ast.expr) -> str | None:
     """The option of which a test is false, where nobody gives it: `args.seed is not None`."""
-    option = test.left if isinstance(test, ast.Compare) else test
-    if not isinstance(option, ast.Attribute) or any(
-        option.attr in file.set_attributes for file in program.files
-    ):
-        return None
-    declared = program.evaluation.attributes.options.declared.get(option.attr, ())
-    if len(declared) != 1 or argument_of(declared[0], "action") is not None:
-        return None
-    given = argument_of(declared[0], "default")
-    default = Constant(None) if given is None else program.value(given)
-    if not isinstance(default, Constant):
+    option = option_of(program, test.left if isinstance(test, ast.Compare) else test)
+    default = UNKNOWN if option is None else program.value(option.default)
+    if option is None or not isinstance(default, Constant):
         return None
     truth: Truth = bool(default.value)
     if isinstance(test, ast.Compare):
         truth = compare_values(test, default, program.value(test.comparators[0]), program.evaluation, None)
-    return option.attr if truth is False else None
+    return option.name if truth is False else None
 
 
 def _seeds(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
@@ -550,7 +564,7 @@ def _kind_of(program: Program, call: ast.Call) -> str | None:
     if last in _READS and isinstance(call.func, ast.Attribute) and not (call.args or call.keywords):
         return None if any(_is_put_off(program, each) for each in ancestors(call)) else "read"
     name = program.qualified(call.func) or ""
-    if last in ("float", "print", "master_print") and _shows_the_loss(call):
+    if _shows_the_loss(program, call, last or ""):
         return None if any(_is_put_off(program, each) for each in ancestors(call)) else "read"
     if name.startswith("torch_xla.") and name.rpartition(".")[2] in _STEPS:
         return "run"
@@ -563,12 +577,17 @@ def _kind_of(program: Program, call: ast.Call) -> str | None:
     return "update" if last == "step" and _is_an_update(program, call) else None
 
 
-def _shows_the_loss(call: ast.Call) -> bool:
-    """Whether a call is given what backward begins from in the same file."""
-    owners = (getattr(each.func, "value", None) for each in file_of(call).calls_of.get("backward", ()))
-    names = {each.id for each in owners if isinstance(each, ast.Name)}
-    parts = (part for given in call.args for part in ast.walk(given) if isinstance(part, ast.Name))
-    return any(part.id in names and not isinstance(parent_of(part), ast.Attribute) for part in parts)
+def _shows_the_loss(program: Program, call: ast.Call, last: str) -> bool:
+    """Whether a call makes a number or a text of what backward begins from, by whatever name."""
+    if not all_arguments(call) or isinstance(program.value(call.func), Defined):
+        return False
+    nodes = [part for given in all_arguments(call) for part in ast.walk(given)]
+    parts = [part for part in nodes if isinstance(part, ast.Name)]
+    shown = [part for part in parts if isinstance(parent_of(part), ast.FormattedValue)]
+    if last in _SHOWING:
+        shown += [part for part in parts if not isinstance(parent_of(part), ast.Attribute)]
+    begun = program.analysis(losses) if shown else ()
+    return any(each in begun for part in shown for each in (part.id, *origins(program, part)))
 
 
 def _is_put_off(program: Program, outer: ast.AST) -> bool:
@@ -594,12 +613,10 @@ def _is_of_values(program: Program, reduction: ast.Call) -> bool:
     if program.qualified(reduction.func) not in (f"{_XM}all_reduce", f"{_XM}all_gather"):
         return False
     parts = [part for given in all_arguments(reduction) for part in parts_of(program, given)]
-    owners = (getattr(each.func, "value", None) for each in file_of(reduction).calls_of.get("backward", ()))
-    losses = {part.id for each in owners if each for part in ast.walk(each) if isinstance(part, ast.Name)}
     names = {str(getattr(each, "attr", getattr(each, "id", ""))) for each in parts}
     if any("grad" in each or each in ("parameters", "param_groups") for each in names):
         return False
-    return bool(names & losses) or any(isinstance(each, ast.Compare) for each in parts)
+    return bool(names & program.analysis(losses)) or any(isinstance(each, ast.Compare) for each in parts)
 
 
 def _turns(program: Program, body: list[ast.stmt]) -> list[list[tuple[str, ast.Call]]]:

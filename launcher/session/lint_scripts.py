@@ -35,20 +35,16 @@ from launcher.program.program import (
 from launcher.rules.script.check import (
     Acceptance,
     Configurations,
+    IgnoreComment,
     check_program,
     check_script,
     codes_found,
+    ignore_comments,
     judge_comments,
     unfinished_finding,
     unread_finding,
 )
-from launcher.rules.script.findings import (
-    EditError,
-    IgnoreComment,
-    apply_edits,
-    compatible_fixes,
-    ignore_comments,
-)
+from launcher.rules.script.findings import EditError, apply_edits, compatible_fixes
 from launcher.text.values import nearest
 
 if TYPE_CHECKING:

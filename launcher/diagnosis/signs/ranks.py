@@ -471,8 +471,9 @@ _LENGTHS = (
     re.compile(r"(?P<what>\| ?)\d{1,9}/(?P<steps>\d{1,9}) \["),
     re.compile(r"(?P<what>\blen\(\w{0,40}(?:loader|dl)\w{0,20}\)) ?[=:]{1,2} ?(?P<steps>\d{1,9})\b", re.I),
     re.compile(
-        r"(?P<what>\b(?:num_batches|steps_per_epoch|batches per epoch|steps per epoch)\b)\W{1,3}"
-        r"(?P<steps>\d{1,9})\b",
+        r"(?P<what>\b(?:num_batches|steps_per_epoch|(?:batches|steps|iterations) (?:per|in|of) "
+        r"(?:(?:an|each|the|this|my) )?(?:epoch|shard|loop)|\d{1,12} samples?(?:,? (?:and|in|are|make))?)\b)"
+        r"\W{1,3}(?P<steps>\d{1,9})\b(?! ?samples)",
         re.I,
     ),
     re.compile(
@@ -508,7 +509,7 @@ _STEP = re.compile(
 )
 _NUMBERS = re.compile(r"\d+")
 _BAR = re.compile(r"\s{0,4}\d{1,3}%\|[^|\n]{0,400}(?=\|)")
-_OWN_RANK = re.compile(r"^\W{0,3}rank[\"']?[ =:]{1,3}(?P<rank>\d{1,6})\b", re.I)
+_OWN_RANK = re.compile(r"^\W{0,3}(?:(?:INFO|DEBUG)\W{1,3})?rank[\"']?[ =:]{1,3}(?P<rank>\d{1,6})\b", re.I)
 """A rank that a line begins with and that is no prefix, as in an object of JSON."""
 
 

@@ -343,11 +343,9 @@ def _names_a_process(test: ast.expr) -> bool:
     return any(hint in word for hint in _PROCESS_WORDS for word in words)
 
 
-_PARSED_OPTIONS = frozenset(
-    {
-        "argparse.ArgumentParser.parse_args",
-        "transformers.HfArgumentParser.parse_args_into_dataclasses",
-    }
+_PARSED_OPTIONS = (
+    "argparse.ArgumentParser.parse_args",
+    "transformers.HfArgumentParser.parse_args_into_dataclasses",
 )
 """What gives the options of the command line, which all ranks are started with."""
 
@@ -678,6 +676,11 @@ class Closure:
         value = self.program.value(name)
         self._waiting += [(each.definition, must) for each in alternatives(value) if isinstance(each, Made)]
         known = bool(bindings) or isinstance(value, Made)
+        grows = f"{ast.unparse(name)}.append"
+        for call in file_of(name).calls_of.get("append", ()):
+            if scope_of(call) is scope_of(name) and ast.unparse(call.func) == grows:
+                loops = [each.iter for each in ancestors(call) if isinstance(each, ast.For)]
+                self._waiting += [(each, False) for each in (*call.args, *loops)]
         for binding in bindings:
             if binding.kind is BindingKind.PARAMETER:
                 known = self._parameter(binding.node, must) and known
@@ -694,26 +697,17 @@ class Closure:
         sites = self.program.evaluation.callers.call_sites_giving(parameter)
         if not sites or not isinstance(parameter, ast.arg):
             return False
-        known = True
-        for site in sites:
-            given = site.given(parameter)
-            if given is None:
-                known = False
-            else:
-                self._waiting.append((given, must))
-        return known
+        given = [each for site in sites if (each := site.given(parameter)) is not None]
+        self._waiting += [(each, must) for each in given]
+        return len(given) == len(sites)
 
     def _called(self, call: ast.Call, must: bool) -> bool:
-        arguments = all_arguments(call)
-        known = True
+        arguments, known = all_arguments(call), True
         for each in alternatives(self.program.value(call.func)):
+            self._waiting += [(given, False) for given in arguments]
             if isinstance(each, Defined):
                 self._waiting.append((each.node, must))
-                self._waiting += [(given, False) for given in arguments]
-            elif isinstance(each, External) and each.name.startswith(PLAIN_DATASETS):
-                self._waiting += [(given, False) for given in arguments]
-            else:
-                self._waiting += [(given, False) for given in arguments]
+            elif not isinstance(each, External) or not each.name.startswith(PLAIN_DATASETS):
                 known = False
         if isinstance(call.func, ast.Attribute):
             self._waiting.append((call.func.value, False))

@@ -225,6 +225,20 @@ def scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
     return scaler
 
 
+def is_of_scaler(program: Program, call: ast.Call, written: set[str]) -> bool:
+    """Whether a call is of a scaler: one that scales a loss by the same name, or any of torch."""
+    owner = ast.unparse(call.func).rpartition(".")[0]
+    return owner in written or "GradScaler." in (program.qualified(call.func) or "")
+
+
+def losses(program: Program) -> set[str | ast.expr]:
+    """The names of what backward begins from, and the expressions that make it."""
+    calls = (each for file in program.files for each in file.calls_of.get("backward", ()))
+    owners = [each.func.value for each in calls if isinstance(each.func, ast.Attribute)]
+    made = {each for owner in owners for each in origins(program, owner) if each is not None}
+    return made | {each.id for owner in owners for each in ast.walk(owner) if isinstance(each, ast.Name)}
+
+
 # What a loop runs in each of its turns, in its own function and in those that it comes to.
 
 

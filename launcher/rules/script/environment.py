@@ -41,7 +41,6 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.values import (
-    LIBRARY_TABLES,
     UNKNOWN,
     Constant,
     External,
@@ -54,7 +53,7 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, finding_at, option_of, wrap_node
+from launcher.rules.script.findings import Places, finding_at, texts_by_default, wrap_node
 
 _COMPILERS = frozenset(
     {
@@ -88,7 +87,6 @@ _SHARED = re.compile(
 
 
 _EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
-_HUB_CALLS = ("torch.hub.set_dir",)
 
 
 @finds(Stage.SCRIPT, nccl.FIGHTS_THE_PLUGIN)
@@ -211,17 +209,15 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
         if _is_shared(place) and place is not None and is_set_in_every_run(program, change):
             severity = None if change.name in _COMPILERS else Severity.INFO
             yield _finding(disk.SHARED_CACHE, change, f"{place[0]!r} {shared}", severity)
-    for call, _ in program.calls(*_EXTENSIONS):
-        given = argument_of(call, "build_directory")
+    told: Severity | None = None
+    places = [(call, argument_of(call, "build_directory"), told) for call, _ in program.calls(*_EXTENSIONS)]
+    told = Severity.INFO
+    places += [(call, argument_of(call, "d", 0), told) for call, _ in program.calls("torch.hub.set_dir")]
+    places += [(call, argument_of(call, "cache_dir"), told) for file in program.files for call in file.calls]
+    for call, given, severity in places:
         place = None if given is None else text_beginning(program, given)
         if _is_shared(place) and place is not None:
-            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}")
-    caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls(*_HUB_CALLS)]
-    caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
-    for call, given in caches:
-        place = None if given is None else text_beginning(program, given)
-        if _is_shared(place) and place is not None:
-            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=Severity.INFO)
+            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=severity)
 
 
 def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
@@ -337,7 +333,6 @@ _STARTS = (GROUP, "deepspeed.init_distributed", "deepspeed.comm.init_distributed
 
 _LOOPBACK = re.compile(r"localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1|0\.0\.0\.0")
 _ADDRESS = re.compile(r"(?:tcp|env)://(\[[0-9a-fA-F:]{2,45}\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:[/?].{0,200})?")
-_SPAWNED_HERE = "as the program starts its processes itself, it can only run on one host"
 
 
 @finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
@@ -361,9 +356,7 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
         return
     for change in _overwritten(program, "MASTER_ADDR"):
         address = constant_argument(program, change.value)
-        if _is_replaced(program, change):
-            continue
-        if address is None or not isinstance(address.value, str):
+        if address is None or not isinstance(address.value, str) or _is_replaced(program, change):
             continue
         yield _address(program, change.node, f"MASTER_ADDR is fixed to {address.value!r}", address.value)
     for call, _ in program.calls(GROUP):
@@ -416,19 +409,10 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
 
 
 def _written_address(program: Program, given: ast.expr) -> str:
-    """The address at which a group meets, where it is written, or else the host's own in every case: that of
-    a port that is looked for, or the default of an option."""
-    method = constant_argument(program, given)
-    if method is not None:
-        return str(method.value)
-    found = set[str]()
-    for each in origins(program, given):
-        option = None if each is None else option_of(program, each)
-        made = each if option is None else option.default
-        begun = None if made is None else text_beginning(program, made)
-        found.add(begun[0].rstrip(":") if begun else "" if option is None else "auto")
-    addresses = found - {"auto"}
-    return addresses.pop() if len(addresses) == 1 and _LOOPBACK.search(min(addresses)) else ""
+    """The address of a group where it is written, or the host's own by whatever port and options' default."""
+    method, found = constant_argument(program, given), texts_by_default(program, given) - {"", "auto"}
+    begun = (found.pop() or "").rstrip(":") if len(found) == 1 else ""
+    return str(method.value) if method else begun if _LOOPBACK.search(begun) else ""
 
 
 _STORE = "torch.distributed.TCPStore"
@@ -574,7 +558,8 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
                 "the rank: several hosts claim the same ranks, and the start hangs",
                 severity=severity,
             )
-    if not groups and any(_is_lightning(each.module) for file in program.files for each in file.imports):
+    modules = (each.module or "" for file in program.files for each in file.imports)
+    if not groups and any(canonical_name(each).startswith("lightning") for each in modules):
         return
     for change in changed_variables(program):
         if change.name == "RANK" and not change.only_unset and _is_local(program.value(change.value)):
@@ -584,10 +569,6 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
                 "RANK is set to the rank on the host: several hosts claim the same, and the start hangs",
                 severity=severity,
             )
-
-
-def _is_lightning(module: str | None) -> bool:
-    return canonical_name(module or "").partition(".")[0] == "lightning"
 
 
 def asks_the_launcher(program: Program, call: ast.Call) -> bool:
@@ -645,30 +626,25 @@ def _overwritten(program: Program, name: str) -> Iterator[ChangedVariable]:
 
 
 def _is_replaced(program: Program, change: ChangedVariable) -> bool:
-    """Whether the same function goes on to set the variable to what is not written in the program, and not
-    by what another launcher says."""
+    """Whether the same function goes on to set the variable to what is not written in the program; not where
+    that is tried, and the program starts its processes itself."""
+    here = is_for_one_host(program)
     return any(
         other.name == change.name
         and scope_of(other.runs) is scope_of(change.runs)
         and getattr(other.runs, "lineno", 0) > getattr(change.runs, "lineno", 0)
         and constant_argument(program, other.value) is None
-        and not _is_by_another_launcher(other.runs)
+        and not (here and any(isinstance(each, ast.Try) for each in ancestors(other.runs)))
         for other in changed_variables(program)
     )
-
-
-def _is_by_another_launcher(node: ast.AST) -> bool:
-    """Whether a statement stands under a test, or in a `try`, that asks for what only another one sets."""
-    around = [each for each in ancestors(node) if isinstance(each, ast.If | ast.Try)]
-    texts = [ast.unparse(each.test if isinstance(each, ast.If) else each.body[0]) for each in around]
-    return any(prefix in text for prefix in LIBRARY_TABLES["launcher_variables"] for text in texts)
 
 
 def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:
     if not _LOOPBACK.fullmatch(host.strip("[]")):
         message, severity = f"{what}: on any other hosts nobody is there, and the start hangs", None
     elif is_for_one_host(program):
-        message, severity = f"{what}: {_SPAWNED_HERE}", Severity.INFO
+        harm = "as the program starts its processes itself, it can only run on one host"
+        message, severity = f"{what}: {harm}", Severity.INFO
     else:
         message, severity = f"{what}: each of several hosts waits for itself alone", None
     return finding_at(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity)

@@ -42,6 +42,7 @@ from launcher.program.ranks.training_loops import (
     calls_beside,
     calls_in,
     clearings_with_steps,
+    is_of_scaler,
     line_of_last_backward,
     scaler_of,
     steps_optimizer,
@@ -57,6 +58,7 @@ from launcher.program.values import (
 from launcher.rules.script.findings import default_of_option, finding_at, insert_before, related_at
 from launcher.rules.training_compiler import uses_xla
 
+_OF_SCALERS = ("step", "update")
 _CLIPS = tuple(f"torch.nn.utils.clip_grad_{name}" for name in ("norm_", "value_", "norm"))
 
 
@@ -70,9 +72,8 @@ def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator
     Bad: `scaler.scale(loss).backward(); clip_grad_norm_(model.parameters(), 1.0); scaler.step(optimizer)`.
     Good: `scaler.unscale_(optimizer)` before the clip. Source: torch's examples of automatic mixed precision.
     """
-    mode = (
-        training_compiler.GRADIENTS_NOT_REDUCED if uses_xla(program) else ddp.ACCUMULATION_OR_CLIPPING_WRONG
-    )
+    mode = ddp.ACCUMULATION_OR_CLIPPING_WRONG
+    mode = training_compiler.GRADIENTS_NOT_REDUCED if uses_xla(program) else mode
     for clip, (backward, step) in _clipped_while_scaled(program).items():
         scaler, optimizer = ast.unparse(step.func).removesuffix(".step"), ast.unparse(step.args[0])
         beside = scope_of(step) is scope_of(clip)
@@ -92,16 +93,12 @@ def _clipped_while_scaled(program: Program) -> dict[ast.Call, tuple[ast.Call, as
 
     In the order of a function or of a loop's turn, or of a method where nothing is ever unscaled.
     """
-    calls = {
-        name: [each for file in program.files for each in file.calls_of.get(name, ())]
-        for name in ("backward", "step", "update")
-    }
-    scalers = {each: ast.unparse(made) for each in calls["backward"] if (made := scaler_of(program, each))}
-    steps, updates = (
-        [each for each in calls[name] if _is_of_scaler(program, each, {*scalers.values()})]
-        for name in ("step", "update")
-    )
-    if not updates:
+    backward = [each for file in program.files for each in file.calls_of.get("backward", ())]
+    scalers = {each: ast.unparse(made) for each in backward if (made := scaler_of(program, each))}
+    calls = [each for own in program.files for name in _OF_SCALERS for each in own.calls_of.get(name, ())]
+    own = [each for each in calls if scalers and is_of_scaler(program, each, {*scalers.values()})]
+    steps = [each for each in own if last_name(each.func) == "step"]
+    if len(steps) == len(own):  # Whose scale is never adapted is no scaler of torch.
         return {}
 
     def kind_of(call: ast.Call) -> str | None:
@@ -149,12 +146,6 @@ def _is_unscaled_above(clip: ast.Call) -> bool:
     """Whether an `unscale_` stands before a clip in its function, on whatever way."""
     above = (each for each in file_of(clip).calls if scope_of(each) is scope_of(clip))
     return any("unscale" in (last_name(each.func) or "") and each.lineno < clip.lineno for each in above)
-
-
-def _is_of_scaler(program: Program, call: ast.Call, written: set[str]) -> bool:
-    """Whether a call is of a scaler: one that scales a loss by the same name, or any of torch."""
-    owner = ast.unparse(call.func).rpartition(".")[0]
-    return owner in written or "GradScaler." in (program.qualified(call.func) or "")
 
 
 def _clips(program: Program, call: ast.Call) -> bool:

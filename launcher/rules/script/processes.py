@@ -426,7 +426,8 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that starts ranks under a launcher that does so, or is made for another launcher.
 
     Spawned processes take the same ranks and GPUs once more for every process of the launcher. What another
-    launcher would have set, is not there.
+    launcher would have set, is not there. Where the host's number is no part of their ranks, the hosts never
+    meet.
 
     Silent where options or variables of the job do not lead there, about processes that make no group, and
     about variables that are read with a default, or in a `try`.
@@ -440,21 +441,21 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     yield from _variables_that_lack(subject, run)
     if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
         return
-    participants = program.analysis(Participants)
+    participants, reachable = program.analysis(Participants), program.analysis(Reachability).reaches
     starts = (*started_processes(program), *torchrun_commands(program))
     for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in starts))):
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
-        only = ranks_are_started_only_here(program, call)
+        only = reachable(call) and ranks_are_started_only_here(program, call)
         if not one and (only or surely_runs(program, call, known=run.truth)):
             started = (
                 f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host"
             )
             message = f"{started}, and each would start its own here, on the same GPUs"
             yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
-        hosts = 1 if subject.job.code.arguments else subject.job.resources.instance_count
-        if hosts > 1 and not one and host_number_is_zero(program, call, run.value):
-            message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
-            yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)
+            hosts = 1 if subject.job.code.arguments else subject.job.resources.instance_count
+            if hosts > 1 and host_number_is_zero(program, call, run.value):
+                message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
+                yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)
 
 
 def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,10 +18,19 @@ from launcher.program.dataflow import (
     text_beginning,
     text_parts,
 )
-from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
+from launcher.program.index import (
+    BindingKind,
+    ancestors,
+    ancestors_in_function,
+    class_of,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+)
 from launcher.program.program import Program, calls_as_given, read_program
 from launcher.program.ranks.participants import Participants
-from launcher.program.values import DDP, FSDP, Constant, Dictionary, Made, entries_of
+from launcher.program.values import DDP, FSDP, UNKNOWN, Constant, Dictionary, Made, entries_of
 from launcher.rules.script.checkpoints import path_of_file
 from launcher.rules.script.findings import finding_at, related_at, wrap_node
 
@@ -36,16 +46,12 @@ def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
     """
     for file in program.files:
         for call in file.calls_of.get("partition", ()):
-            taken = parent_of(call)
-            if not (isinstance(taken, ast.Subscript) and taken.value is call and len(call.args) == 1):
-                continue
-            item, prefix = program.value(taken.slice), program.value(call.args[0])
-            if item not in (Constant(2), Constant(-1)) or not isinstance(prefix, Constant):
-                continue
+            prefix = program.value(call.args[0]) if len(call.args) == 1 else UNKNOWN
             key = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if not isinstance(prefix.value, str) or not prefix.value.endswith(".") or key is None:
+            if not isinstance(prefix, Constant) or not str(prefix.value).endswith(".") or key is None:
                 continue
-            if not _becomes_a_key(taken) or _asked_before(taken, ast.unparse(key), prefix.value):
+            taken = _rest_of_key(program, call)
+            if taken is None or _asked_before(taken, ast.unparse(key), str(prefix.value)):
                 continue
             yield finding_at(
                 checkpoints.UNEXPECTED_KEY_PREFIX,
@@ -54,6 +60,19 @@ def keys_are_not_cut_by_partition(program: Program) -> Iterator[Finding]:
                 "them become one key, and all but one of their tensors are lost",
                 remedy=f"Use `{ast.unparse(key)}.removeprefix({prefix.value!r})`, which keeps other keys.",
             )
+
+
+def _rest_of_key(program: Program, partition: ast.Call) -> ast.expr | None:
+    """Where what is behind a prefix becomes a key: itself, or by a name, and nothing asks for the parts."""
+    outer = parent_of(partition)
+    if isinstance(outer, ast.Subscript) and outer.value is partition:
+        last = program.value(outer.slice) in (Constant(2), Constant(-1))
+        return outer if last and _becomes_a_key(outer) else None
+    target = outer.targets[0] if isinstance(outer, ast.Assign) else None
+    parts = target.elts if isinstance(target, ast.Tuple) and len(target.elts) == 3 else []
+    uses = [use for part in parts for use in file_of(partition).names.get(ast.unparse(part), ())]
+    uses = [each for each in uses if scope_of(each) is scope_of(partition)]
+    return uses[0] if uses and all(map(_becomes_a_key, uses)) else None
 
 
 def _becomes_a_key(node: ast.expr) -> bool:
@@ -388,7 +407,93 @@ def _is_unwrapped(model: ast.expr | None) -> bool:
     return isinstance(model, ast.Attribute) and f"{model.attr}." in _PREFIXES.values()
 
 
-STATE_KEY_RULES = (keys_are_not_cut_by_partition, states_are_loaded_as_they_are_saved)
+_BARE_BY_NAME = re.compile(r"without|unwrap|^raw_|^bare_")
+
+
+@finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
+def bare_models_are_bare(program: Program) -> Iterator[Finding]:
+    """A state of what is named as the model without its wrapper, and is the wrapper.
+
+    Its keys begin with `module.`, and who loads them into the bare model, such as a fine-tuning, gets nothing
+    of it where that is tolerated, or an error. Silent where it is taken out of the wrapper in any case.
+
+    Bad: `model_without_ddp = model` behind `model = DDP(model)`. Good: `model_without_ddp = model.module`.
+    Source: discuss.pytorch.org topic 494.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("state_dict", ()):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if owner is None or not _BARE_BY_NAME.search(last_name(owner) or ""):
+                continue
+            made = origins(program, owner)
+            wrapped = [
+                each for each in made if isinstance(each, ast.Call) and program.qualified(each.func) == DDP
+            ]
+            if wrapped and not any(map(_is_unwrapped, made)):
+                yield finding_at(
+                    checkpoints.UNEXPECTED_KEY_PREFIX,
+                    call,
+                    f"`{ast.unparse(owner)}` is the wrapped model here: its keys begin with `module.` and do "
+                    "not load into the bare model",
+                    severity=Severity.WARNING,
+                    related=[related_at(wrapped[0], "wrapped here")],
+                )
+
+
+@finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
+def states_are_loaded_into_what_is_made(program: Program) -> Iterator[Finding]:
+    """`optimizer.load_state_dict(...)` before the same function makes the optimizer.
+
+    Only a run that resumes comes to it, and ends there: no checkpoint of this program can be resumed from.
+    Silent in loops, and where anything else may have made it before.
+
+    Bad: `opt.load_state_dict(state["opt"])`, then `opt = AdamW(...)`. Good: the other way round.
+
+    Source: Python's execution model, binding of names.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            made = _made_behind(call, owner) if isinstance(owner, ast.Name | ast.Attribute) else None
+            if owner is not None and made is not None:
+                yield finding_at(
+                    checkpoints.NOTHING_TO_RESUME_FROM,
+                    call,
+                    f"`{ast.unparse(owner)}` is made only behind this: a run that resumes ends here with an "
+                    "error, and none can",
+                    severity=Severity.WARNING,
+                    related=[related_at(made, "made here")],
+                    remedy="Make it first, and load its state then.",
+                )
+
+
+def _made_behind(call: ast.Call, owner: ast.Name | ast.Attribute) -> ast.AST | None:
+    """What first makes an object whose state is loaded, where all that does stands behind in one function."""
+    scope = scope_of(call)
+    if isinstance(owner, ast.Name):
+        bindings = scope.bindings.get(owner.id, []) if scope.holder_of(owner.id) is scope else []
+    elif isinstance(owner.value, ast.Name) and owner.value.id == "self":
+        bindings = list(file_of(call).set_attributes.get(owner.attr, ()))
+        within = class_of(scope.node)
+        if within is None or within.bases or owner.attr in file_of(call).scopes[within].bindings:
+            return None
+    else:
+        return None
+    nodes = [each.node for each in bindings]
+    looped = any(isinstance(each, ast.For | ast.While) for each in ancestors_in_function(call))
+    behind = all(
+        scope_of(each) is scope and getattr(each, "lineno", 0) > (call.end_lineno or 0) for each in nodes
+    )
+    assigned = all(each.kind is BindingKind.ASSIGNED for each in bindings)
+    return nodes[0] if nodes and behind and assigned and not looped else None
+
+
+STATE_KEY_RULES = (
+    keys_are_not_cut_by_partition,
+    states_are_loaded_as_they_are_saved,
+    bare_models_are_bare,
+    states_are_loaded_into_what_is_made,
+)
 
 
 # Where a checkpoint is loaded to: beside each process's own GPU, or all on the first one.

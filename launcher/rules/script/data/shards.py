@@ -59,9 +59,8 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
             if dataset is None or has_star_arguments(loader):
                 continue
             closure = Closure(program, dataset)
-            if dropped is not None and not _is_off(program, dropped) and not _reads_many(closure):
-                continue
-            for cut, what in _uneven_cuts(program, closure):
+            drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
+            for cut, what in _uneven_cuts(program, closure, drops):
                 if cut not in reported:
                     reported.add(cut)
                     yield finding_at(
@@ -95,13 +94,15 @@ def _is_off(program: Program, node: ast.expr) -> bool:
     return program.value(node) == Constant(False)
 
 
-def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr, str]]:
-    evened, cut_off, many = _sees_to_it(closure), _divides_without_rest(closure), _reads_many(closure)
+def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tuple[ast.expr, str]]:
+    """The cuts of unequal parts; where a rest is dropped those that may differ by more than it."""
+    evened, many = _sees_to_it(closure), _reads_many(closure)
+    cut_off = drops or _divides_without_rest(closure)
     for part in () if evened else closure.parts:
         for node in ast.walk(part):
             if not isinstance(node, ast.expr):
                 continue
-            if has_a_longer_last_block(program, node):
+            if not drops and has_a_longer_last_block(program, node):
                 yield node, "the last rank takes the rest of the elements besides its block"
             elif not cut_off and is_uneven_cut(program, node):
                 yield node, "every N-th element from the rank on"
@@ -161,14 +162,16 @@ def _divides_without_rest(closure: Closure) -> bool:
     return any(
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.FloorDiv)
-        and not _adds_before_dividing(closure.program, node)
+        and not _divides_upwards(closure.program, node)
         for part in closure.parts
         for node in ast.walk(part)
     )
 
 
-def _adds_before_dividing(program: Program, node: ast.BinOp) -> bool:
-    """`(count + world_size - 1) // world_size`, which rounds up."""
+def _divides_upwards(program: Program, node: ast.BinOp) -> bool:
+    """`(count + world_size - 1) // world_size`, or `-count // world_size` with another minus before it."""
+    if isinstance(node.left, ast.UnaryOp) and isinstance(node.left.op, ast.USub):
+        return isinstance(parent_of(node), ast.UnaryOp)
     added = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add | ast.Sub)
     return added and any(
         isinstance(each, ast.expr) and isinstance(program.value(each), WorldSize)
@@ -250,6 +253,7 @@ def _own_exits(
 ) -> Iterator[tuple[ast.expr, ast.stmt]]:
     """Where a loop or a function is left before it trains, by what is made of these names, with the test."""
     own = _made_of_own(loaders.program, block, own)
+    others = frozenset[str]() if isinstance(block, ast.FunctionDef) else _FINITE
     for node in ast.walk(block):
         if not isinstance(node, ast.Break | ast.Continue | ast.Return):
             continue
@@ -261,7 +265,7 @@ def _own_exits(
         if not ends or (late and not loaders.trains(behind)):
             continue
         for outer in around[: around.index(block)]:
-            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, _FINITE):
+            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, others):
                 yield outer.test, node
                 break
     for call in calls_in(block) if deepest else ():
@@ -428,6 +432,12 @@ def is_uneven_block(program: Program, node: ast.AST) -> bool:
     """Whether an expression takes this rank's block of a list cut into as many as there are ranks, not all
     equally long: `np.array_split(x, n)[rank]`, or `x[rank * size:(rank + 1) * size]` with a rounded-up size.
     """
+    if isinstance(node, ast.Call) and len(node.args) == 2 and program.qualified(node.func) == "range":
+        start, ends = node.args[0], origins(program, node.args[1])
+        size = _size_of_blocks(program, start)
+        bounded = all(isinstance(each, ast.Call) and last_name(each.func) == "min" for each in ends)
+        sizes = () if size is None or not bounded else origins(program, size)
+        return bool(sizes) and all(_is_rounded_up(program, each) for each in sizes)
     if not isinstance(node, ast.Subscript):
         return False
     if _is_rank(program, node.slice) and isinstance(node.value, ast.Call) and node.value.args:
@@ -489,9 +499,11 @@ def _size_of_blocks(program: Program, start: ast.expr) -> ast.expr | None:
 
 def _is_rounded_up(program: Program, size: ast.expr | None) -> bool:
     """Whether a size is a length divided by the number of ranks and rounded up."""
+    if isinstance(size, ast.UnaryOp):
+        size = size.operand
     if isinstance(size, ast.BinOp) and isinstance(size.op, ast.FloorDiv):
         by_ranks = isinstance(program.value(size.right), WorldSize)
-        return by_ranks and _adds_before_dividing(program, size)
+        return by_ranks and _divides_upwards(program, size)
     while isinstance(size, ast.Call) and size.args:
         name = program.qualified(size.func)
         inner = size.args[0]
