@@ -423,8 +423,7 @@ _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.l
 
 
 def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
-    """Whether no processes have a group but those that are started here: in each process of a launcher they
-    are started once more, or each of them trains alone."""
+    """Whether no processes have a group but those started here, once more in each of a launcher."""
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         return True
     target, groups = _started_function(program, start), [group for group, _ in joining_calls(program)]

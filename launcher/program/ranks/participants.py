@@ -343,11 +343,8 @@ def _names_a_process(test: ast.expr) -> bool:
     return any(hint in word for hint in _PROCESS_WORDS for word in words)
 
 
-_PARSED_OPTIONS = (
-    "argparse.ArgumentParser.parse_args",
-    "transformers.HfArgumentParser.parse_args_into_dataclasses",
-)
-"""What gives the options of the command line, which all ranks are started with."""
+_PARSED_OPTIONS = (".parse_args", ".parse_args_into_dataclasses")
+"""How the names end of what gives the options of the command line, which all ranks are started with."""
 
 _PURE_CALLS = frozenset(
     {
@@ -449,7 +446,8 @@ class Uniformity:
 
     def _attribute(self, node: ast.Attribute, value: Value | None) -> bool:
         owner = self.program.value(node.value)
-        parsed = isinstance(owner, Instance) and owner.name in _PARSED_OPTIONS
+        names = [each.name if isinstance(each, Instance) else "" for each in alternatives(owner)]
+        parsed = all(each.endswith(_PARSED_OPTIONS) for each in names)
         bindings = self.program.evaluation.sources(node)
         if parsed:
             return all(self._bound(each, node.attr) for each in bindings)
@@ -461,7 +459,7 @@ class Uniformity:
 
     def _call(self, node: ast.Call) -> bool:
         name = self.program.qualified(node.func)
-        if name in _PARSED_OPTIONS:
+        if (name or "").endswith(_PARSED_OPTIONS):
             return True
         if name in _VARIABLE_READERS:
             return self._variable(node.args[0] if node.args else None)
