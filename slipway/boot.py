@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import sys
 import time
@@ -257,7 +258,7 @@ MOST_SECONDS = 2.0
 _WORK_SUFFIXES = (".pt", ".pth", ".ckpt", ".safetensors", ".bin", ".distcp", ".h5", ".keras", ".onnx")
 """How saved models and checkpoints are called; they count from _SMALLEST bytes on."""
 
-_SMALLEST = 10_000
+_SMALLEST = 1_000
 _LARGE_TOGETHER = 1_000_000
 """Bytes from which other files count, all of them together."""
 
@@ -300,8 +301,7 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
     """Say, after a success, which files hold work and die with the host, where nothing at all was kept.
 
     `environment` is the script's, `since` when it was started, in seconds since the epoch. The first host
-    alone speaks: a job's other hosts save nothing as a rule. A machine's /tmp is looked at only where the
-    machine is the container.
+    alone speaks: a job's other hosts save nothing as a rule.
     """
     if container.node_rank != 0:
         return
@@ -310,8 +310,8 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
         if any(True for _ in _files_written(_kept_folders(container, environment), since, budget)):
             return
         lost = [file for file in _files_written([container.code], since, budget) if file.may_be_work]
-        if container.root == Path(DEFAULT_ROOT):
-            lost += [file for file in _files_written([Path("/tmp")], since, budget) if file.is_work]
+        for folder in _scratch_folders(container, environment):
+            lost += [file for file in _files_written([folder], since, budget) if file.is_work]
     except (OSError, Incomplete):
         return
     work = [file for file in lost if file.is_work]
@@ -336,6 +336,24 @@ def _kept_folders(container: Container, environment: Mapping[str, str]) -> list[
     """The folders that outlive the host."""
     names = ("SM_MODEL_DIR", "SM_OUTPUT_DATA_DIR", "SLIPWAY_CHECKPOINT_DIR")
     return [*(Path(environment[name]) for name in names), container.root / "checkpoints"]
+
+
+_SCRATCH = re.compile(r"(?:/tmp|/dev/shm)/\w[\w.+/-]{0,200}")
+
+
+def _scratch_folders(container: Container, environment: Mapping[str, str]) -> set[Path]:
+    """The folders of what nobody keeps. A machine that is not the container has them for others too: there
+    only those that the code or the job's own variables name."""
+    if container.root == Path(DEFAULT_ROOT):
+        return {Path("/tmp"), Path("/dev/shm")}
+    told = [
+        value
+        for name, value in environment.items()
+        if "PATH" not in name and not name.startswith(("SM_", "SLIPWAY_", "TORCH", "VIRTUAL_ENV", "HOME"))
+    ]
+    told += [file.read_text("utf-8", "replace") for file in sorted(container.code.rglob("*.py"))[:200]]
+    named = {Path(match[0]) for text in told for match in _SCRATCH.finditer(text)}
+    return {folder for folder in named if folder not in (container.root, *container.root.parents)}
 
 
 def _files_written(folders: Sequence[Path], since: float, budget: Budget) -> Iterator[_File]:

@@ -236,6 +236,9 @@ _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interru
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 """Signals that a process gets by its own native code."""
 
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Signals by which others ask a process to end."""
+
 _WHAT = re.compile(r"^\s*what\(\):\s*(\S.*)$")
 
 
@@ -349,7 +352,7 @@ def _evidence_of_signal(lines: Sequence[OutputLine], exit_code: int) -> Evidence
     told = _tail_text([line for line in lines if not line.text.startswith("Extension modules: ")])
     if root is None or (root.code in ("CODE001", "CODE004") and root.weight[1]):
         thrown = [match[1].strip() for match in map(_WHAT.match, (line.text for line in lines)) if match]
-        code = "CODE004" if -exit_code in _CRASHES else "CODE001"
+        code = "CODE004" if -exit_code in _CRASHES else STOPPED if -exit_code in _ENDINGS else "CODE001"
         return Evidence(code, ": ".join([killed, *thrown[-1:]]), None, told)
     return Evidence(root.code, f"{killed}: {root.what}", None, told, root.weight, root.rank)
 

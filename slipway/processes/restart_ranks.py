@@ -28,7 +28,7 @@ from slipway.processes.supervise import Ended, StopRequest, send_signal, workers
 from slipway.processes.torchrun import HostRun, call_all, run_alone, run_under_torchrun
 from slipway.ranks.attendant import STATE_VARIABLE, heartbeat_file, read_beat
 from slipway.saving.stored_checkpoints import stored_checkpoints
-from slipway.watchdog.judge_stall import StallVerdict, judge_ends
+from slipway.watchdog.judge_stall import StallVerdict, judge_ends, judge_timeout
 from slipway.watchdog.rank_views import GONE, RankView, in_backward, last_stack_of, text_reader, user_lines
 from slipway.watchdog.watch_ranks import Watchdog, watching
 
@@ -203,7 +203,7 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
     start = run_under_torchrun if run.task.strategy == "torchrun" else run_alone
     verdict = standing = None
     with watching(run.task, run.container, run.environment, assembly, stop, number) as watchdog:
-        beside += [watchdog.end_stalled] if watchdog else []
+        beside += [watchdog.end_stalled, watchdog.look_at_failure] if watchdog else []
         ended, failed, losses = start(run, stop, beside=call_all(*beside))
         neighbours.close()
         if watchdog is not None:
@@ -217,12 +217,14 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
             cause = cause and cause_by_loss(cause, losses)
             # Whoever waited too long says so, and whom for the watchdog knows.
             if cause is not None and cause.evidence.code in WAITED_IN_VAIN and verdict is None:
-                verdict = standing or _verdict_of_ends(run, failed, watchdog, stop)
+                verdict = standing or _verdict_of_ends(
+                    run, failed, watchdog, stop, timed_out=cause.evidence.code == "NCCL004"
+                )
     return StartEnd(ended, verdict, cause, steps, meeting)
 
 
 def _verdict_of_ends(
-    run: HostRun, failed: Sequence[RankEnd], watchdog: Watchdog | None, stop: StopRequest
+    run: HostRun, failed: Sequence[RankEnd], watchdog: Watchdog | None, stop: StopRequest, *, timed_out: bool
 ) -> StallVerdict | None:
     """Whom ranks waited for that say no more than that they lost another one: said as the watchdog does."""
     if watchdog is None or stop.at is not None:
@@ -235,7 +237,11 @@ def _verdict_of_ends(
         lines, steps = user_lines(frames, str(code)), beat.steps if beat is not None else 0
         view = RankView(end.rank, host, GONE, steps, ended=True, failed=True, lines=lines)
         lost.append(replace(view, waits_by_stack=in_backward(frames)))
-    verdict = judge_ends([*watchdog.ranks_ended_well(), *lost], text_reader(code))
+    verdict = None
+    if timed_out:
+        verdict = judge_timeout(watchdog.seen_at_failure(), text_reader(code))
+    if verdict is None:
+        verdict = judge_ends([*watchdog.ranks_ended_well(), *lost], text_reader(code))
     if verdict is not None:
         say(verdict.text)
     return verdict

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
 from slipway.errors import say
@@ -78,6 +78,30 @@ def rank_of(environment: Mapping[str, str]) -> int:
 def current_heartbeat() -> Heartbeat | None:
     """The heartbeat of this process; None where it has none, as in a data loader."""
     return _current
+
+
+_HELD_SECONDS, _OTHERS_SECONDS = 6.0, 0.3
+_failed_in: TracebackType | None = None
+
+
+def note_failure(traceback: TracebackType | None) -> None:
+    """Answer from now on that this rank is where its script failed."""
+    global _failed_in
+    _failed_in = traceback
+
+
+def hold_failed_rank() -> None:
+    """Stay, where the script failed as it waited for other ranks, until the boot has asked all of them: with
+    the first rank that goes torchrun ends the rest."""
+    from slipway.watchdog.rank_views import StackFrame, waits_inside
+
+    frames = _stack_of_failure(_failed_in)
+    if _current is None or not waits_inside([StackFrame(*frame) for frame in frames]):
+        return
+    until = time.monotonic() + _HELD_SECONDS
+    while time.monotonic() < until and not _current.answered_since_failure:
+        time.sleep(_LOOK_SECONDS)
+    time.sleep(_OTHERS_SECONDS)
 
 
 def _forget_heartbeat() -> None:
@@ -327,8 +351,13 @@ def _threads() -> list[dict[str, Any]]:
     frames = sys._current_frames()
     ordered = sorted(frames, key=lambda identity: identity != main)
     own = threading.get_ident()
+    failed = _stack_of_failure(_failed_in)
     return [
-        {"name": names.get(each, ""), "main": each == main, "frames": _stack(frames[each])}
+        {
+            "name": names.get(each, ""),
+            "main": each == main,
+            "frames": (each == main and failed) or _stack(frames[each]),
+        }
         for each in ordered
         if each != own
     ]
@@ -337,10 +366,22 @@ def _threads() -> list[dict[str, Any]]:
 def _stack(frame: FrameType | None) -> list[list[Any]]:
     found: list[list[Any]] = []
     while frame is not None and len(found) < _DEEPEST:
-        file = frame.f_code.co_filename
-        found.append([file, frame.f_lineno, frame.f_code.co_name, _whole_numbers(file, frame)])
+        found.append(_frame(frame, frame.f_lineno))
         frame = frame.f_back
     return found[::-1]
+
+
+def _stack_of_failure(traceback: TracebackType | None) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    while traceback is not None:
+        found.append(_frame(traceback.tb_frame, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return found[-_DEEPEST:]
+
+
+def _frame(frame: FrameType, line: int) -> list[Any]:
+    file = frame.f_code.co_filename
+    return [file, line, frame.f_code.co_name, _whole_numbers(file, frame)]
 
 
 _MOST_NUMBERS = 100
@@ -406,6 +447,7 @@ class Heartbeat:
         """Raises OSError where the file cannot be written, as on a full disk."""
         self._map = _mapped(file)
         self._steps, self._last, self._longest = 0, 0.0, 0.0
+        self.answered_since_failure = False
         started = time.monotonic()
         _WHOLE.pack_into(self._map, 0, _MAGIC, os.getpid(), signal, STARTED, 0, started, 0, 0.0, 0.0)
 
@@ -425,6 +467,7 @@ class Heartbeat:
     def answers(self, number: int) -> None:
         """Note that the rank begins to answer a question."""
         _PHASE.pack_into(self._map, _ASKED_AT, number)
+        self.answered_since_failure = _failed_in is not None
 
     def enter(self, phase: int) -> None:
         """Note that the rank is in another phase."""

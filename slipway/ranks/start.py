@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from slipway.ranks.attendant import ENDED, FAILED, attend
+from slipway.ranks.attendant import ENDED, FAILED, attend, hold_failed_rank, note_failure
 
 ANOMALY_VARIABLE = "SLIPWAY_DETECT_ANOMALY"
 """1 in the job's environment asks for anomaly detection."""
@@ -64,6 +64,9 @@ def main(words: Sequence[str]) -> None:
         phase = ENDED
     except SystemExit as end:
         phase = FAILED if end.code else ENDED
+        raise
+    except Exception as error:
+        note_failure(error.__traceback__)
         raise
     finally:
         if heartbeat is not None:
@@ -114,6 +117,7 @@ def _begin_tracebacks_in(script: str) -> None:
             own = own.tb_next
         # Python prints what the exception itself holds.
         sys.__excepthook__(kind, error.with_traceback(own or traceback), own or traceback)
+        hold_failed_rank()
 
     sys.excepthook = print_exception
 

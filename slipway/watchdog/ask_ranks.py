@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -61,7 +62,7 @@ class Ranks:
         """`code` is the folder of the user's code."""
         self._files = {rank: heartbeat_file(state, rank) for rank in ranks}
         self._host, self._code, self._nccl = host, str(code), nccl
-        self._number = 0
+        self._number, self._asking = 0, threading.Lock()
         self._dumps: dict[int, bytes] = {}
 
     def forget(self) -> None:
@@ -85,6 +86,10 @@ class Ranks:
 
         With `stacks` their recorders tell the lines that led to each collective.
         """
+        with self._asking:
+            return self._look(seconds, stacks)
+
+    def _look(self, seconds: float, stacks: bool) -> list[RankView]:
         self._number += 1
         beats = self.beats()
         alive = [rank for rank, beat in beats.items() if process_state(beat.pid) not in (GONE, STOPPED)]

@@ -18,8 +18,8 @@ from typing import Any
 from slipway.ranks.attendant import ENDED, FAILED, STARTED, Beat
 from slipway.watchdog.rank_views import GONE, STOPPED, Operation, RankView, UserLine
 
-STALLED, LEFT_THE_LOOP, SAVED_ALONE = "NCCL004", "DATA001", "CKPT003"
-"""The codes of the three causes that can be told apart."""
+STALLED, LEFT_THE_LOOP, SAVED_ALONE, SAVED_LONG = "NCCL004", "DATA001", "CKPT003", "DDP005"
+"""The codes of the causes that can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,12 @@ def _verdict_of_mismatch(found: Mismatch, text_of: Callable[[str], str | None]) 
         who = "it has" if len(views) == 1 else "they have"
         steps = _steps_text(views, others)
         because = f": {who} left the loop at {left}, in which the others still are{steps}"
-    elif called.saving and not expected.saving:
+    elif _saves_beside(called, expected):
         code = SAVED_ALONE
         because = f": saving needs {ranks_text(_numbers(others))} as well"
+    elif _saves_beside(expected, called):
+        code = SAVED_ALONE
+        because = ": the others save, which needs all of them"
     elif same_round(others[0], views[0], text_of) is False:
         because = ": the others have gone on without it to another round of the loop around both"
     members = views[0].groups.get(called.group, ())
@@ -104,6 +107,11 @@ def _verdict_of_mismatch(found: Mismatch, text_of: Callable[[str], str | None]) 
         f"{ranks_text(_numbers(others))} called {operation_text(expected, members)}{because}"
     )
     return StallVerdict(code, _numbers(views), text, True, expected.timeout, called.lines)
+
+
+def _saves_beside(one: Operation, other: Operation) -> bool:
+    """Whether one is part of a save and the other is not; or, within a function that saves, gathers state."""
+    return (one.saving and not other.saving) or (one.gathers and not other.gathers)
 
 
 def _left_for_good(
@@ -254,6 +262,38 @@ def _numbers(views: Sequence[RankView]) -> tuple[int, ...]:
     return tuple(sorted(view.rank for view in views))
 
 
+# Whom those had waited for whose own patience was at an end: seen in one look, before the first of them goes.
+
+
+def judge_timeout(
+    views: Sequence[RankView], text_of: Callable[[str], str | None] = lambda _: None
+) -> StallVerdict | None:
+    """The verdict over ranks of which some have given up to wait: as of a stall, but that a save which the
+    others waited for took longer than they may wait."""
+    still = [_still_waiting(view) if view.failed and view.waits_by_stack else view for view in views]
+    verdict = judge_stall(still, text_of)
+    awaited = [view for view in still if verdict is not None and view.rank in verdict.ranks]
+    waits = [view for view in still if view.waits_by_stack]
+    if verdict is None or verdict.code != STALLED or not awaited:
+        return verdict
+    if not all(view.saving and not view.waits_by_stack and not view.ended for view in awaited):
+        return verdict
+    limit = f" of {verdict.timeout:.0f} s" if verdict.timeout else ""
+    text = (
+        f"{SAVED_LONG} {with_hosts(awaited)} still {'saves' if len(awaited) == 1 else 'save'} at "
+        f"{awaited[0].lines[-1]}, while {_wait_text(waits)} for it longer than the process group's timeout"
+        f"{limit} allows"
+    )
+    return dataclasses.replace(verdict, code=SAVED_LONG, text=text)
+
+
+def _still_waiting(view: RankView) -> RankView:
+    """The rank before it gave up: what it had entered last is what it waited in."""
+    last = min(view.operations, key=lambda each: (each.seconds, -each.number), default=None)
+    operations = tuple(dataclasses.replace(each, waits=each is last) for each in view.operations)
+    return dataclasses.replace(view, ended=False, failed=False, operations=operations)
+
+
 # Whom those had waited for that lost a connection: a rank that ended well, or went on behind their loop.
 
 
@@ -357,11 +397,12 @@ def _numbers_called(views: Sequence[RankView], group: str) -> Iterator[int]:
                 yield each.number
 
 
-def _plausibility(called: list[tuple[RankView, Operation]]) -> tuple[int, bool, bool, int]:
+def _plausibility(called: list[tuple[RankView, Operation]]) -> tuple[int, bool, bool, bool, int]:
     """Of two kinds the one that more ranks called is right; of equally many what trains, not what ends or
     saves, then what the lowest rank called."""
     operation = called[0][1]
-    return len(called), not operation.saving, operation.name != "barrier", -called[0][0].rank
+    saves = not operation.saving, not operation.gathers
+    return len(called), *saves, operation.name != "barrier", -called[0][0].rank
 
 
 # Whether a rank has left a loop that the others are still in, by the text of the user's code.

@@ -39,7 +39,8 @@ class Operation:
     """A collective that a rank has entered.
 
     `number` counts the group's collectives; `lines` are the user's lines that led to it, the innermost last;
-    `saving` says that it was called on the way of saving or of making a state_dict. `seconds` is how long
+    `saving` says that it was called on the way of saving or of making a state_dict, `gathers` of the
+    latter or of PyTorch's distributed checkpoint. `seconds` is how long
     ago it was entered, `timeout` the group's, both in seconds. `peer` is the other rank of the group where it
     is a send or receive.
     """
@@ -50,6 +51,7 @@ class Operation:
     sizes: str = ""
     lines: tuple[UserLine, ...] = ()
     saving: bool = False
+    gathers: bool = False
     waits: bool = False
     seconds: float = 0.0
     timeout: float | None = None
@@ -194,12 +196,17 @@ def counters_in(frames: Sequence[StackFrame], code: str) -> dict[str, int]:
 def is_saving(frames: Sequence[StackFrame]) -> bool:
     """Whether something is being saved: a state_dict is made, PyTorch's distributed checkpoint works, or a
     function of the user's or of a library has a name that says so."""
-    for file, _, function, _ in frames:
-        if "torch/distributed/checkpoint/" in file or "state_dict" in function:
-            return True
-        if "/torch/" not in file and (function.startswith(_SAVERS) or "_save" in function):
-            return True
-    return False
+    return gathers_state(frames) or any(
+        "/torch/" not in file and (function.startswith(_SAVERS) or "_save" in function)
+        for file, _, function, _ in frames
+    )
+
+
+def gathers_state(frames: Sequence[StackFrame]) -> bool:
+    """Whether a state_dict is made, or PyTorch's distributed checkpoint works: often with all ranks."""
+    return any(
+        "torch/distributed/checkpoint/" in file or "state_dict" in function for file, _, function, _ in frames
+    )
 
 
 def waits_inside(frames: Sequence[StackFrame]) -> bool:
@@ -346,6 +353,7 @@ def _operation(entry: Mapping[str, Any], group: str, number: int, code: str, now
         sizes=" ".join(str(size).replace(" ", "") for size in entry.get("input_sizes") or ())[:120],
         lines=user_lines(frames, code),
         saving=is_saving(frames),
+        gathers=gathers_state(frames),
         waits=_waits(entry),
         seconds=max(0.0, now - entry["time_created_ns"] / 1e9),
         timeout=timeout / 1000 if timeout else None,

@@ -23,8 +23,8 @@ from slipway.container import Container, Task
 from slipway.errors import say
 from slipway.host_assembly import Assembly, FirstHostSilent
 from slipway.processes.supervise import StopRequest, send_signal
-from slipway.ranks.attendant import ENDED, STATE_VARIABLE
-from slipway.watchdog.ask_ranks import NcclPipes, Ranks
+from slipway.ranks.attendant import ENDED, FAILED, STATE_VARIABLE
+from slipway.watchdog.ask_ranks import LONGEST_ANSWER_SECONDS, NcclPipes, Ranks
 from slipway.watchdog.judge_stall import (
     Pulse,
     Pulses,
@@ -179,6 +179,8 @@ class Watchdog:
         self._stops_standing = self._stop_looked = False
         self._judged_at = self._concluded_at = 0.0
         self._silent = False
+        self._failure: threading.Thread | None = None
+        self._seen_at_failure: list[RankView] = []
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
@@ -203,6 +205,28 @@ class Watchdog:
         """End the ranks below the command's process where the verdict says so; the rest is swept up after."""
         if self.ends:
             send_signal(command, signal.SIGKILL)
+
+    def look_at_failure(self, _: int) -> None:
+        """Once the first rank here has failed, ask all of them where they are: they end with it."""
+        beats = self._watched.ranks.beats() if self._failure is None else {}
+        if any(beat.phase == FAILED for beat in beats.values()):
+            self._failure = threading.Thread(target=self._ask_with_failed, daemon=True)
+            self._failure.start()
+
+    def _ask_with_failed(self) -> None:
+        ranks = self._watched.ranks
+        self._seen_at_failure = ranks.with_stacks(ranks.look(stacks=True))
+
+    def seen_at_failure(self) -> list[RankView]:
+        """This host's ranks as they were when the first of them had failed; none where not all were seen."""
+        if self._failure is not None:
+            self._failure.join(LONGEST_ANSWER_SECONDS)
+        seen = self._seen_at_failure
+        return (
+            seen
+            if all(view.answered or view.lines or (view.ended and not view.failed) for view in seen)
+            else []
+        )
 
     def delays_stop(self, seconds: float) -> bool:
         """Whether a stop of the job waits for a look at its ranks, which the signal would wake.

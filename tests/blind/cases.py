@@ -238,8 +238,8 @@ def _judged_run(case: Example) -> Verdict:
         return Verdict(case, case.expected and f" {case.code} " in ended.stderr, ended.stderr[-300:])
     result = json.loads(ended.stdout)
     # What did not end the job is a warning of its result.
-    failure = result.get("failure")
-    told = [failure] if failure else result.get("warnings", [])
+    ended = result.get("failure") or result.get("stop")
+    told = [ended] if ended else result.get("warnings", [])
     codes = {each["code"] for each in told}
     right = [each for each in told if each["code"] == case.code]
     ranks = {each.get("rank") for each in right}

@@ -484,3 +484,10 @@ def test_a_crash_in_native_code_is_at_the_line_that_called_it() -> None:
     found = judge_output(output, -11, CODE)
     assert (found.code, found.place) == ("CODE004", "pictures/read.py:7")
     assert judge_output("no stack\n", -11, CODE).place is None
+
+
+@pytest.mark.parametrize(
+    ("code", "mode"), [(-15, "STOP001"), (-1, "STOP001"), (-11, "CODE004"), (-10, "CODE001")]
+)
+def test_a_rank_that_was_asked_to_end_did_not_fail(code: int, mode: str) -> None:
+    assert judge_output("step 5\n", code, "/opt/ml/code").code == mode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_a_checkpoint_that_was_there_before_is_not_kept_by_this_job(host: Host, 
     ("name", "size", "age"),
     [
         ("code/model.pt", 20_000, 60.0),
-        ("code/model.pt", 5_000, -60.0),
+        ("code/model.pt", 900, -60.0),
         ("code/notes.txt", 900_000, -60.0),
         ("code/data/MNIST/raw/train-images-idx3-ubyte", 47_000_000, -60.0),
         ("code/corpus.zip", 47_000_000, -60.0),
@@ -151,3 +152,16 @@ def test_what_cannot_be_looked_at_in_full_is_not_judged(
     monkeypatch.setattr(boot, "Budget", lambda: Budget(seconds=-1.0))
     host.tell()
     assert said() == ""
+
+
+def test_of_a_shared_machine_the_scratch_folders_are_looked_at_that_the_job_names(
+    host: Host, said: Said, tmp_path: Path
+) -> None:
+    with TemporaryDirectory(dir="/tmp") as named, TemporaryDirectory(dir="/tmp") as other:
+        for folder in (named, other):
+            file = Path(folder) / f"of-{Path(folder).name}.pt"
+            file.write_bytes(bytes(2_000))
+            os.utime(file, (STARTED + 60, STARTED + 60))
+        (tmp_path / "code" / "train.py").write_text(f'SAVE = "{named}/."\n')
+        host.tell()
+    assert f"1 file (2 kB) such as {named}/of-" in said()

@@ -185,6 +185,7 @@ def _name_root(
     named, context = _apply_context(root, case.signs, case.reading)
     named = name_rank(named, others, case.reading)
     named = blame_uneven_loops(named, case.reading)
+    named = _blame_skipped_batch(named, [*case.notes, *(each.sign for each in case.survived)])
     named = _blame_taken_ranks(named, case.reading)
     named = _blame_sockets(named, [*case.signs, *case.notes], case.reading)
     named = _drop_rank(named, rivals) if named.about is None else named
@@ -306,6 +307,17 @@ def blame_uneven_loops(root: Sighting, reading: Reading) -> Sighting:
         remedy=None,
         retry=None,
     )
+
+
+@finds(Stage.LOG, hardware.CUDA_OUT_OF_MEMORY)
+def _blame_skipped_batch(root: Sighting, beside: Sequence[Sighting]) -> Sighting:
+    """The root cause where a rank fell out of step, and it alone had gone on with a full device: it left out
+    a batch in which the others waited for it."""
+    full = [sign for sign in beside if sign.mode is hardware.CUDA_OUT_OF_MEMORY]
+    if root.mode not in _STALLS or root.rank is None or {sign.rank for sign in full} != {root.rank}:
+        return root
+    what = f"{full[-1].what}, and it went on without that batch, which the others still share; {root.what}"
+    return replace(root, mode=full[-1].mode, what=what, remedy=None, retry=None)
 
 
 _MET_IN_VAIN = (

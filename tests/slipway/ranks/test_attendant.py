@@ -264,3 +264,19 @@ def test_what_is_not_offered_is_no_attribute() -> None:
     assert "progress" in dir(slipway)
     with pytest.raises(AttributeError, match="no attribute 'advance'"):
         slipway.advance  # noqa: B018
+
+
+def test_a_rank_whose_script_failed_answers_where_that_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(attendant, "_failed_in", None)
+    try:
+        fails()
+    except RuntimeError as error:
+        attendant.note_failure(error.__traceback__)
+    found = attendant._stack_of_failure(attendant._failed_in)
+    names = [frame[2] for frame in found]
+    assert names == ["test_a_rank_whose_script_failed_answers_where_that_was", "fails"]
+    threads = attendant._threads()
+    assert all((each["frames"] == found) is each["main"] for each in threads)

@@ -16,6 +16,7 @@ from slipway.watchdog.judge_stall import (
     ends_job,
     judge_ends,
     judge_stall,
+    judge_timeout,
     pulse_of,
     same_round,
     verdict_from_json,
@@ -248,6 +249,55 @@ def test_the_report_ends_with_the_lines_of_the_first_that_is_named() -> None:
         '  File "train.py", line 8, in <module>',
         '  File "train.py", line 2, in train',
     ]
+
+
+def gave_up(rank: int, **more: Any) -> RankView:
+    """A rank that waited for as long as its group lets it: PyTorch calls that completed."""
+    called = operation(36, waits=False, seconds=600.0, **more)
+    return waiting(rank, called, ended=True, failed=True, waits_by_stack=True)
+
+
+def timed_out(*views: RankView) -> StallVerdict:
+    verdict = judge_timeout(views, {"train.py": TRAIN}.get)
+    assert verdict is not None
+    return verdict
+
+
+def test_a_save_for_which_the_others_waited_to_their_timeout_is_longer_than_that_allows() -> None:
+    saving = seen(0, saving=True)
+    verdict = timed_out(saving, gave_up(1), gave_up(2), seen(3, last={"0": 36}, waits_by_stack=True))
+    assert (verdict.code, verdict.ranks) == ("DDP005", (0,))
+    assert verdict.text == (
+        "DDP005 rank 0 on algo-1 still saves at train.py:2, while ranks 1, 2, 3 wait for it longer than the "
+        "process group's timeout of 600 s allows"
+    )
+
+
+@pytest.mark.parametrize("how", [{}, {"saving": True, "waits_by_stack": True}])
+def test_who_is_elsewhere_or_waits_in_its_save_is_named_without_that(how: dict[str, Any]) -> None:
+    verdict = timed_out(seen(0, **how), gave_up(1), gave_up(2), gave_up(3))
+    assert (verdict.code, verdict.ranks) == ("NCCL004", (0,))
+    assert "it is at train.py:2" in verdict.text
+
+
+def test_of_those_that_gave_up_in_different_collectives_the_odd_one_is_named() -> None:
+    verdict = timed_out(gave_up(0), gave_up(1), gave_up(2, name="all_gather"), gave_up(3))
+    assert (verdict.code, verdict.ranks) == ("NCCL004", (2,))
+
+
+def test_within_a_save_who_gathers_state_alone_saved_alone() -> None:
+    barrier = {"name": "barrier", "sizes": "", "saving": True}
+    gathers = gave_up(0, name="broadcast", sizes="[1]", saving=True, gathers=True)
+    verdict = timed_out(gathers, gave_up(1, **barrier))
+    assert (verdict.code, verdict.ranks) == ("CKPT003", (0,))
+    assert verdict.text.endswith("saving needs rank 1 as well")
+
+
+def test_who_does_not_come_to_the_others_save_is_named() -> None:
+    save = {"name": "all_gather", "sizes": "[1]", "saving": True, "gathers": True}
+    verdict = timed_out(gave_up(0, **save), gave_up(1, **save), gave_up(2))
+    assert (verdict.code, verdict.ranks) == ("CKPT003", (2,))
+    assert verdict.text.endswith("the others save, which needs all of them")
 
 
 def verdict(rank: int, *, certain: bool = True, timeout: float | None = None) -> StallVerdict:
