@@ -112,9 +112,11 @@ bench: setup
 facts: setup
 	$(BIN)/python -m tools.facts
 
-# About an hour on two cores. `python -m tools.attack -h` tells of parts and shares of it.
+# Some 20 minutes on two cores: a share of the long parts, and the tables of the edges whole. All of it, for the
+# figures: `python -m tools.attack`, over an hour; `-h` tells of parts and shares.
 attack: setup
-	$(BIN)/python -m tools.attack
+	$(BIN)/python -m tools.attack matrix minute fuzzing hostile kills --share 0.1
+	$(BIN)/python -m tools.attack environment inputs checkpoints local-runs container secrets
 
 # uv, pip-audit and cyclonedx-py, in an environment of their own.
 build/supply/installed: Makefile
@@ -160,19 +162,26 @@ wheel: setup build/supply/installed
 	build/supply/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application \
 	  --output-reproducible --validate -o "$$(ls dist/*.whl | sed 's/whl$$/cdx.json/')" build/wheel/bin/python
 
-# Every command from the wheel, in an empty environment: with the newest and with the oldest that it may have.
+# Every command from the wheel, in an empty environment: with the newest and with the oldest that it may have;
+# and then the example of a CDK app, with the extra `cdk`.
 wheel-check: setup
 	rm -rf build/wheel-check build/lib build/bdist.*
 	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation \
 	  -w build/wheel-check .
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
 	  | sed 's/>=\([^,]*\),.*/==\1/' > build/wheel-check/oldest.txt
-	@touch build/wheel-check/newest.txt
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["cdk"], sep="\n")' \
+	  | sed 's/>=\([^,]*\),.*/==\1/' > build/wheel-check/oldest-cdk.txt
+	@touch build/wheel-check/newest.txt build/wheel-check/newest-cdk.txt
 	@for kind in newest oldest; do echo "== the $$kind dependencies"; \
 	  $(PYTHON) -m venv build/wheel-check/$$kind && \
 	  build/wheel-check/$$kind/bin/python -m pip install --quiet --disable-pip-version-check \
 	    build/wheel-check/*.whl -r build/wheel-check/$$kind.txt && \
-	  $(BIN)/python -m tools.checks.check_wheel build/wheel-check/$$kind/bin/launch || exit 1; done
+	  $(BIN)/python -m tools.checks.check_wheel build/wheel-check/$$kind/bin/launch && \
+	  build/wheel-check/$$kind/bin/python -m pip install --quiet --disable-pip-version-check \
+	    "$$(ls build/wheel-check/*.whl)[cdk]" -r build/wheel-check/$$kind.txt -r build/wheel-check/$$kind-cdk.txt && \
+	  CDK_OUTDIR=build/wheel-check/$$kind/cdk.out build/wheel-check/$$kind/bin/python examples/cdk/app.py && \
+	  test -s build/wheel-check/$$kind/cdk.out/Research.template.json || exit 1; done
 
 docs: setup
 	$(BIN)/python -m tools.generate

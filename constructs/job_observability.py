@@ -37,8 +37,12 @@ class JobObservability(Construct):
     Plain CloudWatch constructs: the widgets are searches over hosts that are not known before, for
     which cdk-monitoring-constructs has no more than a custom metric group.
 
-    Source: SageMaker developer guide, training-metrics and automating-sagemaker-with-eventbridge;
-    CloudWatch user guide, cloudwatch-metrics-insights-alarms (an alarm takes a query, but no search).
+    Ranks wait for one another, and a GPU that waits in a collective counts as busy: the host that the
+    others wait for, such as for its data, is the one whose GPUs are idlest. The dashboard begins with them.
+
+    Source: SageMaker developer guide, training-metrics, monitoring-cloudwatch and
+    automating-sagemaker-with-eventbridge; FSx for Lustre guide, fs-metrics; CloudWatch user guide,
+    cloudwatch-metrics-insights-alarms (an alarm takes a query, but no search).
 
     Attributes:
         topic: where all messages go.
@@ -64,7 +68,7 @@ class JobObservability(Construct):
             id: the construct's id.
             cluster_name: names the dashboard (slipway-NAME-REGION) and stands in the messages.
             role_arn: the execution role by which the cluster's jobs are known.
-            file_system: the Lustre file system, if any: `TrainingFileSystem.seen_from(stack)`.
+            file_system: the Lustre file system, if any: `ClusterFileSystem.seen_from(stack)`.
             email: an address that is asked to subscribe.
             monthly_budget_usd: warn at 80 % of it, and when the forecast exceeds it; the cost counted is
                 that of the region, as a filter by tag sees nothing until the tag is activated for billing.
@@ -201,11 +205,16 @@ def _dashboard(
     rules: dict[str, events.Rule],
     file_system: MountedFileSystem | None,
 ) -> cloudwatch.Dashboard:
-    hosts = [
-        _of_hosts("GPU utilization, % (100 for each GPU)", "GPUUtilization"),
-        _of_hosts("GPU memory, % (100 for each GPU)", "GPUMemoryUtilization"),
-        _of_hosts("CPU, % (100 for each core)", "CPUUtilization"),
-        _of_hosts("Disk, %", "DiskUtilization"),
+    rows: list[tuple[cloudwatch.GraphWidget, ...]] = [
+        (_idlest_hosts(), _of_jobs()),
+        (
+            _of_hosts("GPU utilization, % (100 for each GPU)", "GPUUtilization"),
+            _of_hosts("GPU memory, % (100 for each GPU)", "GPUMemoryUtilization"),
+        ),
+        (
+            _of_hosts("CPU, % (100 for each core)", "CPUUtilization"),
+            _of_hosts("Memory, %", "MemoryUtilization"),
+        ),
     ]
     ends = cloudwatch.GraphWidget(
         title="Jobs of the cluster by how they ended",
@@ -219,37 +228,59 @@ def _dashboard(
         dashboard_name=f"slipway-{cluster_name}-{cdk.Stack.of(scope).region}",
         default_interval=cdk.Duration.hours(12),
     )
-    dashboard.add_widgets(*hosts[:2])
-    dashboard.add_widgets(*hosts[2:])
-    if file_system is None:
-        dashboard.add_widgets(ends)
-        return dashboard
-    dashboard.add_widgets(
-        cloudwatch.GraphWidget(
-            title="Lustre throughput, bytes per minute",
-            left=[
-                file_system.metric("DataReadBytes", label="read"),
-                file_system.metric("DataWriteBytes", label="written"),
-            ],
-            width=12,
-        ),
-        cloudwatch.GraphWidget(
-            title="Lustre free space, bytes",
-            left=[file_system.metric("FreeDataStorageCapacity", label="free")],
-            width=12,
-        ),
-    )
-    dashboard.add_widgets(ends)
+    rows += [*_of_file_system(file_system), (_of_hosts("Disk, %", "DiskUtilization"), ends)]
+    for row in rows:
+        dashboard.add_widgets(*row)
     return dashboard
 
 
-def _of_hosts(title: str, metric: str) -> cloudwatch.GraphWidget:
-    search = f"SEARCH('{{{TRAINING_LOGS},Host}} MetricName=\"{metric}\"', 'Average', 60)"
-    return cloudwatch.GraphWidget(
-        title=title,
-        left=[cloudwatch.MathExpression(expression=search, using_metrics={}, label="")],
-        width=12,
+def _of_file_system(file_system: MountedFileSystem | None) -> list[tuple[cloudwatch.GraphWidget, ...]]:
+    if file_system is None:
+        return []
+
+    def graph(title: str, **metrics: str) -> cloudwatch.GraphWidget:
+        shown = [file_system.metric(metric, label=label) for label, metric in metrics.items()]
+        return cloudwatch.GraphWidget(title=title, left=shown, width=12)
+
+    return [
+        (
+            graph("Lustre throughput, bytes per minute", read="DataReadBytes", written="DataWriteBytes"),
+            graph(
+                "Lustre operations per minute",
+                reads="DataReadOperations",
+                writes="DataWriteOperations",
+                metadata="MetadataOperations",
+            ),
+        ),
+        (graph("Lustre free space, bytes", free="FreeDataStorageCapacity"),),
+    ]
+
+
+def _idlest_hosts() -> cloudwatch.GraphWidget:
+    query = (
+        f'SELECT AVG(GPUUtilization) FROM SCHEMA("{TRAINING_LOGS}", Host) '
+        f"GROUP BY Host ORDER BY AVG() ASC LIMIT {_SHOWN}"
     )
+    return _graph(f"The {_SHOWN} hosts with the idlest GPUs, %: who keeps the others waiting", query)
+
+
+_SHOWN = 10
+
+
+def _of_jobs() -> cloudwatch.GraphWidget:
+    """What the field `metrics` of a job file has read from its logs."""
+    return _graph("Metrics of the jobs' own", f"SEARCH('{{{TRAINING_LOGS},TrainingJobName}}', 'Average', 60)")
+
+
+def _of_hosts(title: str, metric: str) -> cloudwatch.GraphWidget:
+    return _graph(title, f"SEARCH('{{{TRAINING_LOGS},Host}} MetricName=\"{metric}\"', 'Average', 60)")
+
+
+def _graph(title: str, expression: str) -> cloudwatch.GraphWidget:
+    line = cloudwatch.MathExpression(
+        expression=expression, using_metrics={}, label="", period=cdk.Duration.minutes(1)
+    )
+    return cloudwatch.GraphWidget(title=title, left=[line], width=12)
 
 
 def _ended(rule: events.Rule, state: str) -> cloudwatch.Metric:

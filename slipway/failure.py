@@ -55,7 +55,8 @@ class RankEnd:
     """A rank that ended badly.
 
     `exit_code` is negative for a signal, None if unknown; `time` is the earliest sign of the failure,
-    in seconds since the epoch; `output` the traceback that torch recorded, else the end of its stderr.
+    in seconds since the epoch; `output` the traceback that torch recorded, else the end of its stderr;
+    `printed` the end of its stdout.
     """
 
     rank: int
@@ -63,6 +64,7 @@ class RankEnd:
     time: float
     output: str
     recorded: bool = False
+    printed: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def root_cause(ends: Iterable[RankEnd], code_folder: str) -> Cause | None:
             end.rank,
             end.time,
             end.exit_code,
-            judge_output(end.output, end.exit_code, code_folder, recorded=end.recorded),
+            judge_output(end.output, end.exit_code, code_folder, recorded=end.recorded, printed=end.printed),
         )
         for end in ends
     ]
@@ -222,6 +224,11 @@ def _room_of(file: Path) -> Path:
 
 
 _TAIL_LINES = 20
+_NEAR_THE_END = 60
+"""Lines of stdout, behind which a traceback was survived."""
+
+CAUSED_BY = ", caused by "
+_MAX_CAUSE = 200
 _ABORT_LINES = 500
 """In which an abort is told: the stacks of all threads follow it."""
 
@@ -249,8 +256,11 @@ class Evidence:
     rank: int | None = None
 
 
-def judge_output(output: str, exit_code: int | None, code_folder: str, *, recorded: bool = False) -> Evidence:
-    """The failure mode that a process' stderr (or recorded traceback) and exit code show.
+def judge_output(
+    output: str, exit_code: int | None, code_folder: str, *, recorded: bool = False, printed: str = ""
+) -> Evidence:
+    """The failure mode that a process' stderr (or recorded traceback) and exit code show; by what it
+    `printed` on stdout where these show none, as loggers write their tracebacks there.
 
     `exit_code` is negative for a signal and None where it is not known. What the output says is judged as
     `launch diagnose` does, but for tracebacks that the process survived: those before the last, and of a
@@ -277,17 +287,36 @@ def judge_output(output: str, exit_code: int | None, code_folder: str, *, record
     )
     if root is None or root.weight > (INITIATOR, True):
         root = _evidence_of_usage(lines, exit_code) or root
+    if (root is None or root.weight > (INITIATOR, True)) and _ends_with_traceback(printed):
+        return judge_output(printed, exit_code, code_folder)
     if root is None:
         return _evidence_of_last_line(lines, exit_code)
     shown = next((each for each in count if root.index in each.numbers), None)
     return Evidence(
         root.code,
-        root.what,
+        root.what + (_cause_in_words(shown, all_of_them) if shown and root.code == "CODE001" else ""),
         shown.place(code_folder) if shown else None,
         "\n".join([*shown.body, shown.exception]) if shown else _tail_text(lines[: root.index + 1]),
         root.weight,
         root.rank,
     )
+
+
+def _ends_with_traceback(text: str) -> bool:
+    """Whether the last lines hold a traceback: one further up was logged and survived."""
+    lines = lines_of(text)[-_NEAR_THE_END:]
+    # The end of one is enough, whose header may be further up.
+    return has_traceback(text) and any(_EXCEPTION.match(line.text) for line in lines)
+
+
+def _cause_in_words(shown: PrintedTraceback, tracebacks: Sequence[Sequence[PrintedTraceback]]) -> str:
+    """The exception that another one was raised from, which says as a rule only that something failed."""
+    before = [each[at - 1] for each in tracebacks for at, one in enumerate(each) if at and one is shown]
+    if not before or not shown.from_another or shown.follows_from_another:
+        return ""
+    cause = before[0].exception.partition("\n")[0]
+    said = cause.partition(": ")[2] or cause
+    return f"{CAUSED_BY}{shorten(cause, _MAX_CAUSE)}" if cause and said not in shown.exception else ""
 
 
 def signal_name(exit_code: int) -> str | None:
@@ -376,7 +405,7 @@ _MAX_MESSAGE_LINES = 8
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
-_AFTERWARDS = re.compile(r"\[[WEIF]\d{3,4} |/\S+Warning: |\S+:\d+: \w*Warning: ")
+_AFTERWARDS = re.compile(r"-{20}$|\[[WEIF]\d{3,4} |/\S+Warning: |\S+:\d+: \w*Warning: ")
 _KIND = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*")
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>[A-Za-z_]\w*)'")
 _NAMES_ITS_CODE = re.compile(r"slipway\.(?:Slipway|Checkpoint)Error: [A-Z][A-Z0-9]*\d{3} ")
@@ -386,13 +415,14 @@ _NAMES_ITS_CODE = re.compile(r"slipway\.(?:Slipway|Checkpoint)Error: [A-Z][A-Z0-
 @dataclass(frozen=True)
 class PrintedTraceback:
     """A traceback: the numbers of its lines, the header's first; its exception as printed, in up to eight
-    lines, and where that begins; and whether it goes on from the traceback before it."""
+    lines, and where that begins; whether it goes on from the traceback before it, and was raised from it."""
 
     numbers: Sequence[int]
     body: Sequence[str]
     exception: str
     at: int
     goes_on: bool
+    from_another: bool = False
 
     @property
     def follows_from_another(self) -> bool:
@@ -500,6 +530,7 @@ def _tracebacks_of_process(texts: Sequence[str], numbers: Sequence[int]) -> list
                 "\n".join(message).strip(),
                 numbers[min(body, end - 1)],
                 goes_on or texts[start].startswith("Original "),
+                any(_CHAINED[1] in text for text in before),
             )
         )
     return found

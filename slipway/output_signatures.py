@@ -119,11 +119,13 @@ class ContextRow:
 
 @dataclass(frozen=True)
 class Table:
-    """All rows, in the order in which they count, and how the lines that they judge are read."""
+    """All rows, in the order in which they count, and how the lines that they judge are read; `meetings` is
+    how the ranks of each framework meet."""
 
     rows: tuple[SignatureRow, ...]
     contexts: tuple[ContextRow, ...]
     patterns: Mapping[str, re.Pattern[str]]
+    meetings: Mapping[str, str]
 
 
 @lru_cache(maxsize=1024)
@@ -134,6 +136,7 @@ def table() -> Table:
         tuple(SignatureRow(**{**row, "role": ROLES.index(row["role"])}) for row in content["signatures"]),
         tuple(ContextRow(**{**row, "symptoms": tuple(row["symptoms"])}) for row in content["contexts"]),
         {name: re.compile(*pattern) for name, pattern in content["patterns"].items()},
+        content["meetings"],
     )
 
 

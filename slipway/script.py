@@ -244,6 +244,7 @@ def script_environment(
         "PYTHONUNBUFFERED": "1",
         STATE_VARIABLE: str(container.state),
         MARK_VARIABLE: LOG_LINE_PREFIX,
+        **_training_on_cpus(task, existing),
     }
     paths = [str(archive), str(container.code), existing.get("PYTHONPATH", "")]
     # Shell scripts call `python` and `accelerate`: those of the interpreter that runs the boot.
@@ -254,6 +255,26 @@ def script_environment(
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         "PATH": os.pathsep.join(programs),
     }
+
+
+def _training_on_cpus(task: Task, existing: Mapping[str, str]) -> dict[str, str]:
+    """What tells accelerate, and the Trainer of transformers since 4.32, that ranks train on CPUs: without it
+    they look for accelerators, find none, and each trains alone (accelerate/state.py, _prepare_backend)."""
+    if task.strategy != "torchrun" or sees_accelerators(existing):
+        return {}
+    return {"ACCELERATE_USE_CPU": "true"}
+
+
+_ACCELERATORS = ("nvidia[0-9]*", "nvidia-caps", "dxg", "kfd", "neuron*")
+"""Their files in /dev: of NVIDIA's GPUs, under Windows too, of AMD's, and of AWS' chips."""
+
+
+def sees_accelerators(existing: Mapping[str, str], devices: Path = Path("/dev")) -> bool:
+    """Whether there may be any; CUDA_VISIBLE_DEVICES may hide them all."""
+    visible = existing.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and not visible.strip():
+        return False
+    return any(True for name in _ACCELERATORS for _ in devices.glob(name))
 
 
 def make_folders(environment: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 from constructs.mounted_file_system import MountedFileSystem
 from constructs.training_buckets import TrainingBuckets
-from constructs.training_file_system import TrainingFileSystem
+from constructs.training_file_system import ClusterFileSystem
 from constructs.training_key import TrainingKey
 
 from launcher.cluster.specification import NEW_KEY, ClusterSpec
@@ -58,7 +58,7 @@ class StorageStack(cdk.Stack):
         self.file_system = (
             None
             if spec.lustre is None or spec.lustre.existing is not None
-            else TrainingFileSystem(
+            else ClusterFileSystem(
                 self,
                 "FileSystem",
                 vpc=network.network.vpc,

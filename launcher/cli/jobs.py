@@ -395,6 +395,9 @@ def resume(
     return _resume_here(job.backend, job.name, output)
 
 
+_SAME_CODE = "with its code: repaired code takes `launch JOB.yaml --set checkpoint.resume_from={name}`"
+
+
 def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
     from contextlib import closing
 
@@ -404,6 +407,7 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
 
     resumption = plan_resumption(Start(backend), name)
     message(f"resuming {name} as {resumption.name}")
+    message(_SAME_CODE.format(name=name))
     view = JobView(console_for_output(output))
     choice = choose_lines(resumption.plan.view, None, None, lambda: view.note(HIDDEN))
     try:
@@ -436,6 +440,7 @@ def _resume_on_aws(
             cost = cost_in_words(RequestView(resumption.plan.request or {}), region)
             console().print(f"resume {name} as {resumption.name}", markup=False)
             console().print(f"cost: {cost}", markup=False)
+            console().print(_SAME_CODE.format(name=name), markup=False)
         if is_asking_possible(yes, output) and not confirm("Submit to SageMaker?"):
             message("not submitted")
             return 0

@@ -7,7 +7,6 @@ whose import would take half of the time of a short lint.
 from __future__ import annotations
 
 import hashlib
-import linecache
 import os
 import sys
 from collections import Counter
@@ -24,10 +23,9 @@ from urllib.parse import quote
 from cyclopts import Parameter
 
 from launcher.cli.interaction import EXIT_USAGE, message, print_json
-from launcher.cli.plan import summary_of
+from launcher.cli.plan import line_of, summary_of
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Location, Refusal, Related, Severity
 from launcher.failure_modes.registry import CATALOGUE
-from launcher.program.program import MOST_BYTES
 from launcher.rules.script.check import descriptions_of
 from launcher.text.values import without_controls, without_credentials
 from launcher.version import __version__
@@ -265,21 +263,6 @@ def summary(result: Lint, *, verbose: bool, fixable: bool) -> str:
 def count_in_words(number: int, word: str) -> str:
     """Such as `1 file`, `2 files`."""
     return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def line_of(location: Location) -> str:
-    """The line of a place, as the file is now; empty where it cannot be read.
-
-    Only what is read to be judged is read to be shown: linecache would wait for a pipe, take a file of any
-    size, and fail with a codec that gives no text.
-    """
-    file = Path(location.file)
-    try:
-        readable = file.is_file() and file.stat().st_size <= MOST_BYTES
-        linecache.checkcache(location.file)
-        return linecache.getline(location.file, location.line) if readable else ""
-    except (OSError, ValueError, LookupError):
-        return ""
 
 
 def _lines(finding: Finding, style: _Style) -> Iterator[str]:

@@ -10,6 +10,7 @@ import linecache
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -433,6 +434,8 @@ def schema() -> int:
 
 
 EXCERPT_WIDTH = 72
+MOST_SHOWN_BYTES = 4_000_000
+"""Of a file of which a line is shown; programs that are larger are not read either."""
 _PRIVATE_FIELDS = re.compile(r"\b(environment|hyperparameters|arguments|secrets)\b")
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
@@ -470,13 +473,28 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     console.print(grid)
 
 
+def line_of(location: Location) -> str:
+    """The line of a place, as the file is now; empty where it cannot be read.
+
+    Only what is read to be judged is read to be shown: linecache would wait for a pipe, take a file of any
+    size, and fail with a codec that gives no text.
+    """
+    file = Path(location.file)
+    try:
+        readable = file.is_file() and file.stat().st_size <= MOST_SHOWN_BYTES
+        linecache.checkcache(location.file)
+        return linecache.getline(location.file, location.line) if readable else ""
+    except (OSError, ValueError, LookupError):
+        return ""
+
+
 def _excerpt(location: Location) -> str:
     """The line of the file with a caret below the place, or nothing where there is no such line.
 
     Long lines are cut around the place; tabs count as one column, as in the location. Lines that may
     hold a secret are not shown, and credentials in addresses are hidden.
     """
-    line = linecache.getline(location.file, location.line).rstrip("\n").replace("\t", " ")
+    line = line_of(location).rstrip("\n").replace("\t", " ")
     if not line.strip() or _may_hold_secret(location):
         return ""
     before = without_credentials(line[: location.column - 1])

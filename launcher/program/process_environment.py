@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from launcher.program.bindings import CallSite, extra_keywords
@@ -361,19 +361,18 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
         target = _started_function(program, call)
-        if target is None or call in spawned:
-            continue
-        if any(_ways_to(program, group, {target}) & {True} for group in groups):
+        makes = target and any(True in _ways_to(program, group, {target}) for group in groups)
+        if makes and call not in spawned:
             yield call
 
 
-def _started_function(program: Program, start: ast.Call) -> ast.AST | None:
+def _started_function(program: Program, start: ast.Call) -> ast.FunctionDef | None:
     target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
     value = None if target is None else program.value(target)
     return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
 
 
-def _ways_to(program: Program, node: ast.AST, targets: set[ast.AST], depth: int = 5) -> set[bool]:
+def _ways_to(program: Program, node: ast.AST, targets: Set[object], depth: int = 5) -> set[bool]:
     """Whether the ways by which the program comes to a statement lead through functions, each of them."""
     if not targets.isdisjoint(ancestors(node)):
         return {True}
@@ -395,9 +394,8 @@ def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> boo
         hosts = argument_of(start, "num_machines", 2)
         return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
     target = _started_function(program, start)
-    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if target is not None]
-    groups = [each for each in groups if target and True in _ways_to(program, each, {target})]
-    ranks = [argument_of(call, "rank", 4) for call in groups]
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)] if target else []
+    ranks = [argument_of(each, "rank", 4) for each in groups if True in _ways_to(program, each, {target})]
     values = {UNKNOWN if each is None else program.value(each) for each in ranks}
     if values == {RankValue(RankKind.LOCAL, "spawn")}:
         return True
@@ -425,12 +423,11 @@ _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.l
 
 
 def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
-    """Whether no processes have a group but those that are started here: in each process of a launcher they
-    are started once more, or each of them trains alone."""
+    """Whether no processes have a group but those started here, once more in each of a launcher."""
     if program.qualified(start.func) in _RANK_LAUNCHERS:
         return True
     target, groups = _started_function(program, start), [group for group, _ in joining_calls(program)]
-    if not isinstance(target, ast.FunctionDef) or not groups:
+    if target is None or not groups:
         return False
     targets = {each for one in rank_starts(program) if (each := _started_function(program, one)) is not None}
     within = all(_ways_to(program, group, targets) == {True} for group in groups)

@@ -131,10 +131,12 @@ _SET_PIPE_SIZE = 1031
 
 
 class RankTail(NamedTuple):
-    """The end of what a rank printed on stderr, and when that came, in seconds since the epoch."""
+    """The end of what a rank printed on stderr, and when that came, in seconds since the epoch; the end of
+    its stdout."""
 
     stderr: str
     time: float
+    stdout: str = ""
 
 
 class RankOutput:
@@ -185,7 +187,7 @@ class RankOutput:
             for relay in relays.values():
                 relay.join(_RANK_JOIN_SECONDS)
         return {
-            local_rank: RankTail(relays["stderr"].tail, relays["stderr"].last)
+            local_rank: RankTail(relays["stderr"].tail, relays["stderr"].last, relays["stdout"].tail)
             for local_rank, relays in self._relays.items()
         }
 

@@ -18,11 +18,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from slipway.container import Container, Rendezvous, Task
 from slipway.errors import say
+from slipway.output_signatures import table
 from slipway.processes.supervise import families, process_itself, workers
 
 MODE = "DIST008"
@@ -36,14 +38,12 @@ _LOOK_SECONDS, _LATER_SECONDS = 0.25, 5.0
 through all processes and connections of the host: four in a second are a tenth of a core on a busy one. A
 connection that comes and goes between two looks is remembered by Linux for a minute."""
 
-_FRAMEWORKS = ("/torch/lib/", "/tensorflow/", "/jaxlib/")
-"""What is mapped into a process that trains: a program without any of them is none of our business."""
+_FRAMEWORKS = {"/torch/lib/": "torch", "/tensorflow/": "tensorflow", "/jaxlib/": "jaxlib"}
+"""What is mapped into a process that trains, by the names of `table().meetings`: a program without any of
+them is none of our business."""
 
-_REMEDY = (
-    "PyTorch: call torch.distributed.init_process_group() and wrap the model in DistributedDataParallel or "
-    "FSDP. Lightning: Trainer(num_nodes={hosts}, devices={processes}, strategy='ddp'). Hugging Face: make "
-    "TrainingArguments or Accelerator() in every rank, without an environment that hides LOCAL_RANK"
-)
+_BY_LIKELIHOOD = ("jaxlib", "torch", "tensorflow")
+"""Which of several that are loaded trains: JAX has others load its data, and TensorBoard loads TensorFlow."""
 
 _BY_TORCHRUN = "Set `distribution.strategy: torchrun`, which gives each process its rank, and in the script: "
 
@@ -59,13 +59,13 @@ class Meeting:
         addresses: Callable[[], set[str] | None],
         ranks: Callable[[int], list[int]],
         subject: str,
-        remedy: str,
+        remedy: Callable[[str], str],
         patience: float = PATIENCE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Without `needed` nothing is looked at. `port` is the rendezvous', `addresses` are those of the
         job's hosts, None as long as they are not known; `ranks` finds the processes of ranks below the
-        command's; `patience` is in seconds."""
+        command's; `remedy` has the words for a framework (see `_FRAMEWORKS`); `patience` is in seconds."""
         self.met = False
         self._port, self._addresses, self._ranks = port, addresses, ranks
         self._subject, self._remedy = subject, remedy
@@ -73,6 +73,7 @@ class Meeting:
         self._others: set[frozenset[SocketEnd]] = set()
         self._since: float | None = None
         self._training_since: float | None = None
+        self._frameworks: set[str] = set()
         self._told = self._undecided = False
         self._blind = not needed
         self._next = -math.inf
@@ -91,7 +92,7 @@ class Meeting:
             self._told = True
             say(
                 f"warning: after {waited:.0f} s none of {self._subject} has met another one, and each would "
-                f"train for itself ({MODE}, if it stays so) → {self._remedy}"
+                f"train for itself ({MODE}, if it stays so) → {self._remedy_here()}"
             )
 
     def tell_of_the_end(self) -> None:
@@ -102,8 +103,11 @@ class Meeting:
         if self._never_met():
             say(
                 f"{MODE} none of {self._subject} ever met another one: they ran as independent programs, "
-                f"each of which was paid for → {self._remedy}"
+                f"each of which was paid for → {self._remedy_here()}"
             )
+
+    def _remedy_here(self) -> str:
+        return self._remedy(next((each for each in _BY_LIKELIHOOD if each in self._frameworks), "torch"))
 
     def _never_met(self) -> bool:
         return not (self.met or self._blind or self._undecided)
@@ -112,8 +116,9 @@ class Meeting:
         try:
             trees = families(ranks)
             owners = {inode: n for n, tree in enumerate(trees) for pid in tree for inode in sockets_of(pid)}
-            if self._training_since is None and any(_trains(pid) for tree in trees for pid in tree):
-                self._training_since = self._clock()
+            if self._training_since is None:
+                self._frameworks.update(name for tree in trees for pid in tree for name in _frameworks(pid))
+                self._training_since = self._clock() if self._frameworks else None
             ends = connections()
         except (OSError, ValueError):
             self._blind = True
@@ -185,8 +190,15 @@ def meeting_of(task: Task, container: Container, rendezvous: Rendezvous) -> Meet
         addresses=_addresses_of(container, rendezvous) if needed else set,
         ranks=workers if torchrun else process_itself,
         subject=f"the {world} ranks" if torchrun else f"the {world} hosts",
-        remedy=("" if torchrun else _BY_TORCHRUN) + _REMEDY.format(hosts=hosts, processes=processes),
+        remedy=partial(_remedy, hosts=hosts, processes=processes, torchrun=torchrun),
     )
+
+
+def _remedy(framework: str, *, hosts: int, processes: int, torchrun: bool) -> str:
+    """How ranks of a framework meet, with the numbers of this job."""
+    words = table().meetings[framework].replace("PROCESSES PER HOST", str(processes))
+    words = words.replace("HOSTS", str(hosts), 1) if framework == "torch" else words
+    return (_BY_TORCHRUN if framework == "torch" and not torchrun else "") + words
 
 
 def _addresses_of(container: Container, rendezvous: Rendezvous) -> Callable[[], set[str] | None]:
@@ -198,13 +210,13 @@ def _addresses_of(container: Container, rendezvous: Rendezvous) -> Callable[[], 
     return HostAddresses(container.hosts)
 
 
-def _trains(pid: int) -> bool:
-    """Whether a process has loaded a framework; a process that is gone has not."""
+def _frameworks(pid: int) -> set[str]:
+    """The frameworks that a process has loaded; a process that is gone has none."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return any(name in maps for name in _FRAMEWORKS)
+        return set()
+    return {name for place, name in _FRAMEWORKS.items() if place in maps}
 
 
 # The TCP connections of this host and whose they are, as Linux shows them (proc(5), /proc/net/tcp).

@@ -270,7 +270,8 @@ def _cause_of_command(run: HostRun, ended: Ended) -> Cause:
     """The cause by what the command itself said."""
     code_folder = str(run.container.code)
     if run.task.strategy == "none":
-        ends = [RankEnd(run.container.node_rank, ended.exit_code, ended.time, ended.stderr)]
+        rank = run.container.node_rank
+        ends = [RankEnd(rank, ended.exit_code, ended.time, ended.stderr, printed=ended.stdout)]
         found = root_cause(ends, code_folder)
         if found is not None:
             return found

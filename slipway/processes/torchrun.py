@@ -233,6 +233,7 @@ def failed_ranks(
             time=account.time or (exit.time if exit else None) or time.time(),
             output=account.output,
             recorded=account.recorded,
+            printed=told.stdout,
         )
         consequence = exit is not None and exit.pid in closed and account.time is None
         (ended_by_torchrun if consequence else ends).append(end)

@@ -167,6 +167,14 @@ def run_with(workplace: Workplace, local: LocalBackend, script: str) -> Path:
     return workplace.home / "first" / "checkpoints"
 
 
+def test_a_run_whose_folder_of_checkpoints_is_gone_is_not_said_to_be_unknown(
+    workplace: Workplace, local: LocalBackend
+) -> None:
+    run_with(workplace, local, "pass").rmdir()
+    with pytest.raises(BackendError, match=r"there is no checkpoint in .*first/checkpoints"):
+        local.submit(workplace.plan("pass", name="second", resume_from="first"))
+
+
 def test_links_among_checkpoints_stay_links_when_a_run_goes_on(
     workplace: Workplace, local: LocalBackend
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from launcher.cli.interaction import console
-from launcher.cli.plan import show_findings
+from launcher.cli.plan import MOST_SHOWN_BYTES, show_findings
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Location, Severity, Stage
 from tests.cli.conftest import RunLaunch, WriteJob
@@ -109,6 +109,28 @@ def test_credentials_of_an_address_are_hidden_in_the_line(
 
 def test_a_place_outside_of_the_file_has_no_excerpt(shown: Shown) -> None:
     assert "^" not in shown(99, 1)
+
+
+@pytest.mark.parametrize("lay", [os.mkfifo, lambda path: sparse(path, MOST_SHOWN_BYTES + 1)])
+def test_of_a_file_that_is_not_read_to_be_judged_no_line_is_shown(
+    lay: Callable[[Path], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def read(*_: object) -> str:
+        raise AssertionError("read to be shown")
+
+    lay(tmp_path / "odd")
+    monkeypatch.setattr("linecache.getline", read)
+    place = Location(str(tmp_path / "odd"), 1, 1)
+    show_findings(console(), [job_file.INVALID_VALUE.finding(Stage.SPEC, "is odd", location=place)])
+    assert "^" not in capsys.readouterr().out
+
+
+def sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
 
 
 def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:

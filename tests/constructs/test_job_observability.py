@@ -126,9 +126,19 @@ def test_dashboard_shows_hosts_file_system_and_ends(watched: Synthesized) -> Non
 
     for metric in (
         "GPUUtilization", "GPUMemoryUtilization", "CPUUtilization", "DiskUtilization",
-        "DataReadBytes", "DataWriteBytes", "FreeDataStorageCapacity", "TriggeredRules",
+        "MemoryUtilization", "DataReadBytes", "DataWriteBytes", "DataReadOperations", "MetadataOperations",
+        "FreeDataStorageCapacity", "TriggeredRules", "TrainingJobs,TrainingJobName}",
     ):  # fmt: skip
         assert metric in shown
+
+
+def test_dashboard_begins_with_the_hosts_that_the_others_wait_for(template: dict[str, Any]) -> None:
+    (dashboard,) = properties(template, "AWS::CloudWatch::Dashboard")
+    first, *others = json.loads("".join(map(str, dashboard["DashboardBody"]["Fn::Join"][1])))["widgets"]
+
+    assert "ORDER BY AVG() ASC LIMIT 10" in json.dumps(first)
+    assert first["properties"]["title"].startswith("The 10 hosts with the idlest GPUs")
+    assert not [each for each in others if "Lustre" in each["properties"]["title"]]
 
 
 def test_file_system_that_fills_up_raises_an_alarm(watched: Synthesized) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
-from constructs.training_file_system import TrainingFileSystem
+from constructs.training_file_system import ClusterFileSystem
 
 from launcher.cluster.specification import LustreSpec
-from tests.constructs.checking import vpc_of_others
+from tests.slipway_cdk.checking import vpc_of_others
 from tests.stacks.synthesis import new_stack, resources_of, template_of
 
 CLIENTS = "sg-0123456789abcdef0"
@@ -23,7 +23,7 @@ def synthesized(*, reach_any_address: bool = True, **lustre: Any) -> dict[str, A
         stack, "Subnet", subnet_id="subnet-0123456789abcdef0", availability_zone="us-west-2a"
     )
     clients = ec2.SecurityGroup.from_security_group_id(stack, "Clients", CLIENTS)
-    TrainingFileSystem(
+    ClusterFileSystem(
         stack,
         "FileSystem",
         vpc=vpc_of_others(stack),
@@ -31,6 +31,8 @@ def synthesized(*, reach_any_address: bool = True, **lustre: Any) -> dict[str, A
         clients=clients,
         clients_reach_any_address=reach_any_address,
         lustre=LustreSpec.model_validate(lustre),
+        encryption_key=None,
+        buckets={},
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
     return template_of(stack)

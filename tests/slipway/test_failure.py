@@ -130,6 +130,49 @@ def test_a_symptom_alone_is_reported(ranks: Ranks) -> None:
     assert (cause.rank, cause.evidence.code) == (2, "NCCL006")
 
 
+SPAWNED = (
+    f"{TRACEBACK}torch.multiprocessing.spawn.ProcessRaisedException: \n\n"
+    f"-- Process 3 terminated with the following error:\n{TRACEBACK}"
+    "RuntimeError: Distributed package doesn't have NCCL built in\n\n"
+)
+
+
+def test_a_traceback_on_stdout_is_the_cause_where_stderr_has_none(ranks: Ranks) -> None:
+    ranks.printed[0] = RankTail("train.py:8: UserWarning: old\n", 10.0, f"{SPAWNED}training failed\n")
+    cause = cause_of(ranks, report_of((0, 1, "11:30:44")))
+    assert cause.text("algo-2").splitlines()[0] == (
+        "IMG002 rank 2 on algo-2: the torch in the image is a build without NCCL (train.py:41)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stderr", "exit_code", "printed", "message"),
+    [
+        ("", 1, RAISED + "step 1\n" * 100, "exited with code 1"),
+        ("", -9, RAISED, "killed by SIGKILL (exit -9): the usual reason is host memory"),
+        (f"{TRACEBACK}ValueError: other\n", 1, RAISED, "ValueError: other"),
+        (CLOSED, 1, RAISED, "ValueError: bad learning rate"),
+        ("usage: t.py\nt.py: error: bad --lr\n", 2, RAISED, "t.py: error: bad --lr"),
+    ],
+    ids=["survived", "killed", "stderr has one", "stderr has a consequence", "refused words"],
+)
+def test_stdout_counts_after_stderr(stderr: str, exit_code: int, printed: str, message: str) -> None:
+    assert judge_output(stderr, exit_code, CODE, printed=printed).message == message
+
+
+def test_what_an_exception_was_raised_from_is_told_where_it_does_not_say_so_itself() -> None:
+    chained = "\nThe above exception was the direct cause of the following exception:\n\n"
+    last = f"{TRACEBACK}datasets.exceptions.DatasetGenerationError: An error occurred while generating\n"
+    assert judge_output(RAISED + chained + last, 1, CODE).message == (
+        "datasets.exceptions.DatasetGenerationError: An error occurred while generating, caused by "
+        "ValueError: bad learning rate"
+    )
+    said = f"{TRACEBACK}mine.TrainingError: ValueError: bad learning rate\n"
+    assert judge_output(RAISED + chained + said, 1, CODE).message == (
+        "mine.TrainingError: ValueError: bad learning rate"
+    )
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -310,7 +353,8 @@ def test_of_a_chain_without_a_failure_mode_the_last_exception_counts() -> None:
     chained = "\nThe above exception was the direct cause of the following exception:\n\n"
     output = traceback("KeyError: 1") + chained + traceback("RuntimeError: no such layer", line=50)
     evidence = judge_output(output, 1, CODE)
-    assert (evidence.message, evidence.place) == ("RuntimeError: no such layer", "train.py:50")
+    assert evidence.message == "RuntimeError: no such layer, caused by KeyError: 1"
+    assert evidence.place == "train.py:50"
 
 
 def test_pythons_teardown_is_not_the_failure() -> None:

@@ -28,6 +28,7 @@ from slipway.script import (
     program_of,
     sagemaker_variables,
     script_environment,
+    sees_accelerators,
     shell_command,
     unpack_source,
     verify_source,
@@ -292,6 +293,31 @@ def test_scripts_find_the_variables_of_the_toolkit() -> None:
     assert json.loads(found["SM_HPS"]) == {"lr": 0.1, "batch-size": 64, "name": "x"}
     assert found["SM_HP_BATCH_SIZE"] == "64"
     assert found["SLIPWAY_CHECKPOINT_DIR"] == "/opt/ml/checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("visible", "devices", "on_cpus"),
+    [
+        ({}, [], True),
+        ({}, ["nvidiactl", "null"], True),
+        ({}, ["nvidia0"], False),
+        ({}, ["neuron3"], False),
+        ({"CUDA_VISIBLE_DEVICES": ""}, ["nvidia0"], True),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, ["nvidia0"], False),
+    ],
+)
+def test_whether_a_host_has_accelerators_shows_in_its_devices(
+    tmp_path: Path, visible: dict[str, str], devices: list[str], on_cpus: bool
+) -> None:
+    for name in devices:
+        (tmp_path / name).touch()
+    assert sees_accelerators(visible, tmp_path) is not on_cpus
+
+
+def test_ranks_on_cpus_are_told_so_that_accelerate_has_them_join() -> None:
+    hidden = {"CUDA_VISIBLE_DEVICES": ""}
+    assert environment(hidden)["ACCELERATE_USE_CPU"] == "true"
+    assert environment({**hidden, "ACCELERATE_USE_CPU": "false"})["ACCELERATE_USE_CPU"] == "false"
 
 
 def test_the_interface_of_the_container_is_used() -> None:

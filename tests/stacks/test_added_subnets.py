@@ -14,7 +14,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from launcher.cluster.specification import ClusterSpec
 from stacks.slipway_app import add_stacks
-from tests.constructs.checking import reported
+from tests.slipway_cdk.checking import reported
 from tests.stacks.synthesis import Synthesized, dev_spec, new_app, synthesize
 
 VPC, GROUP = "vpc-0123456789abcdef0", "sg-0123456789abcdef0"

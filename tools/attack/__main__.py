@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 import psutil
 
 from tools.attack import figures, hostile, kills, real_time
+from tools.attack.edges.attacks import KINDS, attacks_of
+from tools.attack.edges.trying import try_all
 from tools.attack.figures import Figure
 from tools.attack.fuzzing.areas import AREAS
 from tools.attack.fuzzing.campaign import CASE_SECONDS, fuzz
@@ -93,12 +95,27 @@ def killed_launchers(share: float) -> Iterator[Figure]:
         yield _figure(f"kill -9 and again: {done.way.name}", done.killed, len(wrong), seen, wrong)
 
 
+def edges(kind: str) -> Attack:
+    """The table of a kind: hostile environments, inputs, checkpoints, local runs, containers, secrets."""
+
+    def attack(share: float) -> Iterator[Figure]:
+        every = list(attacks_of(kind))
+        tried = list(try_all(every[:: max(1, round(1 / share))]))
+        wrong = [f"{each.attack}: {'; '.join(each.wrong)}" for each in tried if each.wrong]
+        slowest = max(tried, key=lambda each: each.seconds)
+        seen = f"slowest {slowest.seconds:.1f} s of CPU ({slowest.attack})"
+        yield _figure(f"at the edges: {kind}", len(tried), len(wrong), seen, wrong)
+
+    return attack
+
+
 ATTACKS: Mapping[str, Attack] = {
     "matrix": matrix,
     "minute": minute,
     "fuzzing": fuzzing,
     "hostile": hostile_files,
     "kills": killed_launchers,
+    **{kind.replace(" ", "-"): edges(kind) for kind in KINDS},
 }
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launcher.diagnosis.logs.tracebacks import FOLLOWS_FROM_ANOTHER
-from launcher.diagnosis.signatures import CONTEXTS, SIGNATURES, Context, Signature
+from launcher.diagnosis.signatures import CONTEXTS, FRAGMENTS, SIGNATURES, Context, Signature
 from launcher.diagnosis.signs.sightings import GOES_ON
 from launcher.text.log_lines import PREFIX
 from tools.generate.generated import ROOT, command_of
@@ -31,6 +31,13 @@ PATTERNS = {
     "follows_from_another": FOLLOWS_FROM_ANOTHER,
 }
 """Patterns of the diagnosis that belong to no row, by which the container reads lines too."""
+
+MEETINGS = {
+    "torch": FRAGMENTS["MEET_PYTORCH"],
+    "tensorflow": FRAGMENTS["MEET_TENSORFLOW"],
+    "jaxlib": FRAGMENTS["MEET_JAX"],
+}
+"""How ranks meet, by the package that shows in the process which framework it is."""
 
 ROWS = tuple(row for row in SIGNATURES if row.in_container)
 """The rows that may match what a container of SageMaker prints."""
@@ -53,7 +60,7 @@ def generated() -> dict[Path, str]:
     patterns = {
         name: [old_spelling(each.pattern), each.flags & ~re.UNICODE] for name, each in PATTERNS.items()
     }
-    head = _line({"generated_by": command_of(__name__), "patterns": patterns})[1:-1]
+    head = _line({"generated_by": command_of(__name__), "patterns": patterns, "meetings": MEETINGS})[1:-1]
     return {TABLE: f'{{{head},\n"signatures": {_listed(rows)},\n"contexts": {_listed(contexts)}}}\n'}
 
 

@@ -23,7 +23,8 @@ PICTURE = ROOT / "docs" / "rooms.svg"
 LAUNCHER = "launcher"
 PROVISIONING = {
     "stacks": "What is deployed together: each wires constructs to a cluster file.",
-    "constructs": "The parts, one file each, usable in any CDK app; and the checks at synthesis.",
+    "constructs": "The parts that the stacks are made of, one file each.",
+    "slipway_cdk": "EFA's group, Lustre and the rule pack, installable for any CDK app.",
 }
 """The packages of the CDK app, in words: constructs/ has no `__init__.py` that could hold them."""
 

@@ -167,7 +167,7 @@ def _checkpoints_to_resume(plan: TrainingPlan, store: JobStore) -> Path | None:
     if not name:
         return None
     checkpoints = store.home / name / "checkpoints"
-    if not store.holds(name) or not checkpoints.is_dir():
+    if not store.holds(name):
         raise BackendError(
             f"there is no local job {name} to resume from; there are: {store.known()}.",
             "Give the name of a job that ran here in `checkpoint.resume_from`.",

@@ -27,7 +27,8 @@ from launcher.text.values import list_some, ranks_text
 # Where several ranks of one job each train in a world of one, nobody met anybody, and nothing of that is a
 # failure: no line alone shows it. Texts: the boot's first line (slipway/boot.py), Lightning's `Initializing
 # distributed: GLOBAL_RANK: 0, MEMBER: 1/4`, accelerate's `Distributed environment: DistributedType.NO`, the
-# `distributed training: False` of transformers' examples, and what scripts print.
+# `distributed training: False` of transformers' examples, the warning of TrainingArguments that a group is
+# there and is not used, and what scripts print.
 
 
 _NO_PROCESS = r"(?!(?:step|epoch|iter|batch|round|phase|stage|line|level)\b)"
@@ -70,6 +71,7 @@ WORLD_LITERALS = (
     "rank 0 of ",
     "distributed environment: ",
     "distributed training: ",
+    "parallel_mode != parallelmode.distributed",
     ".size() ",
     ".size()=",
     ".size(): ",
@@ -96,7 +98,9 @@ _OF_ENVIRONMENT = re.compile(r"(?<![\w\"'.-])WORLD_SIZE ?[=:] ?\d")
 
 _OWN_RANK = re.compile(r"\brank ?[=:]? ?\d{1,6},?(?: and| of)?$", re.I)
 _ALONE = re.compile(
-    r"\bdistributed environment: (?:DistributedType\.)?NO\b|\bdistributed training: False\b", re.I
+    r"\bdistributed environment: (?:DistributedType\.)?NO\b|\bdistributed training: False\b"
+    r"|\binitialized, but parallel_mode != ParallelMode\.DISTRIBUTED\b",
+    re.I,
 )
 _TOGETHER = re.compile(
     r"\bdistributed environment: (?:DistributedType\.)?(?!NO\b)\w|\bdistributed training: True\b", re.I

@@ -228,6 +228,9 @@ _WHO = re.compile(r"^(?:rank (?P<rank>\d+)|torchrun)(?: on (?P<host>[\w.-]+))?: 
 _WAITED_FOR = re.compile(r"rank (?P<rank>\d+) on (?P<host>[\w.-]+) ")
 """How a verdict of the watchdog begins (slipway/watchdog/judge_stall.py)."""
 
+_CAUSED_BY = ", caused by "
+"""Before the exception that another one was raised from, in the container's report (slipway/failure.py)."""
+
 _SILENT = re.compile(r"exited with code \d+")
 _SILENT_REMEDY = (
     "It printed no traceback. What it printed last `launch logs JOB --rank N` shows, and it is kept in the "
@@ -263,8 +266,9 @@ def replace_by_log(said: Sequence[Sighting], seen: Sequence[Sighting]) -> list[S
 
 
 def _log_knows_better(said: Sighting, seen: Sequence[Sighting]) -> Sighting:
+    raised = said.what.partition(_CAUSED_BY)[0].rstrip(".")
     for sign in seen:
-        of_it = sign.rank == said.rank and sign.what.startswith(said.what.rstrip("."))
+        of_it = sign.rank == said.rank and sign.what.startswith(raised)
         if of_it and sign.role is LineRole.INITIATOR and sign.mode is not training_script.SCRIPT_RAISED:
             return replace(said, mode=sign.mode, what=sign.what)
     return said

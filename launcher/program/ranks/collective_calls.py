@@ -8,7 +8,7 @@ calls of a library are collectives, and where their group stands among the argum
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -134,9 +134,11 @@ class CollectiveCalls:
         value = self.program.evaluation.value(call.func, environment)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and _may_be_tensors(value):
             return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
-        if not isinstance(value, External):
-            return None
-        collective = COLLECTIVES.get(value.name)
+        named = last_name(call.func) if isinstance(call.func, ast.Attribute) else None
+        name = value.name if isinstance(value, External) else None
+        collective = COLLECTIVES.get(
+            name or (_OF_ONE_LIBRARY.get(named, "") if value is Nothing.UNKNOWN else "")
+        )
         if collective is None or not communicates(self.program, call, collective):
             return None
         known, ranks = self._group(call, collective, environment)
@@ -553,6 +555,13 @@ COLLECTIVES: dict[str, Collective] = {
 
 Not there, as it does not communicate where the tensor is replicated: DTensor's full_tensor.
 """
+
+_OF_ONE_LIBRARY: Mapping[str | None, str] = {
+    "consolidate_state_dict": "torch.distributed.optim.ZeroRedundancyOptimizer.consolidate_state_dict",
+    "wait_for_everyone": "accelerate.Accelerator.wait_for_everyone",
+    "gather_for_metrics": "accelerate.Accelerator.gather_for_metrics",
+}
+"""Methods that no other library's objects have: whose is known where nobody knows the object."""
 
 BACKWARD = Collective("torch.Tensor.backward", "backward")
 """The backward pass of a loss that comes from a model whose gradients all ranks reduce."""

@@ -343,11 +343,8 @@ def _names_a_process(test: ast.expr) -> bool:
     return any(hint in word for hint in _PROCESS_WORDS for word in words)
 
 
-_PARSED_OPTIONS = (
-    "argparse.ArgumentParser.parse_args",
-    "transformers.HfArgumentParser.parse_args_into_dataclasses",
-)
-"""What gives the options of the command line, which all ranks are started with."""
+_PARSED_OPTIONS = (".parse_args", ".parse_args_into_dataclasses")
+"""How the names end of what gives the options of the command line, which all ranks are started with."""
 
 _PURE_CALLS = frozenset(
     {
@@ -449,7 +446,8 @@ class Uniformity:
 
     def _attribute(self, node: ast.Attribute, value: Value | None) -> bool:
         owner = self.program.value(node.value)
-        parsed = isinstance(owner, Instance) and owner.name in _PARSED_OPTIONS
+        names = [each.name if isinstance(each, Instance) else "" for each in alternatives(owner)]
+        parsed = all(each.endswith(_PARSED_OPTIONS) for each in names)
         bindings = self.program.evaluation.sources(node)
         if parsed:
             return all(self._bound(each, node.attr) for each in bindings)
@@ -461,7 +459,7 @@ class Uniformity:
 
     def _call(self, node: ast.Call) -> bool:
         name = self.program.qualified(node.func)
-        if name in _PARSED_OPTIONS:
+        if (name or "").endswith(_PARSED_OPTIONS):
             return True
         if name in _VARIABLE_READERS:
             return self._variable(node.args[0] if node.args else None)
@@ -676,6 +674,11 @@ class Closure:
         value = self.program.value(name)
         self._waiting += [(each.definition, must) for each in alternatives(value) if isinstance(each, Made)]
         known = bool(bindings) or isinstance(value, Made)
+        grows = f"{ast.unparse(name)}.append"
+        for call in file_of(name).calls_of.get("append", ()):
+            if scope_of(call) is scope_of(name) and ast.unparse(call.func) == grows:
+                loops = [each.iter for each in ancestors(call) if isinstance(each, ast.For)]
+                self._waiting += [(each, False) for each in (*call.args, *loops)]
         for binding in bindings:
             if binding.kind is BindingKind.PARAMETER:
                 known = self._parameter(binding.node, must) and known
@@ -692,26 +695,17 @@ class Closure:
         sites = self.program.evaluation.callers.call_sites_giving(parameter)
         if not sites or not isinstance(parameter, ast.arg):
             return False
-        known = True
-        for site in sites:
-            given = site.given(parameter)
-            if given is None:
-                known = False
-            else:
-                self._waiting.append((given, must))
-        return known
+        given = [each for site in sites if (each := site.given(parameter)) is not None]
+        self._waiting += [(each, must) for each in given]
+        return len(given) == len(sites)
 
     def _called(self, call: ast.Call, must: bool) -> bool:
-        arguments = all_arguments(call)
-        known = True
+        arguments, known = all_arguments(call), True
         for each in alternatives(self.program.value(call.func)):
+            self._waiting += [(given, False) for given in arguments]
             if isinstance(each, Defined):
                 self._waiting.append((each.node, must))
-                self._waiting += [(given, False) for given in arguments]
-            elif isinstance(each, External) and each.name.startswith(PLAIN_DATASETS):
-                self._waiting += [(given, False) for given in arguments]
-            else:
-                self._waiting += [(given, False) for given in arguments]
+            elif not isinstance(each, External) or not each.name.startswith(PLAIN_DATASETS):
                 known = False
         if isinstance(call.func, ast.Attribute):
             self._waiting.append((call.func.value, False))

@@ -2,8 +2,8 @@
 
 Credentials must not stand where everyone who may describe the job can read them; their values are never
 shown. Secrets are those that the cluster's role may read (IAM002). Containers that reach nobody, and hosts
-that encrypt their traffic: NET001, NET002 and SPEC004. The cluster and MLflow are to be in the job's region
-(SPEC003).
+that encrypt their traffic: NET001, NET002 and SPEC004. Hosts whose script does not reach the others and
+trains alone on each (DIST008). The cluster and MLflow are to be in the job's region (SPEC003).
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.cluster.names import names_the_same
-from launcher.failure_modes import isolation, job_file, storage
+from launcher.failure_modes import distribution, isolation, job_file, storage
 from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.specification import JobSpec
+from launcher.jobs.specification import JobSpec, Strategy
 from launcher.program.dataflow import text_beginning
 from launcher.program.index import ancestors, file_of
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.values import Constant, External
+from launcher.rules.job.code_rules import shell_commands, shell_text
 from launcher.rules.job.subject import JobSubject
 from launcher.rules.script.findings import as_attribute, option_of
 from launcher.text.values import credential_in
@@ -476,3 +477,98 @@ def mlflow_is_in_the_jobs_region(subject: JobSubject) -> Iterator[Finding]:
         remedy="Name a tracking server or an app of the job's region.",
         severity=Severity.WARNING,
     )
+
+
+# Hosts that the strategy none starts beside each other: whether anything makes them one training.
+
+
+_TORCHRUN = re.compile(r"\btorchrun\b|-m\s+torch\.distributed\.(?:run|launch)\b")
+_TORCHRUN_WITH_OTHERS = (
+    'Give torchrun --nnodes "$SM_HOST_COUNT" --node_rank "$SM_CURRENT_HOST_RANK" '
+    '--master_addr "$SM_MASTER_ADDR" --master_port "$SM_MASTER_PORT", or name the Python script as the '
+    "entry point with `strategy: torchrun`, which does so. Where each host is to train for itself, accept "
+    "the finding with `ignore: [DIST008]`."
+)
+_ONE_HOST = re.compile(r"--standalone\b|--nnodes[ =]1(?::1)?(?!\S)")
+_KNOWS_ITS_HOSTS = re.compile(
+    r"nnodes|num_nodes|PET_|\bRANK|WORLD_SIZE|MASTER_|SM_(?:HOSTS?|CURRENT|RESOURCE|TRAINING|NETWORK)|TF_CONFIG"
+    r"|resourceconfig|init_process_group|init_device_mesh|jax\.distributed|distributed\.init|MultiWorker"
+    r"|ParameterServer|\b(?:accelerate|Accelerator|deepspeed|lightning|horovod|hvd|mpi4py|ray|socket|subprocess)\b"
+    r"|hostname|os\.system"
+)
+"""Words of programs that may know of other hosts, or of a part of the work that is theirs."""
+
+
+def _hosts_beside_each_other(subject: JobSubject) -> int:
+    """How many hosts run the script without a launcher of ranks, each on all of the data; 0 where they need
+    not meet."""
+    job = subject.job
+    sharded = any(each.distribution == "ShardedByS3Key" for each in job.inputs.values())
+    alone = job.distribution.strategy is Strategy.NONE and not sharded and job.tuning is None
+    return job.resources.instance_count if alone and job.resources.instance_count > 1 else 0
+
+
+@finds(Stage.SPEC, distribution.RANKS_NEVER_MET)
+def shells_start_ranks_that_meet(subject: JobSubject) -> Iterator[Finding]:
+    """torchrun in a shell script, on several hosts, as if each of them were alone."""
+    hosts = _hosts_beside_each_other(subject)
+    commands = [each for each in shell_commands(subject) if _TORCHRUN.search(each)] if hosts else []
+    for command in commands:
+        alone = _ONE_HOST.search(command)
+        if alone is None and (
+            "$@" in command or _KNOWS_ITS_HOSTS.search(shell_text(subject).decode("utf-8", "replace"))
+        ):
+            continue
+        yield distribution.RANKS_NEVER_MET.at(
+            ("code", "entry_point"),
+            f"{subject.source.entry_point_name} starts torchrun "
+            f"{f'with {alone[0]}' if alone else 'without --nnodes'} on each of the {hosts} hosts: {hosts} "
+            "trainings of one host each, which know nothing of each other",
+            remedy=_TORCHRUN_WITH_OTHERS,
+            severity=Severity.WARNING,
+        )
+
+
+@finds(Stage.SPEC, distribution.RANKS_NEVER_MET)
+def hosts_train_together(subject: JobSubject) -> Iterator[Finding]:
+    """A Python script that trains on several hosts of the strategy none and knows of no other."""
+    hosts, program = _hosts_beside_each_other(subject), subject.program
+    if not hosts or program is None or any(_KNOWS_ITS_HOSTS.search(file.text) for file in program.files):
+        return
+    framework = framework_of(program)
+    if framework is None:
+        return
+    from launcher.diagnosis.signatures import FRAGMENTS
+
+    meet = FRAGMENTS[f"MEET_{framework.upper()}"].replace("num_nodes=HOSTS", f"num_nodes={hosts}")
+    meet = meet.replace("devices=PROCESSES PER HOST", "devices=-1")
+    by_torchrun = "Set `distribution: {strategy: torchrun}`. " if framework == "pytorch" else ""
+    yield distribution.RANKS_NEVER_MET.at(
+        ("resources", "instance_count"),
+        f"each of the {hosts} hosts would train a whole model for itself, on all of the data: the strategy "
+        "none starts the script on each, and nothing in it knows of the others",
+        remedy=f"Take one host, or let them meet. {by_torchrun}{meet}. Hosts that share out the files of a "
+        "channel say `distribution: ShardedByS3Key` at the input.",
+        severity=Severity.WARNING,
+    )
+
+
+_TRAINS_BY = {
+    "jax": ("grad", "value_and_grad"),
+    "pytorch": ("backward",),
+    "tensorflow": ("fit", "GradientTape", "apply_gradients", "train_on_batch"),
+}
+_PACKAGES = {"jax": ("jax",), "pytorch": ("torch",), "tensorflow": ("tensorflow", "keras")}
+
+
+def framework_of(program: Program) -> str | None:
+    """The framework with which a program is seen to train; None where it is not seen."""
+    for framework, calls in _TRAINS_BY.items():
+        imported = any(
+            (each.module or "").partition(".")[0] in _PACKAGES[framework]
+            for file in program.files
+            for each in file.imports
+        )
+        if imported and any(name in file.calls_of for file in program.files for name in calls):
+            return framework
+    return None

@@ -10,12 +10,14 @@ from launcher.rules.job.access_rules import (
     buckets_are_named_by_the_jobs_region,
     encryption_has_its_price,
     encryption_is_within_a_network,
+    hosts_train_together,
     isolated_containers_call_nobody,
     isolated_scripts_call_nobody,
     job_is_in_its_clusters_region,
     mlflow_is_in_the_jobs_region,
     no_credentials,
     secrets_are_the_clusters,
+    shells_start_ranks_that_meet,
 )
 from launcher.rules.job.code_rules import (
     code_is_small,
@@ -95,6 +97,8 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     shells_start_one_process_per_accelerator,
     processes_are_shown_their_devices,
     no_accelerators_idle_without_a_launcher,
+    shells_start_ranks_that_meet,
+    hosts_train_together,
     entry_point_is_there,
     module_is_there,
     max_wait_needs_spot,

@@ -40,7 +40,8 @@ from launcher.planning.images import (
 from launcher.planning.job_cost import part_cost_in_words
 from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
-from launcher.planning.strategies.strategy import SHELL_ENDING
+from launcher.planning.strategies.strategy import SHELL_ENDING, TENSORFLOW
+from launcher.rules.job.access_rules import framework_of
 from launcher.rules.job.code_rules import shell_commands
 from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
@@ -302,6 +303,18 @@ def _variables(subject: JobSubject) -> Iterator[GivenVariable]:
 _EXPORT = re.compile(r"export (?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>[^\s$`]+)")
 
 
+_SPREADS = ("MirroredStrategy", "MultiWorkerMirroredStrategy", "pmap", "make_mesh", "NamedSharding")
+"""What spreads one process of TensorFlow's or JAX's over the host's devices."""
+
+_TORCHRUN_USES_ALL = "Set `distribution: {strategy: torchrun}`, which starts a process for each of them"
+_USES_ALL = {
+    "tensorflow": "Build and compile the model in the scope of a tf.distribute.MirroredStrategy(), which "
+    "uses all of a host, or start a process for each with Horovod and `distribution: {strategy: mpi}`",
+    "jax": "Shard the arrays over jax.devices() (jax.make_mesh, NamedSharding), which uses all of a host",
+}
+"""By framework: torchrun is PyTorch's."""
+
+
 @finds(Stage.SPEC, distribution.PROCESSES_DIFFER_FROM_ACCELERATORS)
 def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Finding]:
     """One Python process per host, which is also what no `distribution` means, uses one accelerator.
@@ -319,6 +332,7 @@ def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Fin
         or subject.here
         or subject.starts_ranks
         or (job.code.entry_point or "").endswith(SHELL_ENDING)
+        or (subject.program is not None and subject.program.mentioning(*_SPREADS))
     ):
         return
     total = facts.processes_per_host * job.resources.instance_count
@@ -327,14 +341,16 @@ def no_accelerators_idle_without_a_launcher(subject: JobSubject) -> Iterator[Fin
     view = subject.plan.view
     cost = part_cost_in_words(view, subject.plan.region, idle / total) if view else None
     given = "distribution" in job.model_fields_set
+    framework = framework_of(subject.program) if subject.program is not None else None
+    if job.framework is not None and job.framework.name == TENSORFLOW:
+        framework = TENSORFLOW
     yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
         ("distribution", "strategy") if given else ("resources", "instance_type"),
         f"{'the strategy none' if given else 'a job without `distribution`'} starts one process per host: "
         f"{idle} of the {total} {devices} {'stands' if idle == 1 else 'stand'} idle "
         "unless the script spreads itself over them" + (f", and cost {cost}" if cost else ""),
-        remedy="Set `distribution: {strategy: torchrun}`, which starts a process for each of them, or choose "
-        "a type with one. Where the script uses all of them itself, say so with "
-        "`distribution: {processes_per_host: 1}`.",
+        remedy=f"{_USES_ALL.get(framework or '', _TORCHRUN_USES_ALL)}, or choose a type with one. Where the "
+        "script uses all of them itself, say so with `distribution: {processes_per_host: 1}`.",
         severity=Severity.WARNING,
     )
 

@@ -105,6 +105,42 @@ def keys_may_admit_the_role(subject: LiveSubject) -> Iterator[Finding]:
         )
 
 
+@live_rule(storage.S3_ACCESS_DENIED, "file_system", "associations")
+def mounted_links_work(subject: LiveSubject) -> Iterator[Finding]:
+    """FSx says itself which links do not work, as where a bucket or the key of one keeps it out.
+
+    No policy is read for it: those of keys delegate to others, and launchers need no right to see them.
+    Source: FSx for Lustre guide, dra-lifecycles and s3-server-side-encryption-support.
+    """
+    found = known(subject.account.file_system)
+    for link in _links(subject):
+        if found is None or link.lifecycle not in _BROKEN:
+            continue
+        folder = f"/{found.mount_name}/{link.path.strip('/')}"
+        mount = next((each for each in subject.mounts if _relation(each.directory, folder)), None)
+        if mount is not None:
+            reason = f" ({link.failure})" if link.failure else ""
+            yield storage.S3_ACCESS_DENIED.at(
+                ("inputs", mount.name),
+                f"the link of {link.path} on {found.id} to {link.s3_uri} is {link.lifecycle}{reason}: what "
+                "is new in S3 does not appear there, and files that FSx has not read yet may fail to open",
+                severity=Severity.WARNING,
+                remedy=f"Let FSx's role AWSServiceRoleForFSxS3Access_{found.id} in, by the policies of the "
+                "bucket and of the KMS key that encrypts it, and leave FSx's event notifications on the "
+                f"bucket. {_BROKEN[link.lifecycle]}",
+                stage=Stage.LIVE,
+                subject=link.id,
+            )
+
+
+_BROKEN = {
+    "MISCONFIGURED": "FSx then takes the link up again by itself.",
+    "FAILED": "Then delete the link and make it again: one that failed does not recover.",
+}
+"""The lifecycles of links that do not work (FSx API reference, DataRepositoryAssociation), and what is left
+to do."""
+
+
 def is_about_data(action: str) -> bool:
     """Whether an IAM action is about data: objects, buckets and the keys that encrypt them."""
     return action.partition(":")[0] in _DATA_SERVICES

@@ -72,10 +72,12 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
     each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
-    save_pretrained of a transformers model. Informational where the script comes to nothing that makes it one
-    of several processes, as a converter does that shares a module with the training, and where only what it
-    imports makes the group and nothing is trained, as in inference: of 67 places of public code that nobody
-    had seen, this rule was right about 39 at first.
+    save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
+    such as a configuration of DeepSpeed: another rank may have emptied it just then.
+
+    Informational where the script comes to nothing that makes it one of several processes, as a converter
+    does that shares a module with the training, and where only what it imports makes the group and nothing is
+    trained, as in inference: of 67 places of public code, this rule was right about 39 at first.
 
     Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
@@ -85,8 +87,10 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         return
     participants = program.analysis(Participants)
     severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
-    for call, name in (*calls_as_given(program, *_SAVERS), *_models_saved(program)):
-        path = path_of_file(program, argument_of(call, *_SAVERS.get(name, _FOLDER)))
+    states = (*calls_as_given(program, *_SAVERS), *_models_saved(program))
+    for call, name in (*states, *((each, "open") for each in _texts_read_again(program))):
+        where = ("file", 0) if name == "open" else _SAVERS.get(name, _FOLDER)
+        path = path_of_file(program, argument_of(call, *where))
         if path is None:
             continue
         who = participants.ranks_running(call)
@@ -102,7 +106,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 "middle of the write, and the file that is left may be torn",
                 remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
                 "name where each rank holds another part.",
-                severity=severity,
+                severity=severity or (Severity.WARNING if name == "open" else None),
                 fix=guard_by_rank_zero(call),
             )
         elif (
@@ -177,6 +181,36 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
             name = model.name if isinstance(model, Instance) else ""
             if name.startswith("transformers.") and "Model" in name and ".from_pretrained" in name:
                 yield call, "save_pretrained"
+
+
+def _texts_read_again(program: Program) -> Iterator[ast.Call]:
+    """The calls `open(path, "w")` of a file that DeepSpeed or the same function reads without a barrier."""
+    imported = (each.module or "" for file in program.files for each in file.imports)
+    by_deepspeed = any(each.partition(".")[0] == "deepspeed" for each in imported)
+    engines = [call for call, _ in program.calls("deepspeed.initialize")] if by_deepspeed else []
+    given = [argument_of(call, "config", 7) or argument_of(call, "config_params") for call in engines]
+    configurations = {ast.unparse(each) for each in given if each is not None}
+    for file in program.files:
+        for call in file.calls_of.get("open", ()):
+            path, mode = argument_of(call, "file", 0), argument_of(call, "mode", 1)
+            if path is None or not isinstance(mode, ast.Constant) or str(mode.value)[:1] != "w":
+                continue
+            is_configuration = by_deepspeed and last_name(path) == "deepspeed_config"
+            if is_configuration or ast.unparse(path) in configurations or _is_read_behind(call, path):
+                yield call
+
+
+def _is_read_behind(write: ast.Call, path: ast.expr) -> bool:
+    """Whether the same function goes on to open a file to read it, and waits for nobody between."""
+    file, scope, written = file_of(write), scope_of(write), ast.unparse(path)
+    behind = [each for each in file.calls if scope_of(each) is scope and each.lineno > write.lineno]
+    for read in (each for each in behind if last_name(each.func) == "open" and each.args):
+        mode = argument_of(read, "mode", 1)
+        if ast.unparse(read.args[0]) != written or getattr(mode, "value", "r")[:1] != "r":
+            continue
+        between = [last_name(each.func) or "" for each in behind if each.lineno < read.lineno]
+        return not any(re.search("barrier|wait|sync|gather|broadcast|reduce", each) for each in between)
+    return False
 
 
 def _is_spawned(program: Program, guard: Guard) -> bool:

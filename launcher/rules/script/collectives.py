@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints, ddp
@@ -53,6 +54,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
 )
+from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
 
 _ALIKE = frozenset(
@@ -337,8 +339,7 @@ def _alike(caught: ast.expr | None) -> bool:
     """Whether a handler is for exceptions that come on all ranks at once."""
     if caught is None:
         return False
-    names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
-    return all(last_name(each) in _ALIKE for each in names)
+    return all(last_name(each) in _ALIKE for each in getattr(caught, "elts", [caught]))
 
 
 # Steps that some ranks skip or repeat, by what they alone see: a NaN, a clock, a rank.
@@ -348,16 +349,10 @@ _FINITE = frozenset(
     f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
 _FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
-_CLOCKS = frozenset(
-    {
-        "time.time",
-        "time.monotonic",
-        "time.perf_counter",
-        "time.process_time",
-        "datetime.datetime.now",
-        "datetime.datetime.utcnow",
-    }
-)
+_CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time")) | {
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+}
 
 
 @finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
@@ -377,11 +372,15 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
             if word is None:
                 continue
             what = "ends its steps" if isinstance(leaving, ast.Break | ast.Return) else "skips a step"
+            tests = [
+                each for each in ancestors(leaving) if isinstance(each, ast.If) and loop in ancestors(each)
+            ]
             yield finding_at(
                 ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                 test,
                 f"{word}: one rank {what} here while the others run backward and wait for its gradients; "
                 "what it sends next is taken for them, and at the end they hang",
+                severity=Severity.WARNING if len(tests) > 1 else None,
                 remedy="Let all ranks decide alike: reduce the decision first, such as "
                 "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it; or end the process with an "
                 "error.",
@@ -390,33 +389,41 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
 
 
 def _departures(loop: Loop) -> Iterator[tuple[ast.expr, ast.stmt]]:
-    """The tests in a loop after which this round, or the loop, is left; and a `while`'s own."""
+    """The tests in a loop after which this round, or the loop, is left, or its backward is left out."""
     backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
-    for node in ast.walk(loop):
-        if not isinstance(node, ast.If) or not node.body:
+    for node in (each for each in ast.walk(loop) if isinstance(each, ast.If)):
+        around = [*takewhile(lambda each: each is not loop, ancestors_in_function(node))]
+        if any(isinstance(each, Loop) for each in around):
             continue
-        last = node.body[-1]
-        inner = next((each for each in ancestors_in_function(node) if isinstance(each, Loop)), None)
-        if inner is not loop or not isinstance(last, ast.Continue | ast.Break | ast.Return):
-            continue
-        if not isinstance(last, ast.Continue) or any(each.lineno > node.lineno for each in backwards):
-            yield node.test, last
+        behind = any(each.lineno > node.lineno for each in backwards)
+        for arm, other in ((node.body, node.orelse), (node.orelse, node.body)):
+            last = arm[-1] if arm else node
+            if isinstance(last, ast.Break | ast.Return) or (isinstance(last, ast.Continue) and behind):
+                yield from ((each.test, last) for each in (node, *around) if isinstance(each, ast.If))
+            elif _holds(other, backwards) and not _holds(arm, backwards):
+                yield node.test, last
+
+
+def _holds(block: list[ast.stmt], calls: list[ast.Call]) -> bool:
+    return any(outer in block for each in calls for outer in ancestors(each))
 
 
 def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
     """How a test depends on what one rank alone sees; None where it does not, or that is not known."""
     parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
     names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
-    if any(makes_ranks_agree(each) for each in parts if isinstance(each, ast.Call)) or _shared_before(
-        program, names, test, loop
-    ):
+    calls = [each for each in parts if isinstance(each, ast.Call)]
+    if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
         return None
-    for part in parts:
-        if not isinstance(part, ast.Call):
-            continue
-        name = program.qualified(part.func)
+    for part in calls:
+        name, called = program.qualified(part.func), program.value(part.func)
         if name in _CLOCKS:
             return "the ranks' clocks differ"
+        inner = calls_in(called.node) if isinstance(called, Defined) and part.args else []
+        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(
+            map(makes_ranks_agree, inner)
+        ):
+            name = "torch.isfinite"
         method = last_name(part.func) in _FINITE_METHODS
         if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
             asked = part.args[0] if part.args else part.func
@@ -443,12 +450,11 @@ def _is_a_variable(program: Program, name: ast.Name) -> bool:
 def _shared_before(program: Program, names: set[str], test: ast.expr, loop: Loop) -> bool:
     """Whether anything in the function makes the ranks agree on one of these names."""
     scope = scope_of(test)
-    for call in file_of(loop).calls:
-        if scope_of(call) is scope and makes_ranks_agree(call):
-            given = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
-            if given & names and not _shares_a_copy(program, call, names):
-                return True
-    return False
+    return any(
+        names_in(call) & names and not _shares_a_copy(program, call, names)
+        for call in file_of(loop).calls
+        if scope_of(call) is scope and makes_ranks_agree(call)
+    )
 
 
 def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
@@ -457,9 +463,7 @@ def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
     statement, called = parent_of(call), program.value(call.func)
     if not isinstance(statement, ast.Assign) or not isinstance(called, Defined):
         return False
-    targets = {
-        each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)
-    }
+    targets = {name for each in statement.targets for name in names_in(each)}
     function = called.node
     if targets & names or not isinstance(function, ast.FunctionDef):
         return False
@@ -480,16 +484,12 @@ def _is_changed(name: ast.Name) -> bool:
 
 def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
     """Whether something is what backward starts from in this loop, or its number."""
-    names = {each.id for each in ast.walk(asked) if isinstance(each, ast.Name)}
-    started: set[str] = set()
-    for call in calls_in(loop):
-        if last_name(call.func) == "backward":
-            started |= {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
-    if names & started:
+    backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
+    started = {name for each in backwards for name in names_in(each)}
+    if names_in(asked) & started:
         return True
     return any(
-        binding.value is not None
-        and {each.id for each in ast.walk(binding.value) if isinstance(each, ast.Name)} & started
+        binding.value is not None and names_in(binding.value) & started
         for part in ast.walk(asked)
         if isinstance(part, ast.Name)
         for binding in program.evaluation.sources(part)

@@ -53,7 +53,7 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, finding_at, texts_by_default, wrap_node
+from launcher.rules.script.findings import Places, default_of_option, finding_at, texts_by_default, wrap_node
 
 _COMPILERS = frozenset(
     {
@@ -101,7 +101,6 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
     on one host.
 
     Bad: `os.environ["NCCL_SOCKET_IFNAME"] = "eth0"`. Good: no such line.
-
     Source: the sources of NCCL001.
     """
     settings = list(_surely_set(program))
@@ -128,7 +127,6 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     Silent about names that changed with torch 2.2: which version runs is known to the job alone.
 
     Bad: `os.environ["NCCL_TIMEOUT"] = "3600"`. Good: `init_process_group(timeout=timedelta(hours=1))`.
-
     Source: the sources of NCCL002, and the searched repositories that `launcher/rules/shared_facts.py` names.
     """
     for change, value in _surely_set(program):
@@ -148,7 +146,6 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
 
     Bad: `os.environ["CUDA_LAUNCH_BLOCKING"] = "1"` at the top. Good: `profile: debug` in the job file, or the
     variable in the shell for the one run that needs it.
-
     Source: the sources of NCCL003; torch/distributed/__init__.py, which calls set_debug_level_from_env.
     """
     for change, value in _surely_set(program):
@@ -171,7 +168,6 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
     Where a value's type is not sure, such as an option without a `type`, nothing is said.
 
     Bad: `os.environ["GPU_NUM_DEVICES"] = 4`. Good: `os.environ["GPU_NUM_DEVICES"] = "4"`.
-
     Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler.
     """
     for change in changed_variables(program):
@@ -200,7 +196,6 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     the name of a channel.
 
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
-
     Source: the sources of DISK002.
     """
     shared = "is on a file system that the hosts share: their ranks write and delete each other's entries"
@@ -349,7 +344,6 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
 
     Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
     `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
-
     Source: the sources of DIST006; torch/distributed/rendezvous.py.
     """
     if not makes_a_group(program):
@@ -384,7 +378,6 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     whose launchers set no port. Where the program spawns its processes itself it is informational.
 
     Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
-
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
     if not makes_a_group(program) or has_another_launcher(program):
@@ -431,7 +424,6 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
 
     Bad: `TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, rank == 0)`. Good:
     `is_master=False`, or port 0 whose number rank 0 broadcasts.
-
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
     if not makes_a_group(program):
@@ -498,11 +490,11 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     that never come.
 
     Silent for one process, and in a program that spawns its processes itself. Of several calls that make the
-    group, one under a test counts only where its ranks come from the launcher's variables, and as a warning.
+    group, one under a test counts only where its ranks come from the launcher's variables, and as a warning,
+    as an option's default does.
 
     Bad: `init_process_group("nccl", world_size=8, rank=rank)`, `world_size=torch.cuda.device_count()`. Good:
     `init_process_group("nccl")`, which reads WORLD_SIZE.
-
     Source: the sources of DIST006.
     """
     if is_for_one_host(program) or not makes_a_group(program):
@@ -511,12 +503,14 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     only = len(list(program.calls(GROUP))) == 1
     for call, name in program.calls(GROUP, SAMPLER):
         keyword, position = ("world_size", 3) if name == GROUP else ("num_replicas", 1)
-        given = argument_of(call, keyword, position)
-        value = None if given is None else program.value(given)
-        if given is None:
+        if (given := argument_of(call, keyword, position)) is None:
             continue
+        rank = argument_of(call, "rank", position + 1)
+        is_ranks = rank is not None and isinstance(program.value(rank), RankValue)
+        option = default_of_option(program, given) if is_ranks else None
+        value = Constant(option.value) if option else program.value(given)
         called = name == GROUP and _is_called(program, call)
-        severity = None
+        severity = Severity.WARNING if option else None
         if not ((only and called) or surely_runs(program, call)):
             if not called or not asks_the_launcher(program, call):
                 continue
@@ -543,7 +537,6 @@ def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
     that starts its processes itself, and so on one host.
 
     Bad: `init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]))`. Good: `init_process_group("nccl")`.
-
     Source: the sources of DIST007.
     """
     severity = Severity.INFO if is_for_one_host(program) else None
@@ -694,7 +687,6 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
 
     Bad: `parser.add_argument("--amp", type=bool, default=True)`. Good:
     `parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)`.
-
     Source: Python documentation: argparse ("The bool() function is not recommended as a type converter").
     """
     if any(

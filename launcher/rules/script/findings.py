@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import io
+import operator
 import re
 import tokenize
 import warnings
@@ -401,6 +402,14 @@ _SET_ANYWAY = re.compile(
 """The names of variables that an image, the service or a launcher may set."""
 
 
+_ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
+
+
 class JobRun:
     """What the options of a program and the variables of its environment are in one job."""
 
@@ -437,9 +446,13 @@ class JobRun:
                 missing = name is not None and self.lacks(str(name.value))
                 return isinstance(sign, ast.NotIn) if missing else None
             one, other = self.value(test.left), self.value(right)
-            if one is None or other is None or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+            order = _ORDERS.get(type(sign))
+            if one is None or other is None:
                 return None
-            return (one == other) is isinstance(sign, ast.Eq | ast.Is)
+            if order is not None and isinstance(one.value, int) and isinstance(other.value, int):
+                return order(one.value, other.value)
+            alike = isinstance(sign, ast.Eq | ast.Is)
+            return (one == other) is alike if alike or isinstance(sign, ast.NotEq | ast.IsNot) else None
         found = self.value(test)
         if found is not None:
             return bool(found.value)
@@ -581,7 +594,7 @@ def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
     owner = program.value(option.value)
     stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
     values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
-    return any(each == owner or not isinstance(each, Instance) for each in values)
+    return any(each == owner or not isinstance(each, Instance | Dictionary) for each in values)
 
 
 def _declared(call: ast.Call, name: str) -> DeclaredOption | None:

@@ -143,10 +143,13 @@ def diagnosis_of(
     """
     ending = ending_of(status, now)
     diagnosis = _diagnosed(status, ending, _lines(backend, status.name, seen), here=backend.runs_here)
-    diagnosis = add_left_out_files(diagnosis, read_left_out_note(status.name))
+    diagnosis = add_left_out_files(diagnosis, read_left_out_note(status.name), _given_words(status.request))
     if backend.runs_here:
-        return attribute_to_machine(diagnosis, Place(status.gpus, status.instance_type))
-    return diagnosis if check is None else check(diagnosis, status)
+        diagnosis = attribute_to_machine(diagnosis, Place(status.gpus, status.instance_type))
+    elif check is not None:
+        diagnosis = check(diagnosis, status)
+    diagnosis = add_missing_input(diagnosis, status.request, here=backend.runs_here)
+    return add_way_on(diagnosis, status)
 
 
 def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
@@ -270,7 +273,11 @@ def attribute_to_machine(diagnosis: Diagnosis, place: Place) -> Diagnosis:
     remedy = _machine_remedy(cause, place) if cause else None
     if cause is None or remedy is None:
         return diagnosis
-    finding = replace(cause.finding, remedy=remedy)
+    return _with_finding(diagnosis, cause, replace(cause.finding, remedy=remedy))
+
+
+def _with_finding(diagnosis: Diagnosis, cause: RootCause, finding: Finding) -> Diagnosis:
+    """The diagnosis, with this finding in place of its root cause's."""
     others = tuple(finding if each == cause.finding else each for each in diagnosis.findings)
     return replace(diagnosis, root_cause=replace(cause, finding=finding), findings=others)
 
@@ -298,6 +305,44 @@ def _no_gpu(instance_type: str | None) -> str:
     if facts.has_gpus:
         return f"The hosts of this run see no GPU; on {instance_type} the script would go on."
     return f"The hosts of this run see no GPU, and {instance_type} has none either: it would fail there, too."
+
+
+# What the job file says too little of: an input that the script reads, and how repaired code goes on.
+
+
+_INPUT = re.compile(r"No such file or directory: b?['\"](?:/\S*)?/input/data/(?P<name>[\w-]{1,64})[/'\"]")
+
+
+def add_missing_input(diagnosis: Diagnosis, request: RequestView | None, *, here: bool) -> Diagnosis:
+    """The diagnosis, with the line to add where what is missing is of an input that the job does not have."""
+    cause = diagnosis.root_cause
+    match = _INPUT.search(cause.finding.message) if cause is not None else None
+    if cause is None or match is None or request is None:
+        return diagnosis
+    name, given = match["name"], [each.name for each in request.inputs]
+    if name in given:
+        return diagnosis
+    has = f"; it has {', '.join(given)}" if given else ""
+    finding = replace(
+        cause.finding,
+        message=f"{cause.finding.message}: the job has no input {name}{has}",
+        remedy=f"Add `inputs: {{{name}: s3://BUCKET/PREFIX}}` to the job file"
+        + (f", with `--input {name}=FOLDER` for a run here" if here else "")
+        + f", and read its folder from SM_CHANNEL_{name.replace('-', '_').upper()}.",
+    )
+    return _with_finding(diagnosis, cause, finding)
+
+
+def add_way_on(diagnosis: Diagnosis, status: JobStatus) -> Diagnosis:
+    """The diagnosis, with the command by which repaired code goes on from what a job of faulty code left."""
+    cause = diagnosis.root_cause
+    if cause is None or not cause.finding.code.startswith("CODE") or not left_checkpoints(status):
+        return diagnosis
+    on = (
+        f" Repaired code goes on from the checkpoints with `launch JOB.yaml --set checkpoint.resume_from="
+        f"{status.name}`; `launch resume` would run the old code."
+    )
+    return _with_finding(diagnosis, cause, replace(cause.finding, remedy=f"{cause.finding.remedy}{on}"))
 
 
 # What a job misses because its launch left it out: kept on this machine, and told with the diagnosis.
@@ -351,10 +396,22 @@ def read_left_out_note(name: str) -> LeftOutNote | None:
         return None
 
 
-def add_left_out_files(diagnosis: Diagnosis, note: LeftOutNote | None) -> Diagnosis:
-    """The diagnosis, with the reason where its root cause is a file or module that the launch left out."""
+def _given_words(request: RequestView | None) -> tuple[str, ...]:
+    """What the script was given, in which it may be told of files."""
+    if request is None:
+        return ()
+    return (*request.arguments, *(str(value).strip("\"'") for value in request.hyperparameters.values()))
+
+
+def add_left_out_files(
+    diagnosis: Diagnosis, note: LeftOutNote | None, given: Sequence[str] = ()
+) -> Diagnosis:
+    """The diagnosis, with the reason where its root cause is a file or module that the launch left out.
+
+    A hub that was asked for a folder says nothing of it as a rule: so the words `given` to the script count.
+    """
     root = diagnosis.root_cause
-    missed = None if root is None or note is None else _missed(root, note)
+    missed = None if root is None or note is None else _missed(root, note, given)
     if root is None or note is None or missed is None:
         return diagnosis
     name, why = missed
@@ -363,36 +420,51 @@ def add_left_out_files(diagnosis: Diagnosis, note: LeftOutNote | None) -> Diagno
         message=f"{root.finding.message}: {_reason(name, why)}",
         remedy=_left_out_remedy(why, note),
     )
-    return replace(
-        diagnosis,
-        root_cause=replace(root, finding=finding),
-        findings=tuple(finding if each == root.finding else each for each in diagnosis.findings),
-    )
+    return _with_finding(diagnosis, root, finding)
 
 
-def _missed(root: RootCause, note: LeftOutNote) -> tuple[str, IgnoredPath] | None:
-    """The missing file, and why it is; only one that lies in the source folder was meant to come along."""
-    for text in (root.finding.message, root.log_line, *root.evidence):
-        for name in _candidates(text):
-            why = find_left_out(note.ignored, name)
-            if why is not None and file_mode(note.folder / name):
-                return name, why
+def _missed(root: RootCause, note: LeftOutNote, given: Sequence[str]) -> tuple[str, IgnoredPath] | None:
+    """The missing file or folder, and why it is; only what lies in the source folder was meant to come."""
+    texts = (root.finding.message, root.log_line, *root.evidence)
+    of_hub = root.finding.code == model_hub.HUB_UNREACHABLE.code
+    names = [name for text in texts for name in _candidates(text)]
+    if of_hub or any(map(_SOUGHT.search, texts)):
+        words = [*(word for text in texts for word in _NAMED.findall(text)), *(given if of_hub else ())]
+        names += [name for word in words for name in _below_source(word)]
+    for name in names:
+        why = find_left_out(note.ignored, name) or find_left_out(note.ignored, f"{name}/")
+        if why is not None and file_mode(note.folder / name):
+            return name, why
     return None
+
+
+_SOUGHT = re.compile(
+    r"repo id must|local folder|does not appear to have|incorrect path|unable to (?:load|find|open)"
+    r"|can(?:not|'t) (?:load|find|open)|could(?: not|n't) (?:load|find|open)|not found|not exist|no such",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"(?:['\"]|\bOSError: |huggingface\.co/)([\w.@+/-]{1,300}?)(?=['\"]| is not a|/resolve/)")
+"""What such a message names: in quotes, at its beginning, or in the address of a hub's file."""
 
 
 def _candidates(text: str) -> Iterator[str]:
     """The names below the source folder that a line may speak of."""
     for path in _FILE.findall(text):
-        parts = PurePosixPath(path).parts
-        if ".." in parts:
-            continue
-        if not path.startswith("/"):
-            yield "/".join(parts)
-        # The code's folder is /opt/ml/code, in a local run below the run's own folder.
-        yield from ("/".join(parts[at + 1 :]) for at, part in enumerate(parts) if part == "code")
+        yield from _below_source(path)
     for module in _MODULE.findall(text):
         place = module.replace(".", "/")
         yield from (f"{place}.py", f"{place}/__init__.py")
+
+
+def _below_source(path: str) -> Iterator[str]:
+    """The names that a path may have below the source folder."""
+    parts = PurePosixPath(path).parts
+    if ".." in parts:
+        return
+    if not path.startswith("/"):
+        yield "/".join(parts)
+    # The code's folder is /opt/ml/code, in a local run below the run's own folder.
+    yield from ("/".join(parts[at + 1 :]) for at, part in enumerate(parts) if part == "code")
 
 
 def _reason(name: str, why: IgnoredPath) -> str:

@@ -74,7 +74,14 @@ def test_the_network_is_that_of_the_subnets(account: EmulatedAccount) -> None:
 
 def test_the_file_system_comes_with_its_groups_zone_and_links(account: EmulatedAccount) -> None:
     id_ = account.ids["file_system"]
-    account.associations[id_] = [{"AssociationId": "dra-0", "FileSystemPath": "/corpus"}]
+    account.associations[id_] = [
+        {
+            "AssociationId": "dra-0",
+            "FileSystemPath": "/corpus",
+            "Lifecycle": "MISCONFIGURED",
+            "FailureDetails": {"Message": "Amazon FSx is unable to access the S3 bucket"},
+        }
+    ]
     account.lifecycles[id_] = "MISCONFIGURED"
 
     facts = facts_of(account)
@@ -83,7 +90,9 @@ def test_the_file_system_comes_with_its_groups_zone_and_links(account: EmulatedA
     assert facts.file_system.availability_zone == f"{REGION}a"
     assert facts.file_system.security_group_ids == (account.ids["file_system_group"],)
     assert [each.id for each in facts.file_system_groups] == [account.ids["file_system_group"]]
-    assert [each.path for each in facts.associations] == ["/corpus"]
+    assert [(each.path, each.lifecycle, each.failure) for each in facts.associations] == [
+        ("/corpus", "MISCONFIGURED", "Amazon FSx is unable to access the S3 bucket")
+    ]
 
 
 def test_a_file_system_in_another_subnet_is_followed_there(account: EmulatedAccount) -> None:

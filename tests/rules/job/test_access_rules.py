@@ -322,3 +322,67 @@ def test_what_an_isolated_script_asks_of_others(judge, script: str, found: bool)
     files = {"src/train.py": script}
     assert bool(judge("NET001", network={"isolation": True}, files=files)) is found
     assert judge("NET001", files=files) == []
+
+
+ONE = {"resources": {"instance_type": "ml.g5.12xlarge"}}
+TWO = {"resources": {"instance_type": "ml.g5.12xlarge", "instance_count": 2}}
+NONE = {"distribution": {"strategy": "none"}}
+BY_TORCH = "import torch\nloss = torch.nn.Linear(1, 1)(torch.ones(1))\nloss.backward()\n"
+BY_JAX = "import jax\nstep = jax.grad(lambda w: w * w)\n"
+BY_KERAS = "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit([1])\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (BY_TORCH, "Set `distribution: {strategy: torchrun}`. PyTorch: call"),
+        (BY_JAX, "JAX: call jax.distributed.initialize()"),
+        (BY_KERAS, "TensorFlow: make a tf.distribute.MultiWorkerMirroredStrategy()"),
+    ],
+)
+def test_hosts_that_each_train_alone_are_told_how_to_meet(judge, script: str, words: str) -> None:
+    (found,) = judge("DIST008", files={"src/train.py": script}, **NONE, **TWO)
+    assert "each of the 2 hosts would train a whole model for itself" in found.message
+    assert f"let them meet. {words}" in found.remedy
+
+
+SHARDS = {"data": {"s3_uri": "s3://bucket/data", "distribution": "ShardedByS3Key"}}
+
+
+@pytest.mark.parametrize(
+    ("script", "fields"),
+    [
+        pytest.param(BY_TORCH, {**NONE, **TWO, "inputs": SHARDS}, id="each has its part"),
+        pytest.param(BY_TORCH, {**NONE, **ONE}, id="one host"),
+        pytest.param(f"{BY_TORCH}me = os.environ['SM_CURRENT_HOST']\n", {**NONE, **TWO}, id="knows hosts"),
+        pytest.param("import torch\ntorch.distributed.init_process_group()\n", {**NONE, **TWO}, id="joins"),
+        pytest.param("print('no training')\n", {**NONE, **TWO}, id="does not train"),
+    ],
+)
+def test_others_need_not_meet(judge, script: str, fields: dict) -> None:
+    assert judge("DIST008", files={"src/train.py": script}, **fields) == []
+
+
+BY_SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, **NONE}
+
+
+@pytest.mark.parametrize(
+    ("commands", "found"),
+    [
+        ("torchrun --standalone --nproc_per_node 4 train.py", "with --standalone"),
+        ("torchrun --nproc_per_node=4 train.py", "without --nnodes"),
+        ("python -m torch.distributed.run --nnodes=1 --nproc_per_node=4 train.py", "with --nnodes=1"),
+        ("torchrun --nnodes $SM_HOST_COUNT --nproc_per_node=4 train.py", None),
+        ('torchrun "$@"', None),
+        ("ranks=(--nnodes 2)\ntorchrun ${ranks[@]} train.py", None),
+        ("python train.py", None),
+    ],
+)
+def test_torchrun_in_a_shell_script_is_told_of_the_other_hosts(
+    judge, commands: str, found: str | None
+) -> None:
+    files = {"src/run.sh": f"#!/bin/bash\n{commands}\n", "src/train.py": "import torch\n"}
+    told = [each.message for each in judge("DIST008", files=files, **BY_SHELL, **TWO)]
+    assert len(told) == (found is not None)
+    assert found is None or f"run.sh starts torchrun {found} on each of the 2 hosts" in told[0]
+    assert judge("DIST008", files=files, **BY_SHELL, **ONE) == []

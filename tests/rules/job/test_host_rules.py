@@ -205,6 +205,23 @@ def test_what_is_paid_for_whole_has_no_cost_of_its_idle_part(judge) -> None:
     assert "USD" not in found.message
 
 
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("import jax\njax.grad(abs)\n", "Shard the arrays over jax.devices()"),
+        ("import tensorflow as tf\ntf.keras.Model().fit([1])\n", "a tf.distribute.MirroredStrategy()"),
+        ("import jax\njax.grad(abs)\njax.make_mesh((8,), 'x')\n", None),
+        ("import tensorflow as tf\ntf.distribute.MirroredStrategy()\n", None),
+    ],
+)
+def test_idle_accelerators_are_put_to_use_in_the_frameworks_way(
+    judge, script: str, words: str | None
+) -> None:
+    found = judge("DIST001", files={"src/train.py": script}, distribution=NONE)
+    assert len(found) == (words is not None)
+    assert words is None or (words in found[0].remedy and "torchrun" not in found[0].remedy)
+
+
 def test_a_shell_script_starts_its_ranks_itself(judge, tmp_path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "train.sh").write_text("torchrun train.py\n")
@@ -423,15 +440,17 @@ SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, "distri
 @pytest.mark.parametrize(
     ("commands", "found"),
     [
-        ("torchrun --nproc_per_node=4 train.py", ["DIST001"]),
-        ("torchrun --standalone --nproc-per-node 16 train.py", ["DIST003"]),
+        ("torchrun --nnodes=2 --nproc_per_node=4 train.py", ["DIST001"]),
+        ("torchrun --nnodes=2 --nproc_per_node 4 train.py", ["DIST001"]),
+        ("torchrun --standalone --nproc-per-node 16 train.py", ["DIST003", "DIST008"]),
         ("accelerate launch \\\n  --num_processes 8 train.py", ["DIST001"]),
         ("accelerate launch --num_processes 16 train.py", []),
         ("deepspeed --num_gpus=2 train.py", ["DIST001"]),
-        ("torchrun --nproc_per_node=8 train.py", []),
-        ("torchrun --nproc_per_node=1 train.py\ntorchrun --nproc_per_node=8 train.py", []),
-        ("# torchrun --nproc_per_node=4\ntorchrun --nproc_per_node=gpu train.py", []),
-        ("torchrun --nproc_per_node=8 main.py", ["CODE002"]),
+        ("torchrun --nnodes=2 --nproc_per_node=8 train.py", []),
+        ("torchrun --nnodes=1 train.py", ["DIST008"]),
+        ("torchrun --nproc_per_node=1 train.py\ntorchrun --nnodes 2 --nproc_per_node=8 train.py", []),
+        ("# torchrun --nproc_per_node=4\ntorchrun --nnodes 2 --nproc_per_node=gpu train.py", []),
+        ("torchrun --nnodes 2 --nproc_per_node=8 main.py", ["CODE002"]),
         ("cd app\npython main.py", []),
         ("export NCCL_NET_PLUGIN=none\npython train.py", ["EFA005"]),
         ("export NCCL_DEBUG=TRACE\npython train.py", ["NCCL003"]),

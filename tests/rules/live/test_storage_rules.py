@@ -530,3 +530,36 @@ def test_a_file_system_in_a_subnet_that_the_job_does_not_use_is_judged_by_groups
 def test_a_file_system_without_interfaces_is_not_judged() -> None:
     """While it is created there are none; FSX001 says so."""
     assert found("FSX004", file_system_groups=()) == []
+
+
+CORPUS = DataRepositoryAssociation("dra-1", "AVAILABLE", "/corpus", "s3://data/corpus")
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "path", "told"),
+    [
+        ("AVAILABLE", "/corpus", False),
+        ("UPDATING", "/corpus", False),
+        ("MISCONFIGURED", "/corpus", True),
+        ("FAILED", "/corpus/de", True),
+        ("MISCONFIGURED", "/", True),
+        ("MISCONFIGURED", "/corpus2", False),
+    ],
+)
+def test_a_link_that_does_not_work_is_told_to_the_job_that_mounts_it(
+    lifecycle: str, path: str, told: bool
+) -> None:
+    links = (replace(CORPUS, lifecycle=lifecycle, path=path),)
+    assert severities("S3002", associations=links) == ({"dra-1": "warning"} if told else {})
+    assert severities("S3002", associations=links, request=NO_MOUNT) == {}
+
+
+def test_a_link_that_a_key_keeps_out_names_the_role_that_the_keys_policy_must_let_in() -> None:
+    link = replace(CORPUS, lifecycle="MISCONFIGURED", failure="Access denied by the key of s3://data")
+    (finding,) = found("S3002", associations=(link,))
+    assert "/corpus on fs-1 to s3://data/corpus is MISCONFIGURED (Access denied by the key" in finding.message
+    assert "AWSServiceRoleForFSxS3Access_fs-1" in finding.remedy
+    assert "by itself" in finding.remedy
+    assert finding.path == ("inputs", "corpus")
+    (gone,) = found("S3002", associations=(replace(link, lifecycle="FAILED"),))
+    assert "make it again" in gone.remedy

@@ -24,6 +24,8 @@ from launcher.session.runs.diagnose_job import (
     LeftOutNote,
     Place,
     add_left_out_files,
+    add_missing_input,
+    add_way_on,
     asked_job_of_request,
     attribute_to_machine,
     diagnose_job,
@@ -281,6 +283,37 @@ def test_what_was_not_left_out_or_never_was_there_is_the_scripts_own(source: Sou
     assert told(error, source) == str(failed_with_left_out(error).findings[0].message)
 
 
+HUB = "We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cache"
+
+
+@pytest.mark.parametrize(
+    ("error", "given"),
+    [
+        ("OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': './made/tiny'.", ()),
+        ("OSError: made/tiny is not a local folder and is not a valid model identifier listed on 'hub'", ()),
+        ("OSError: made/tiny does not appear to have a file named config.json. 'made/tiny'", ()),
+        (f"OSError: {HUB}", ("--model", "made/tiny")),
+        (f"OSError: {HUB}", ("/opt/ml/code/made/tiny",)),
+    ],
+)
+def test_a_model_that_was_left_out_is_named_whatever_its_library_says(
+    source: SourceTree, error: str, given: tuple[str, ...]
+) -> None:
+    (source.folder / "made" / "tiny").mkdir()
+    write_left_out_note("job-1", source)
+    found = add_left_out_files(failed_with_left_out(error), read_left_out_note("job-1"), given)
+    said = "made/tiny lies in the source folder and was not packed: the pattern made/ of"
+    assert said in found.findings[0].message
+    assert "Add the line !made/ to" in found.findings[0].remedy
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'made'", "RuntimeError: bad shape of 'made'"])
+def test_words_that_are_no_files_are_not_taken_for_them(source: SourceTree, error: str) -> None:
+    write_left_out_note("job-1", source)
+    diagnosis = failed_with_left_out(error)
+    assert add_left_out_files(diagnosis, read_left_out_note("job-1"), ("made",)) == diagnosis
+
+
 def test_the_remedy_brings_the_file_back(source: SourceTree) -> None:
     error = "FileNotFoundError: [Errno 2] No such file or directory: 'data/x.bin'"
     write_left_out_note("job-1", source)
@@ -385,3 +418,26 @@ def test_checkpoints_are_left_on_s3_or_where_a_file_lies(run: Path) -> None:
     assert not left_checkpoints(JobStatus("job", JobState.STOPPED, "Stopped"))
     (run / "checkpoints" / "step-1.pt").touch()
     assert left_checkpoints(job(run / "checkpoints", run))
+
+
+NO_INPUT = "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/data/{}/x.csv'"
+
+
+def test_an_input_that_the_job_does_not_have_is_told_with_the_line_to_add() -> None:
+    channel = {
+        "ChannelName": "my-data",
+        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/data"}},
+    }
+    request = RequestView({"InputDataConfig": [channel]})
+    found = add_missing_input(failed_with_left_out(NO_INPUT.format("train")), request, here=True).findings[0]
+    assert found.message.endswith("(train.py:4): the job has no input train; it has my-data")
+    assert found.remedy.startswith("Add `inputs: {train: s3://BUCKET/PREFIX}` to the job file, with `--input")
+    there = failed_with_left_out(NO_INPUT.format("my-data"))
+    assert add_missing_input(there, request, here=True) == there
+
+
+@pytest.mark.parametrize(("left", "said"), [("s3://bucket/checkpoints", True), (None, False)])
+def test_repaired_code_is_told_how_it_goes_on_from_what_there_is(left: str | None, said: bool) -> None:
+    status = JobStatus("job-1", JobState.FAILED, "Failed", checkpoints=left)
+    found = add_way_on(failed_with_left_out("ValueError: bad"), status).findings[0]
+    assert ("--set checkpoint.resume_from=job-1`" in found.remedy) is said

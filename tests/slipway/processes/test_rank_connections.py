@@ -45,7 +45,7 @@ class Job:
             addresses=set,
             ranks=lambda _: [rank.pid for rank in self.ranks],
             subject="the 2 ranks",
-            remedy="Meet.",
+            remedy=lambda _: "Meet.",
             clock=lambda: self.time,
         )
 
@@ -248,7 +248,7 @@ def test_a_connection_into_the_unknown_decides_nothing_before_the_hosts_are_know
 ) -> None:
     known: set[str] | None = None
     meeting = Meeting(
-        needed=True, port=1, addresses=lambda: known, ranks=lambda _: [], subject="them", remedy=""
+        needed=True, port=1, addresses=lambda: known, ranks=lambda _: [], subject="them", remedy=str
     )
     inside, outside = (
         rank_connections.SocketEnd("10.0.0.1", 40000),
@@ -300,8 +300,33 @@ def test_the_first_host_watches_where_there_is_somebody_to_meet(
     assert bool(said()) is watches
 
 
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        ("torch/lib/libtorch.so", "Set `distribution.strategy: torchrun`, which gives each process its rank"),
+        ("tensorflow/python/_pywrap.so", "TensorFlow: make a tf.distribute.MultiWorkerMirroredStrategy()"),
+        ("jaxlib/_jax.so", "JAX: call jax.distributed.initialize() before anything else of jax"),
+    ],
+)
+def test_how_ranks_meet_is_told_in_their_frameworks_words(
+    job: Job, said: Said, library: str, words: str
+) -> None:
+    job.library = job.library.parents[2] / library
+    job.library.parent.mkdir(parents=True, exist_ok=True)
+    job.library.write_bytes(b"library")
+    names = ("algo-1", "algo-2")
+    container = Container(Path("/opt/ml"), names, "algo-1", "ml.c5.xlarge", None, {}, {}, {})
+    rank = job.rank("")
+    meeting = meeting_of(Task("none", 1, "train.py", ()), container, Rendezvous("127.0.0.1", job.port))
+    meeting.look(rank.pid)
+    meeting.tell_of_the_end()
+    (told,) = said()
+    assert f"→ {words}" in told
+    assert "num_nodes=2, devices=1" in told or "torch" not in library
+
+
 def test_on_one_host_ranks_may_meet_over_its_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    meeting = Meeting(needed=True, port=1, addresses=set, ranks=lambda _: [], subject="them", remedy="")
+    meeting = Meeting(needed=True, port=1, addresses=set, ranks=lambda _: [], subject="them", remedy=str)
     one, other = rank_connections.SocketEnd("10.0.0.1", 40000), rank_connections.SocketEnd("10.0.0.1", 50000)
     table = [
         rank_connections.Connection(one, other, 7, False),

@@ -59,9 +59,8 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
             if dataset is None or has_star_arguments(loader):
                 continue
             closure = Closure(program, dataset)
-            if dropped is not None and not _is_off(program, dropped) and not _reads_many(closure):
-                continue
-            for cut, what in _uneven_cuts(program, closure):
+            drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
+            for cut, what in _uneven_cuts(program, closure, drops):
                 if cut not in reported:
                     reported.add(cut)
                     yield finding_at(
@@ -95,13 +94,15 @@ def _is_off(program: Program, node: ast.expr) -> bool:
     return program.value(node) == Constant(False)
 
 
-def _uneven_cuts(program: Program, closure: Closure) -> Iterator[tuple[ast.expr, str]]:
-    evened, cut_off, many = _sees_to_it(closure), _divides_without_rest(closure), _reads_many(closure)
+def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tuple[ast.expr, str]]:
+    """The cuts of unequal parts; where a rest is dropped those that may differ by more than it."""
+    evened, many = _sees_to_it(closure), _reads_many(closure)
+    cut_off = drops or _divides_without_rest(closure)
     for part in () if evened else closure.parts:
         for node in ast.walk(part):
             if not isinstance(node, ast.expr):
                 continue
-            if has_a_longer_last_block(program, node):
+            if not drops and has_a_longer_last_block(program, node):
                 yield node, "the last rank takes the rest of the elements besides its block"
             elif not cut_off and is_uneven_cut(program, node):
                 yield node, "every N-th element from the rank on"
@@ -252,6 +253,7 @@ def _own_exits(
 ) -> Iterator[tuple[ast.expr, ast.stmt]]:
     """Where a loop or a function is left before it trains, by what is made of these names, with the test."""
     own = _made_of_own(loaders.program, block, own)
+    others = frozenset[str]() if isinstance(block, ast.FunctionDef) else _FINITE
     for node in ast.walk(block):
         if not isinstance(node, ast.Break | ast.Continue | ast.Return):
             continue
@@ -263,7 +265,7 @@ def _own_exits(
         if not ends or (late and not loaders.trains(behind)):
             continue
         for outer in around[: around.index(block)]:
-            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, _FINITE):
+            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, others):
                 yield outer.test, node
                 break
     for call in calls_in(block) if deepest else ():

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from constructs.checks.app import App, finding
-from constructs.checks.templates import Resource
-
 from launcher.cluster.lustre import (
     Deployment,
     capacity_problem,
@@ -32,6 +29,8 @@ from launcher.cluster.traffic import (
 )
 from launcher.failure_modes import sources, storage
 from launcher.failure_modes.model import FailureMode, Finding
+from slipway_cdk.checks.app import App, finding
+from slipway_cdk.checks.templates import Resource
 
 _FIRST, _LAST = LUSTRE_TCP_PORTS[0][0], LUSTRE_TCP_PORTS[-1][1]
 

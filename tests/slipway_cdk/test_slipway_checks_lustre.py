@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 
-from tests.constructs.checking import VPC, codes, efa_rules, group, judged, reported, rule, vpc_of_others
+from tests.slipway_cdk.checking import VPC, codes, efa_rules, group, judged, reported, rule, vpc_of_others
 from tests.stacks.synthesis import new_stack
 
 PORTS = [(988, 988), (1018, 1023)]

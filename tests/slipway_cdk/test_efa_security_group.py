@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from constructs.checks.security_groups import security_groups
-from constructs.checks.templates import Resolver, Template
-from constructs.efa_security_group import EfaSecurityGroup
 
 from launcher.account.network import parse_security_group
 from launcher.cluster.traffic import BOTH_WAYS, Passage, efa_passage, passage
-from tests.constructs.checking import vpc_of_others
+from slipway_cdk.checks.security_groups import security_groups
+from slipway_cdk.checks.templates import Resolver, Template
+from slipway_cdk.efa_security_group import EfaSecurityGroup
+from tests.slipway_cdk.checking import vpc_of_others
 from tests.stacks.synthesis import Resources, new_stack, resources_of, template_of
 
 

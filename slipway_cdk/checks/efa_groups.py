@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from constructs.checks.app import App, finding
-
 from launcher.cluster.traffic import BOTH_WAYS, Direction, Passage, SecurityGroup, efa_passage
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding
+from slipway_cdk.checks.app import App, finding
 
 
 def efa_groups_admit_all_traffic_from_themselves(app: App) -> Iterator[Finding]:

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from constructs.checks.security_groups import security_groups
-from constructs.checks.subnets import TemplateEndpoint, TemplateSubnet, endpoints, subnets
-from constructs.checks.templates import Resource
-
 from launcher.cluster.traffic import Passage, SecurityGroup, SecurityGroupRule
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
+from slipway_cdk.checks.security_groups import security_groups
+from slipway_cdk.checks.subnets import TemplateEndpoint, TemplateSubnet, endpoints, subnets
+from slipway_cdk.checks.templates import Resource
 
 _EFA = ("efa", "efa-only")
 

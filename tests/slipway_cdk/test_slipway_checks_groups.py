@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.constructs.checking import VPC, codes, efa_rules, group, judged, rule
+from tests.slipway_cdk.checking import VPC, codes, efa_rules, group, judged, rule
 
 SELF = {"Fn::GetAtt": ["Efa", "GroupId"]}
 OTHER = {"Fn::GetAtt": ["Other", "GroupId"]}

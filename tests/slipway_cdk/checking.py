@@ -11,11 +11,11 @@ from unittest import mock
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
-from constructs.checks.app import App, Declaration
-from constructs.checks.templates import Resolver, Template
-from constructs.slipway_checks import SlipwayChecks, findings
 
 from launcher.failure_modes.model import Finding
+from slipway_cdk.checks.app import App, Declaration
+from slipway_cdk.checks.templates import Resolver, Template
+from slipway_cdk.slipway_checks import SlipwayChecks, findings
 
 Resources = Mapping[str, Mapping[str, Any]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launcher.failure_modes.model import Severity
-from tests.constructs.checking import VPC, codes, efa_rules, group, judged, rule
+from tests.slipway_cdk.checking import VPC, codes, efa_rules, group, judged, rule
 
 SERVICES = ("ecr.api", "ecr.dkr", "logs", "monitoring", "sts", "sagemaker.api")
 REGION = {"Ref": "AWS::Region"}

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_network
 from typing import Any
 
-from constructs.checks.templates import Resource
-
 from launcher.cluster.traffic import (
     ALL_TRAFFIC,
     ANY_IPV4,
@@ -16,6 +14,7 @@ from launcher.cluster.traffic import (
     SecurityGroupRule,
     Unknown,
 )
+from slipway_cdk.checks.templates import Resource
 
 _TYPES: Mapping[str, Direction] = {
     "AWS::EC2::SecurityGroupIngress": "ingress",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from constructs.checks.templates import Resource
-
 from launcher.cluster.traffic import ANY_IPV4, Unknown, service_of
+from slipway_cdk.checks.templates import Resource
 
 _TARGETS = (
     "CarrierGatewayId", "CoreNetworkArn", "GatewayId", "InstanceId", "LocalGatewayId", "NatGatewayId",

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from constructs.checks.app import App, EfaUse, finding
-from constructs.checks.efa_groups import described
-from constructs.checks.subnets import TemplateEndpoint, TemplateSubnet
-
 from launcher.cluster.traffic import (
     HTTPS_PORT,
     RESERVED_ADDRESSES,
@@ -20,6 +16,9 @@ from launcher.cluster.traffic import (
 )
 from launcher.failure_modes import network
 from launcher.failure_modes.model import Finding, Severity
+from slipway_cdk.checks.app import App, EfaUse, finding
+from slipway_cdk.checks.efa_groups import described
+from slipway_cdk.checks.subnets import TemplateEndpoint, TemplateSubnet
 
 
 def training_hosts_have_a_way_out(app: App) -> Iterator[Finding]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from launcher.cluster.traffic import ANY_IPV4, LUSTRE_TCP_PORTS, Direction, SecurityGroupRule
-from tests.constructs.checking import VPC, judged
 from tests.rules.live.states import JOB_GROUP, SERVERS, found, group, itself, rule
+from tests.slipway_cdk.checking import VPC, judged
 
 SUBNET = "10.0.0.0/24"
 NAMES = {JOB_GROUP: "Hosts", SERVERS: "Servers"}
