@@ -477,11 +477,15 @@ _SAVED = re.compile(r"\b[Ss]aved\b|\b[Cc]heckpoint\S* (?:is )?(?:done|complete|f
 
 
 def _saved_between(reading: Reading, begun: int, sign: Sighting) -> bool:
-    """Whether a save was over before something stood still: its rank says so, or goes on to count."""
+    """Whether a save was over before something stood still: its rank says so, or counts two steps more.
+
+    One step may be another rank's, where no prefix tells who printed it.
+    """
     lines = reading.closing.streams.get(sign.stream, ())
-    writer = next((each.line.rank for each in lines if each.index == begun), None)
-    between = (each for each in lines if begun < each.index < sign.index and each.line.rank in (None, writer))
-    return any(each.progresses or _SAVED.search(each.text) for each in between)
+    writers = [each.line.writer for each in lines if each.index == begun]
+    between = [each for each in lines if begun < each.index < sign.index and each.line.writer in writers]
+    counted = sum(each.progresses for each in between)
+    return counted > 1 or any(_SAVED.search(each.text) for each in between)
 
 
 # A job that was ended from outside: what failed before all the same, what only followed, and how to say it.
