@@ -22,7 +22,7 @@ from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, Uniformity
-from launcher.program.ranks.reachability import Reachability, knows_nothing, never_runs
+from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.values import (
     PATH,
     Constant,
@@ -35,8 +35,8 @@ from launcher.program.values import (
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
-    as_attribute,
     finding_at,
+    given_options,
     guard_by_rank_zero,
     is_given,
     option_of,
@@ -274,12 +274,9 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     if isinstance(path, ast.Name | ast.Attribute):
         option = option_of(subject.program, path)
         name = path.attr if isinstance(path, ast.Attribute) else option.name if option else ""
-        if is_given(subject.job, name):
-            given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-            value = given.get(name)
-            return [value if isinstance(value, str) and value else None]
-        if option is not None and subject.job.code.arguments:
-            return [None]
+        if is_given(subject.job, name, option.node if option else None):
+            value = given_options(subject.job).get(name)
+            return [value if isinstance(value, str) and value and not value.startswith("${") else None]
         if option is not None:
             return path_beginnings(subject, option.default, depth - 1)
     return [
@@ -716,8 +713,7 @@ def _may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:
     A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
     """
     program = run.program
-    known = knows_nothing if run.job.code.arguments else run.truth
-    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, known):
+    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, run.truth):
         return False
     function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
     if function is None or deepest == 0:

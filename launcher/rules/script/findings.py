@@ -18,7 +18,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise, product, zip_longest
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
@@ -383,10 +383,22 @@ def as_attribute(option: str) -> str:
     return option.lstrip("-").replace("-", "_")
 
 
-def is_given(job: JobSpec, name: str) -> bool:
-    """Whether a job gives an option, as hyperparameter or argument."""
-    words = (argument.partition("=")[0] for argument in job.code.arguments)
-    return any(as_attribute(each) == name for each in (*job.hyperparameters, *words))
+def given_options(job: JobSpec) -> dict[str, object]:
+    """The options that a job gives by their long names, with their values: an empty text of a mere switch."""
+    given: dict[str, object] = {as_attribute(name): value for name, value in job.hyperparameters.items()}
+    words = job.code.arguments
+    for word, following in zip_longest(words, words[1:], fillvalue="--"):
+        name, sign, value = word.partition("=")
+        if word.startswith("--"):
+            given[as_attribute(name)] = value if sign else "" if following.startswith("--") else following
+    return given
+
+
+def is_given(job: JobSpec, name: str, declared: ast.AST | None = None) -> bool:
+    """Whether a job gives an option, as hyperparameter or argument; `declared` may tell its short names."""
+    written = declared.args if isinstance(declared, ast.Call) else []
+    short = {each.value for each in written if isinstance(each, ast.Constant)}
+    return name in given_options(job) or any(word.partition("=")[0] in short for word in job.code.arguments)
 
 
 _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
@@ -519,9 +531,10 @@ class JobRun:
         if len(calls) != 1 or argument_of(calls[0], "dest") is not None or has_star_arguments(calls[0]):
             return None
         action = constant_argument(self.program, argument_of(calls[0], "action"))
-        given = {as_attribute(name): value for name, value in self.job.hyperparameters.items()}
-        if is_given(self.job, node.attr):
-            return None if action is not None else self._converted(calls[0], given.get(node.attr))
+        if is_given(self.job, node.attr, calls[0]):
+            given = given_options(self.job).get(node.attr)
+            switched = action is not None and action.value == "store_true" and given == ""
+            return Constant(True) if switched else None if action else self._converted(calls[0], given)
         if action is not None and action.value in ("store_true", "store_false"):
             return Constant(action.value == "store_false")
         default = argument_of(calls[0], "default")
