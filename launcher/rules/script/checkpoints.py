@@ -36,9 +36,8 @@ from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     finding_at,
-    given_options,
+    given_option,
     guard_by_rank_zero,
-    is_given,
     option_of,
     related_at,
     spelled_commands,
@@ -274,9 +273,10 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     if isinstance(path, ast.Name | ast.Attribute):
         option = option_of(subject.program, path)
         name = path.attr if isinstance(path, ast.Attribute) else option.name if option else ""
-        if is_given(subject.job, name, option.node if option else None):
-            value = given_options(subject.job).get(name)
-            return [value if isinstance(value, str) and value and not value.startswith("${") else None]
+        given = given_option(subject.job, name, option.node if option else None)
+        if given is not None:
+            is_path = isinstance(given, str) and given and not given.startswith("${")
+            return [str(given) if is_path else None]
         if option is not None:
             return path_beginnings(subject, option.default, depth - 1)
     return [

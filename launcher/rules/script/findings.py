@@ -383,22 +383,18 @@ def as_attribute(option: str) -> str:
     return option.lstrip("-").replace("-", "_")
 
 
-def given_options(job: JobSpec) -> dict[str, object]:
-    """The options that a job gives by their long names, with their values: an empty text of a mere switch."""
-    given: dict[str, object] = {as_attribute(name): value for name, value in job.hyperparameters.items()}
-    words = job.code.arguments
-    for word, following in zip_longest(words, words[1:], fillvalue="--"):
-        name, sign, value = word.partition("=")
-        if word.startswith("--"):
-            given[as_attribute(name)] = value if sign else "" if following.startswith("--") else following
-    return given
-
-
-def is_given(job: JobSpec, name: str, declared: ast.AST | None = None) -> bool:
-    """Whether a job gives an option, as hyperparameter or argument; `declared` may tell its short names."""
+def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> object | None:
+    """What a job gives an option, as hyperparameter or argument: an empty text to a mere switch, None where
+    it does not give it. `declared` is the call that declares the option, which may have short names too."""
     written = declared.args if isinstance(declared, ast.Call) else []
     short = {each.value for each in written if isinstance(each, ast.Constant)}
-    return name in given_options(job) or any(word.partition("=")[0] in short for word in job.code.arguments)
+    given = next((value for key, value in job.hyperparameters.items() if as_attribute(key) == name), None)
+    words = job.code.arguments
+    for word, following in zip_longest(words, words[1:], fillvalue="--"):
+        key, sign, value = word.partition("=")
+        if key in short or (word.startswith("--") and as_attribute(key) == name):
+            given = value if sign else "" if following.startswith("--") else following
+    return given
 
 
 _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
@@ -531,8 +527,8 @@ class JobRun:
         if len(calls) != 1 or argument_of(calls[0], "dest") is not None or has_star_arguments(calls[0]):
             return None
         action = constant_argument(self.program, argument_of(calls[0], "action"))
-        if is_given(self.job, node.attr, calls[0]):
-            given = given_options(self.job).get(node.attr)
+        given = given_option(self.job, node.attr, calls[0])
+        if given is not None:
             switched = action is not None and action.value == "store_true" and given == ""
             return Constant(True) if switched else None if action else self._converted(calls[0], given)
         if action is not None and action.value in ("store_true", "store_false"):

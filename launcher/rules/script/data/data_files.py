@@ -34,7 +34,7 @@ from launcher.rules.script.findings import (
     ScriptSubject,
     as_attribute,
     finding_at,
-    is_given,
+    given_option,
     related_at,
     spelled_commands,
     spellings,
@@ -546,7 +546,7 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
         if (
             read.key in there
             or not read.is_needed
-            or (not read.by_variable and option and is_given(subject.job, option))
+            or (not read.by_variable and option and given_option(subject.job, option) is not None)
         ):
             continue
         meant = nearest(read.name, list(job.inputs))
