@@ -394,9 +394,9 @@ _MOVING = frozenset(
 _STORES = ("fsspec.", "s3fs.", "gcsfs.", "cloudpathlib.")
 _OTHER_COMMANDS = ("subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen")
 _HARMLESS_COMMANDS = re.compile(
-    "awk|cat|cd|chmod|date|df|done|du|echo|esac|exit|export|fi|find|for|free|git|grep|head|hostname|kill|ls|"
-    "mkdir|nvcc|nvidia-smi|pip|popd|ps|pushd|pwd|rm|sed|sleep|sort|tail|tensorboard|touch|uname|unzip|wc|wget|"
-    "which|whoami"
+    "awk|cat|cd|chmod|date|df|done|du|echo|esac|exit|export|fi|find|for|free|git|grep|head|hostname|id|"
+    "ifconfig|ip|kill|ls|lscpu|mkdir|nproc|nvcc|nvidia-smi|pip|popd|ps|pushd|pwd|rm|scancel|scontrol|sed|"
+    "sinfo|sleep|sort|squeue|tail|tensorboard|touch|uname|unzip|wc|wget|which|whoami"
 )
 """What a command may be that leaves files where they are, or fetches others."""
 
