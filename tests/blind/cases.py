@@ -33,6 +33,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -184,11 +185,13 @@ def verdicts(
     half: str, codes: Collection[str] = (), stages: Iterable[Stage] = tuple(FOLDERS)
 ) -> Iterator[Verdict]:
     """The verdicts on the examples of a half, of some codes or of all."""
-    judges = {Stage.LOG: _judged_log, Stage.RUNTIME: _judged_run}
     for stage in stages:
-        for case in examples(half, stage):
-            if not codes or case.code in codes:
-                yield judges.get(stage, _judged_files)(case)
+        chosen = [case for case in examples(half, stage) if not codes or case.code in codes]
+        if stage is Stage.RUNTIME:
+            with ThreadPoolExecutor(2) as pool:
+                yield from pool.map(_judged_run, chosen)
+        else:
+            yield from map(_judged_log if stage is Stage.LOG else _judged_files, chosen)
 
 
 def _judged_files(case: Example) -> Verdict:
@@ -238,8 +241,8 @@ def _judged_run(case: Example) -> Verdict:
         return Verdict(case, case.expected and f" {case.code} " in ended.stderr, ended.stderr[-300:])
     result = json.loads(ended.stdout)
     # What did not end the job is a warning of its result.
-    ended = result.get("failure") or result.get("stop")
-    told = [ended] if ended else result.get("warnings", [])
+    reason = result.get("failure") or result.get("stop")
+    told = [reason] if reason else result.get("warnings", [])
     codes = {each["code"] for each in told}
     right = [each for each in told if each["code"] == case.code]
     ranks = {each.get("rank") for each in right}

@@ -1,10 +1,11 @@
 """How many of the blind examples of each cell are judged right.
 
-`python -m tools.checks.blind [--half fourth] [CODE ...]`
+`python -m tools.checks.blind [--runs] [--half fourth] [CODE ...]`
 
 Prints a line for each cell and, for each example that is judged wrong, its place and what was said of it.
 Without codes and halves it writes the counts to tests/blind/results.json, from which the pages of the
-failure modes and `launch explain` have them.
+failure modes and `launch explain` have them. With `--runs` it judges the examples that are really run on this
+machine, in half an hour, and none of the others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from tests.blind.cases import FOLDERS, HALVES, RESULTS, Verdict, counts_of, verdicts
+from launcher.failure_modes.model import Stage
+from tests.blind.cases import FOLDERS, HALVES, RESULTS, RUNS, Verdict, counts_of, verdicts
 
 
 def main() -> int:
@@ -22,11 +24,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("codes", nargs="*", metavar="CODE")
     parser.add_argument("--half", choices=HALVES, action="append")
+    parser.add_argument("--runs", action="store_true")
     chosen = parser.parse_args()
-    found = [each for half in chosen.half or HALVES for each in verdicts(half, chosen.codes)]
+    stages = RUNS if chosen.runs else FOLDERS
+    found = [each for half in chosen.half or HALVES for each in verdicts(half, chosen.codes, stages)]
     print(table(found))
     if not chosen.codes and not chosen.half:
-        RESULTS.write_text(json.dumps(counts_of(found), indent=1) + "\n", "utf-8")
+        counts = {**counts_of(found)}
+        for code, others in json.loads(RESULTS.read_text("utf-8")).items():
+            kept = {stage: count for stage, count in others.items() if Stage(stage) not in stages}
+            counts[code] = {**counts.get(code, {}), **kept}
+        RESULTS.write_text(json.dumps(dict(sorted(counts.items())), indent=1) + "\n", "utf-8")
     return 0
 
 
@@ -38,7 +46,7 @@ def table(found: Sequence[Verdict]) -> str:
         for stage, (right, examples) in stages.items()
     ]
     lines += [f"{each.case.place}: {each.case.name}: {each.said}" for each in found if not each.is_right]
-    for stage in FOLDERS:
+    for stage in FOLDERS | RUNS:
         for expected, what in ((True, "defects found"), (False, "right ones left alone")):
             of_kind = [each for each in found if (each.case.stage, each.case.expected) == (stage, expected)]
             lines.append(f"{stage.value}, {what}: {sum(each.is_right for each in of_kind)} of {len(of_kind)}")
