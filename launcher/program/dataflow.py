@@ -618,9 +618,10 @@ class _AveragedArguments:
             yield from self._given_by_name(function)
             return
         for site in sites:
-            if parameter.arg in site.values:
+            hidden = site.values.get(parameter.arg)
+            if hidden not in (None, UNKNOWN):
                 continue
-            given = site.given(parameter) or default_of(function, parameter.arg)
+            given = site.given(parameter) or (default_of(function, parameter.arg) if hidden is None else None)
             # What goes into `**options`, or comes from `*given`, may be any argument of the call.
             yield from (given,) if given is not None else all_arguments(site.call)
 
