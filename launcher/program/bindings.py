@@ -450,14 +450,15 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
 
 
 def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: bool) -> CallSite:
-    """A call of a function; where a `*` hides the last arguments, those before it are known all the same."""
+    """A call of a function; where stars hide the rest, what stands before is known all the same."""
     stars = [number for number, each in enumerate(spelled.args) if isinstance(each, ast.Starred)]
-    hides = function.args.vararg is not None or any(each.arg is None for each in spelled.keywords)
-    if not stars or hides:
+    named = [each for each in spelled.keywords if each.arg is not None]
+    if not (stars or named != spelled.keywords) or function.args.vararg or function.args.kwarg:
         return CallSite(call, bind_arguments(function, spelled, bound))
-    shown = ast.Call(call.func, spelled.args[: stars[0]], spelled.keywords)
+    shown = ast.Call(call.func, spelled.args[: stars[0]] if stars else spelled.args, named)
     found = bind_arguments(function, shown, bound) or {}
-    return CallSite(call, found, {e.arg: UNKNOWN for e in parameters_of(function) if e.arg not in found})
+    hidden = [each.arg for each in parameters_of(function) if each.arg not in found]
+    return CallSite(call, found, dict.fromkeys(hidden, UNKNOWN))
 
 
 def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
