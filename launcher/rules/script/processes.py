@@ -65,6 +65,7 @@ from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     finding_at,
+    given_option,
     named_variable,
     related_at,
 )
@@ -452,7 +453,8 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
             )
             message = f"{started}, and each would start its own here, on the same GPUs"
             yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
-            hosts = 1 if subject.job.code.arguments else subject.job.resources.instance_count
+            named = given_option(subject.job, "num_machines") is not None
+            hosts = 1 if named else subject.job.resources.instance_count
             if hosts > 1 and host_number_is_zero(program, call, run.value):
                 message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
                 yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)

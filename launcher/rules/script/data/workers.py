@@ -41,7 +41,7 @@ from launcher.rules.script.findings import (
     ScriptSubject,
     default_of_option,
     finding_at,
-    is_given,
+    given_option,
     option_of,
     related_at,
 )
@@ -392,7 +392,8 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
 
     def of_host(part: ast.expr) -> float | ast.expr | None:
         if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
-            return None if is_given(subject.job, option.name) else option.default
+            given = given_option(subject.job, option.name, option.node)
+            return option.default if given is None else _as_number(ast.Constant(str(given)))
         name = program.qualified(part.func) if isinstance(part, ast.Call) else None
         if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
             variable = constant_argument(program, part.args[0])
