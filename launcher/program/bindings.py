@@ -301,12 +301,12 @@ class CallGraph:
                 continue
             name = getattr(read.args[1], "value", None)
             if name in (None, getattr(method, "name", "")) and self._is_object(read.args[0], method):
-                yield CallSite(call, bind_arguments(method, call, True))
+                yield _site_of(method, call, call, True)
 
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
         parent = parent_of(use)
         if isinstance(parent, ast.Call) and parent.func is use:
-            yield CallSite(parent, bind_arguments(function, spread(parent, self.value), bound))
+            yield _site_of(function, parent, spread(parent, self.value), bound)
             return
         if isinstance(parent, ast.Return):
             yield from self._decorating(use)
@@ -324,10 +324,8 @@ class CallGraph:
             return  # A partial application: its calls are calls of the function.
         called = self.value(call.func)
         if called == External("functools.partial") and call.args[:1] == [use]:
-            # Whoever calls it gives the rest.
-            given = bind_arguments(function, ast.Call(use, call.args[1:], call.keywords), bound) or {}
-            rest = {each.arg: UNKNOWN for each in parameters_of(function) if each.arg not in given}
-            yield CallSite(call, given, rest)
+            rest = ast.Starred(use)  # Whoever calls it gives it.
+            yield _site_of(function, call, ast.Call(use, [*call.args[1:], rest], call.keywords), bound)
             return
         if isinstance(called, External):
             yield self._started(called.name, call, function)
@@ -357,16 +355,14 @@ class CallGraph:
 
     def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
         """The calls of an initialiser by a class that inherits it, or by one that extends it."""
-        own = [
-            each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
-        ]
+        own = file_of(definition).scopes[definition].bindings.get("__init__", [])
         if not own:
             yield from self._named(definition.name, definition, function, bound=True)
             return
         for call in file_of(definition).calls_of.get("__init__", ()):
             above = call.func.value if isinstance(call.func, ast.Attribute) else None
             by_super = isinstance(above, ast.Call) and last_name(above.func) == "super"
-            if by_super and scope_of(call).node is own[-1]:
+            if by_super and scope_of(call).node is own[-1].node:
                 yield CallSite(call, bind_arguments(function, call, True))
 
     def _started(self, name: str, call: ast.Call, function: FunctionNode) -> CallSite | None:
@@ -453,6 +449,18 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
     return found
 
 
+def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: bool) -> CallSite:
+    """A call of a function; where stars hide the rest, what stands before is known all the same."""
+    stars = [number for number, each in enumerate(spelled.args) if isinstance(each, ast.Starred)]
+    named = [each for each in spelled.keywords if each.arg is not None]
+    if not (stars or named != spelled.keywords) or function.args.vararg or function.args.kwarg:
+        return CallSite(call, bind_arguments(function, spelled, bound))
+    shown = ast.Call(call.func, spelled.args[: stars[0]] if stars else spelled.args, named)
+    found = bind_arguments(function, shown, bound) or {}
+    hidden = [each.arg for each in parameters_of(function) if each.arg not in found]
+    return CallSite(call, found, dict.fromkeys(hidden, UNKNOWN))
+
+
 def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
     """Whether a node stands in the function whose parameters the environment holds."""
     function = function_of_parameter(next(iter(environment)))
@@ -460,12 +468,6 @@ def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
     while scope is not None and scope.node is not function:
         scope = None if scope.parent is None else scope.parent.function
     return scope is not None
-
-
-def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
-    """What a call gives to the `**options` of a function, as far as it shows."""
-    names = {None, *(each.arg for each in parameters_of(function))}
-    return [each for each in call.keywords if each.arg not in names]
 
 
 def _spawned_site(

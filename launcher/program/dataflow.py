@@ -619,9 +619,9 @@ class _AveragedArguments:
             yield from self._given_by_name(function)
             return
         for site in sites:
-            if parameter.arg in site.values:
+            if site.values.get(parameter.arg, UNKNOWN) is not UNKNOWN:
                 continue
-            given = site.given(parameter) or default_of(function, parameter.arg)
+            given = site.given_or_default(parameter)
             # What goes into `**options`, or comes from `*given`, may be any argument of the call.
             yield from (given,) if given is not None else all_arguments(site.call)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
-from launcher.program.bindings import CallSite, extra_keywords
+from launcher.program.bindings import CallSite
 from launcher.program.dataflow import (
     argument_of,
     constant_argument,
@@ -49,6 +49,7 @@ from launcher.program.values import (
     WorldSize,
     alternatives,
     elements_of,
+    extra_keywords,
     is_path,
     library_names,
     like,

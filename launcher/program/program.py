@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar, cast
 
-from launcher.program.bindings import branch_arms, extra_keywords
+from launcher.program.bindings import branch_arms
 from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     WRITTEN_OUT,
@@ -45,6 +45,7 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
+    extra_keywords,
     is_import_of,
     library_names,
     like,

@@ -18,7 +18,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launcher.program.index import PARENT, SCOPE, FileIndex, ancestors, file_of
+from launcher.program.index import (
+    PARENT,
+    SCOPE,
+    FileIndex,
+    FunctionNode,
+    ancestors,
+    file_of,
+    parameters_of,
+)
 
 
 class RankKind(Enum):
@@ -356,6 +364,12 @@ def spread(call: ast.Call, evaluated: Evaluated) -> ast.Call:
         pairs = None if option.arg else pairs_of(evaluated(option.value), evaluated)
         named += [option] if pairs is None else [ast.keyword(name, value) for name, value in pairs]
     return like(call, ast.Call(call.func, given, named))
+
+
+def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
+    """What a call gives to the `**options` of a function, as far as it shows."""
+    names = {None, *(each.arg for each in parameters_of(function))}
+    return [each for each in call.keywords if each.arg not in names]
 
 
 def default_of_field(field: ast.Call) -> ast.expr | None:

@@ -35,6 +35,7 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     Constant,
     Defined,
+    Dictionary,
     Environment,
     External,
     Instance,
@@ -215,9 +216,8 @@ class CollectiveCalls:
             node = pending.pop()
             if isinstance(node, ast.Call):
                 value = self.program.evaluation.value(node.func, environment)
-                if any(isinstance(each, Nothing) for each in alternatives(value)) and not _is_method_of_text(
-                    node
-                ):
+                unknown = any(isinstance(each, Nothing) for each in alternatives(value))
+                if unknown and not self._is_method_of_data(node, environment):
                     return True
                 made = not isinstance(value, Defined) or isinstance(value.node, ast.ClassDef)
                 if made and self._hands_over(node, environment):
@@ -227,6 +227,16 @@ class CollectiveCalls:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
                 pending.extend(ast.iter_child_nodes(node))
         return False
+
+    def _is_method_of_data(self, call: ast.Call, environment: Environment | None) -> bool:
+        """Whether a method of Python's own is called: `"{}".format(x)`, `rows.clear()` of a written list."""
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        name, owner = call.func.attr, call.func.value
+        kinds = {Several: list, Dictionary: dict, Constant: str}
+        whole = alternatives(self.program.evaluation.value(owner, environment))
+        plain = all(hasattr(kinds.get(type(each)), name) for each in whole)
+        return plain or isinstance(owner, ast.Constant | ast.JoinedStr)
 
     def _hands_over(self, call: ast.Call, environment: Environment | None) -> bool:
         """Whether a library or an object is given what leads to a collective, and may call it at any time.
@@ -320,11 +330,6 @@ def _is_under_no_sync(node: ast.AST) -> bool:
         if isinstance(outer, ast.With)
         for item in outer.items
     )
-
-
-def _is_method_of_text(call: ast.Call) -> bool:
-    """Whether what is called is a method of a written text: `"{}".format(...)`."""
-    return isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant | ast.JoinedStr)
 
 
 def _is_context_manager(function: FunctionNode) -> bool:

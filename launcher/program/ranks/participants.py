@@ -648,6 +648,11 @@ class Closure:
 
     def _follow(self, part: ast.AST, must: bool) -> bool:
         """Put what a part is made of on the list; False where that is not known."""
+        if isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
+            literals = alternatives(self.program.value(part))
+            if all(isinstance(each, Constant) for each in literals):  # Not of what else stands beside it.
+                self.parts += [ast.Constant(each.value) for each in literals if isinstance(each, Constant)]
+                return True
         if isinstance(part, ast.Name | ast.Attribute):
             return self._source(part, must)
         if isinstance(part, ast.Call):
@@ -658,8 +663,9 @@ class Closure:
             known: list[tuple[ast.AST, bool]] = [(each, must) for each in calls if len(calls) == len(made)]
             self._waiting += [*(known or [(part.value, must)]), (part.slice, False)]
             return True
-        if isinstance(part, ast.IfExp):
-            self._waiting += [(part.body, must), (part.orelse, must)]
+        if isinstance(part, ast.IfExp | ast.Lambda):
+            arms = [part.body, part.orelse] if isinstance(part, ast.IfExp) else [part.body]
+            self._waiting += [(each, must) for each in arms]
             return True
         if isinstance(part, ast.FunctionDef | ast.ClassDef):
             self._inside(part)

@@ -50,6 +50,7 @@ from launcher.rules.script.data.samplers import (
 )
 from launcher.rules.script.data.shards import batches_are_skipped_together, shards_are_equally_many
 from launcher.rules.script.data.workers import (
+    prefetched_batches_have_memory,
     workers_are_there,
     workers_have_cpus,
     workers_leave_the_devices_alone,
@@ -76,7 +77,7 @@ DATA_RULES = (
     one_rank_downloads,
 )
 
-DATA_JOB_RULES = (workers_have_cpus, channels_are_there)
+DATA_JOB_RULES = (workers_have_cpus, prefetched_batches_have_memory, channels_are_there)
 
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (

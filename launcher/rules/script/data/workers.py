@@ -369,6 +369,72 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
             )
 
 
+@finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
+def prefetched_batches_have_memory(subject: ScriptSubject) -> Iterator[Finding]:
+    """Images that the workers of a host keep ready, of a size that the script says, beyond any host's memory.
+
+    Each worker keeps `prefetch_factor` batches in /dev/shm, 2 unless given, in each process. They are counted
+    as float32 of three channels, where `ToTensor` makes them of images that are cut to one size.
+
+    Bad: `prefetch_factor=128` with 8 workers, batches of 256 and `RandomResizedCrop(512)`
+    Good: `prefetch_factor=2`
+
+    Source: torch.utils.data documentation (prefetch_factor, multi-process data loading).
+    """
+    processes = subject.plan.processes_per_host
+    loaders = subject.program.analysis(Loaders)
+    for loader in loaders.calls if processes else ():
+        given = [loaders.given(loader, each) for each in ("batch_size", "num_workers", "prefetch_factor")]
+        numbers = [None if each is None else _number_on_host(subject, each) for each in given]
+        side = _side_of_images(loaders, loader)
+        prefetch = given[-1]
+        if prefetch is None or processes is None or side is None:
+            continue
+        bytes_kept = 12 * side * side * processes
+        for each in numbers:
+            bytes_kept *= int(each or 0)
+        if bytes_kept > _LARGEST_HOST:
+            yield finding_at(
+                data.LOADER_WORKER_KILLED,
+                prefetch,
+                f"the workers of {processes} processes keep {bytes_kept >> 30} GiB ready in /dev/shm: "
+                "they die of a bus error when it is full",
+                remedy="Leave prefetch_factor at 2, or give smaller batches.",
+            )
+
+
+_LARGEST_HOST = 4 << 40
+"""More bytes than hosts with GPUs have; /dev/shm is a part of it."""
+
+_CUTTING = frozenset({"RandomResizedCrop", "CenterCrop", "RandomCrop"})
+"""The transforms of torchvision that make images of one size."""
+
+
+def _side_of_images(loaders: Loaders, loader: ast.Call) -> int | None:
+    """The side of the square images, as tensors of float32, that a dataset's transforms make last."""
+    program = loaders.program
+    dataset = loaders.given(loader, "dataset")
+    made = () if dataset is None else origins(program, dataset)
+    steps = [
+        one
+        for each in made
+        for given in (all_arguments(each) if isinstance(each, ast.Call) else [])
+        for composed in alternatives(program.value(given))
+        if isinstance(composed, Instance) and composed.name.endswith("transforms.Compose")
+        for listed in composed.call.args[:1]
+        for one in getattr(listed, "elts", ())
+    ]
+    calls = [(program.qualified(each.func) or "", each) for each in steps if isinstance(each, ast.Call)]
+    sizes = [
+        argument_of(call, "size", 0)
+        for name, call in calls
+        if name.startswith("torchvision.transforms.") and name.rpartition(".")[2] in _CUTTING
+    ]
+    size = None if len(sizes) != 1 or sizes[0] is None else program.value(sizes[0])
+    tensors = any(name == "torchvision.transforms.ToTensor" for name, _ in calls)
+    return size.value if tensors and isinstance(size, Constant) and isinstance(size.value, int) else None
+
+
 _OF_SAGEMAKER = ("SM_NUM_CPUS", "SM_NUM_GPUS")
 _CPU_COUNTS = frozenset(
     f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
