@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
-from launcher.program.bindings import CallSite, extra_keywords
+from launcher.program.bindings import CallSite
 from launcher.program.dataflow import (
     argument_of,
     constant_argument,
@@ -33,7 +33,7 @@ from launcher.program.index import (
     last_name,
     scope_of,
 )
-from launcher.program.program import Program, joining_calls
+from launcher.program.program import Program, extra_keywords, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
     INIT_PROCESS_GROUP,

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar, cast
 
-from launcher.program.bindings import branch_arms, extra_keywords
+from launcher.program.bindings import branch_arms
 from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     WRITTEN_OUT,
@@ -36,6 +36,7 @@ from launcher.program.index import (
     function_of_parameter,
     is_package,
     last_name,
+    parameters_of,
     scope_of,
 )
 from launcher.program.values import (
@@ -127,6 +128,12 @@ def _as_given(program: Program, call: ast.Call) -> Iterator[ast.Call]:
         extra = extra_keywords(function, site.call)
         keywords = [one for each in call.keywords for one in (extra if each.arg is None else [each])]
         yield like(call, ast.Call(call.func, args, keywords))
+
+
+def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
+    """What a call gives to the `**options` of a function, as far as it shows."""
+    names = {None, *(each.arg for each in parameters_of(function))}
+    return [each for each in call.keywords if each.arg not in names]
 
 
 def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
