@@ -25,6 +25,7 @@ from launcher.program.index import (
     function_of_parameter,
     is_property,
     last_name,
+    nodes_within,
     parent_of,
     positional_of,
     scope_of,
@@ -288,7 +289,7 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
     waiting: list[ast.expr] = [node]
     seen = set[ast.AST]()
     while waiting:
-        for part in ast.walk(waiting.pop()):
+        for part in nodes_within(waiting.pop()):
             if part in seen or len(seen) > _MOST_PARTS:
                 continue
             seen.add(part)

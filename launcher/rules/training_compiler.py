@@ -32,7 +32,7 @@ from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import Loop, LoopReach, iterated_object, looped_within, losses
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, RankValue
 from launcher.rules.script.data.loaders import LOADER, Loaders
-from launcher.rules.script.findings import ScriptSubject, finding_at, is_given, option_of, related_at
+from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, option_of, related_at
 
 # The names of torch_xla and of what stands beside it.
 
@@ -375,7 +375,7 @@ def seed_is_given(subject: ScriptSubject) -> Iterator[Finding]:
         return
     seeds = [call for call, _ in _seeds(program)]
     skipped = [_option_asked_for(program, each) for each in seeds]
-    names = [each for each in skipped if each is not None and not is_given(job, each)]
+    names = [each for each in skipped if each is not None and given_option(job, each) is None]
     if training_loops(program) and seeds and len(names) == len(seeds):
         yield finding_at(
             training_compiler.NO_CONSTANT_SEED,

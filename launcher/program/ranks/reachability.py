@@ -240,8 +240,11 @@ def _reached_definitions(program: Program) -> Iterator[ast.AST]:
         for last, names in file.aliases.items():
             for name in names:
                 renamed.setdefault(name, set()).add(last)
-        for part in _import_time_parts(file, program.entry):
-            keys = None if file is program.entry else _names_that_reach(program, part)
+        if file is program.entry:
+            waiting += reader.read_in(file.tree)
+            continue
+        for part in _import_time_parts(file):
+            keys = _names_that_reach(program, part)
             if keys is None:
                 waiting += reader.read_in(part)
                 keys = [part.name] if isinstance(part, DEFINITIONS) else []
@@ -293,12 +296,12 @@ def _first_name(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _import_time_parts(file: FileIndex, entry: FileIndex) -> Iterator[ast.AST]:
-    """The definitions, and all else that a module runs when it is imported: no main guard but the entry's."""
+def _import_time_parts(file: FileIndex) -> Iterator[ast.AST]:
+    """The definitions, and all else that a module runs when it is imported: no main guard."""
     waiting: list[ast.AST] = list(file.tree.body)
     while waiting:
         part = waiting.pop()
-        if isinstance(part, ast.If) and file is not entry and _asks_for_name(part.test):
+        if isinstance(part, ast.If) and _asks_for_name(part.test):
             continue
         if isinstance(part, ast.If | ast.Try | ast.With | ast.ExceptHandler):
             waiting += ast.iter_child_nodes(part)

@@ -205,6 +205,15 @@ def makes_ranks_agree(call: ast.Call) -> bool:
     )
 
 
+def shares_its_result(program: Program, node: ast.AST) -> bool:
+    """Whether a decorator of the program makes all ranks see one result of the function around a node."""
+    function = scope_of(node).function
+    decorators = getattr(function.node, "decorator_list", ()) if function is not None else ()
+    made = [program.value(each) for each in decorators]
+    within = [each for value in made if isinstance(value, Defined) for each in ast.walk(value.node)]
+    return any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in within)
+
+
 def scaler_of(program: Program, backward: ast.Call) -> ast.expr | None:
     """The scaler of torch that multiplies a loss: of `scaler.scale(loss).backward()`."""
     owner = backward.func.value if isinstance(backward.func, ast.Attribute) else None

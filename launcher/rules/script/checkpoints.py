@@ -22,7 +22,7 @@ from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, Uniformity
-from launcher.program.ranks.reachability import Reachability, knows_nothing, never_runs
+from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.values import (
     PATH,
     Constant,
@@ -35,10 +35,9 @@ from launcher.program.values import (
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
-    as_attribute,
     finding_at,
+    given_option,
     guard_by_rank_zero,
-    is_given,
     option_of,
     related_at,
     spelled_commands,
@@ -274,12 +273,10 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     if isinstance(path, ast.Name | ast.Attribute):
         option = option_of(subject.program, path)
         name = path.attr if isinstance(path, ast.Attribute) else option.name if option else ""
-        if is_given(subject.job, name):
-            given = {as_attribute(key): value for key, value in subject.job.hyperparameters.items()}
-            value = given.get(name)
-            return [value if isinstance(value, str) and value else None]
-        if option is not None and subject.job.code.arguments:
-            return [None]
+        given = given_option(subject.job, name, option.node if option else None)
+        if given is not None:
+            is_path = isinstance(given, str) and given and not given.startswith("${")
+            return [str(given) if is_path else None]
         if option is not None:
             return path_beginnings(subject, option.default, depth - 1)
     return [
@@ -397,9 +394,9 @@ _MOVING = frozenset(
 _STORES = ("fsspec.", "s3fs.", "gcsfs.", "cloudpathlib.")
 _OTHER_COMMANDS = ("subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen")
 _HARMLESS_COMMANDS = re.compile(
-    "awk|cat|cd|chmod|date|df|done|du|echo|esac|exit|export|fi|find|for|free|git|grep|head|hostname|kill|ls|"
-    "mkdir|nvcc|nvidia-smi|pip|popd|ps|pushd|pwd|rm|sed|sleep|sort|tail|tensorboard|touch|uname|unzip|wc|wget|"
-    "which|whoami"
+    "awk|cat|cd|chmod|date|df|done|du|echo|esac|exit|export|fi|find|for|free|git|grep|head|hostname|id|"
+    "ifconfig|ip|kill|ls|lscpu|mkdir|nproc|nvcc|nvidia-smi|pip|popd|ps|pushd|pwd|rm|scancel|scontrol|sed|"
+    "sinfo|sleep|sort|squeue|tail|tensorboard|touch|uname|unzip|wc|wget|which|whoami"
 )
 """What a command may be that leaves files where they are, or fetches others."""
 
@@ -716,8 +713,7 @@ def _may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:
     A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
     """
     program = run.program
-    known = knows_nothing if run.job.code.arguments else run.truth
-    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, known):
+    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, run.truth):
         return False
     function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
     if function is None or deepest == 0:

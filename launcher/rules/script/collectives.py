@@ -25,6 +25,7 @@ from launcher.program.index import (
     default_of,
     file_of,
     last_name,
+    nodes_within,
     parameters_of,
     parent_of,
     scope_of,
@@ -391,7 +392,7 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
 def _departures(loop: Loop) -> Iterator[tuple[ast.expr, ast.stmt]]:
     """The tests in a loop after which this round, or the loop, is left, or its backward is left out."""
     backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
-    for node in (each for each in ast.walk(loop) if isinstance(each, ast.If)):
+    for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
         around = [*takewhile(lambda each: each is not loop, ancestors_in_function(node))]
         if any(isinstance(each, Loop) for each in around):
             continue

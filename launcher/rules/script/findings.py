@@ -18,7 +18,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise, product, zip_longest
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
@@ -383,10 +383,18 @@ def as_attribute(option: str) -> str:
     return option.lstrip("-").replace("-", "_")
 
 
-def is_given(job: JobSpec, name: str) -> bool:
-    """Whether a job gives an option, as hyperparameter or argument."""
-    words = (argument.partition("=")[0] for argument in job.code.arguments)
-    return any(as_attribute(each) == name for each in (*job.hyperparameters, *words))
+def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> object | None:
+    """What a job gives an option, as hyperparameter or argument: an empty text to a mere switch, None where
+    it does not give it. `declared` is the call that declares the option, which may have short names too."""
+    written = declared.args if isinstance(declared, ast.Call) else []
+    short = {each.value for each in written if isinstance(each, ast.Constant)}
+    given = next((value for key, value in job.hyperparameters.items() if as_attribute(key) == name), None)
+    words = job.code.arguments
+    for word, following in zip_longest(words, words[1:], fillvalue="--"):
+        key, sign, value = word.partition("=")
+        if key in short or (word.startswith("--") and as_attribute(key) == name):
+            given = value if sign else "" if following.startswith("--") else following
+    return given
 
 
 _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
@@ -545,9 +553,10 @@ class JobRun:
         if len(calls) != 1 or argument_of(calls[0], "dest") is not None or has_star_arguments(calls[0]):
             return None
         action = constant_argument(self.program, argument_of(calls[0], "action"))
-        given = {as_attribute(name): value for name, value in self.job.hyperparameters.items()}
-        if is_given(self.job, node.attr):
-            return None if action is not None else self._converted(calls[0], given.get(node.attr))
+        given = given_option(self.job, node.attr, calls[0])
+        if given is not None:
+            switched = action is not None and action.value == "store_true" and given == ""
+            return Constant(True) if switched else None if action else self._converted(calls[0], given)
         if action is not None and action.value in ("store_true", "store_false"):
             return Constant(action.value == "store_false")
         default = argument_of(calls[0], "default")

@@ -65,6 +65,7 @@ from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     finding_at,
+    given_option,
     named_variable,
     related_at,
 )
@@ -452,7 +453,8 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
             )
             message = f"{started}, and each would start its own here, on the same GPUs"
             yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
-            hosts = 1 if subject.job.code.arguments else subject.job.resources.instance_count
+            named = given_option(subject.job, "num_machines") is not None
+            hosts = 1 if named else subject.job.resources.instance_count
             if hosts > 1 and host_number_is_zero(program, call, run.value):
                 message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
                 yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)
@@ -500,9 +502,8 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     """A script that starts its processes itself, and not as many as the host has GPUs.
 
     GPUs without a process are idle and billed, and of two processes on one GPU both are slow. By mp.spawn,
-    elastic_launch, a torchrun of its own or a Lightning Trainer, and only where the number is written or made
-    of the number of GPUs. Under torchrun a Trainer alone is judged, of more than one device: it counts on as
-    many processes, and refuses others. Silent about groups that run side by side.
+    elastic_launch, a torchrun of its own or a Lightning Trainer, whose several devices are judged under
+    torchrun too: it counts on as many processes. Silent about groups that run side by side.
 
     Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
 
@@ -569,10 +570,9 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
         for made in origins(program, index):
             if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mod):
                 continue
-            rank = program.value(made.left)
+            rank, size = program.value(made.left), count_on_host(program, made.right, processes, run.value)
             if not isinstance(rank, RankValue) or rank.kind not in (RankKind.GLOBAL, RankKind.LOCAL):
                 continue
-            size = count_on_host(program, made.right, processes, run.value)
             if size is not None and 0 < size < processes:
                 message = f"{processes} processes on each host share {size} devices"
                 yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)

@@ -25,6 +25,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants, Uniformity
 from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import shares_its_result
 from launcher.program.values import Constant, Defined, External, Made, RankValue, alternatives
 from launcher.rules.script.data.loaders import Loaders, subscript_by_index
 from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
@@ -33,7 +34,7 @@ from launcher.rules.script.findings import (
     ScriptSubject,
     as_attribute,
     finding_at,
-    is_given,
+    given_option,
     related_at,
     spelled_commands,
     spellings,
@@ -75,7 +76,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     listings = [
         (call, f"{_last(name)} answers in the order of the file system", _sorted(call, name), severity)
         for call, name in program.calls(*LISTINGS)
-        if name != "os.walk" or not _is_sorted_within(call)
+        if (name != "os.walk" or not _is_sorted_within(call)) and not shares_its_result(program, call)
     ]
     sets = [(each, _OF_A_SET, None, None) for each in sets_made_of(program, *LISTINGS)]
     ended = set[ast.expr]()
@@ -545,7 +546,7 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
         if (
             read.key in there
             or not read.is_needed
-            or (not read.by_variable and option and is_given(subject.job, option))
+            or (not read.by_variable and option and given_option(subject.job, option) is not None)
         ):
             continue
         meant = nearest(read.name, list(job.inputs))

@@ -35,7 +35,7 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability, runs_once
-from launcher.program.ranks.training_loops import makes_ranks_agree
+from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.values import (
     Constant,
     Either,
@@ -496,6 +496,8 @@ def source_of_difference(program: Program, node: ast.expr) -> str | None:
         for each in parts
     )
     if any(map(makes_ranks_agree, calls)) or any(taken_off) or _is_agreed_on(parts):
+        return None
+    if any(SCOPE in each.__dict__ and shares_its_result(program, each) for each in parts):
         return None
     if isinstance(value, RankValue):
         return value.source

@@ -38,11 +38,10 @@ from launcher.program.values import (
 )
 from launcher.rules.script.data.loaders import Loaders, method_of
 from launcher.rules.script.findings import (
-    JobRun,
     ScriptSubject,
     default_of_option,
     finding_at,
-    is_given,
+    given_option,
     option_of,
     related_at,
 )
@@ -337,7 +336,7 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
 
     Each process starts as many, and they take time and memory from each other and from the training: also
     where it counts the CPUs of its host, which are not its own alone. What the job file gives the script is
-    judged there, and here what the script makes of it: `num_workers=args.workers * gpus`.
+    judged there.
 
     Bad: `DataLoader(dataset, num_workers=os.cpu_count())` on an ml.p4d.24xlarge with 96 vCPUs, 8 processes
     Good: `DataLoader(dataset, num_workers=os.cpu_count() // torch.cuda.device_count())`
@@ -384,7 +383,7 @@ def _as_number(node: ast.expr) -> float | ast.expr:
 
 def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
     """What an expression of literals, options, CPUs and processes is on the job's hosts; None if unknown."""
-    program, processes, run = subject.program, subject.plan.processes_per_host, JobRun(subject)
+    program, processes = subject.program, subject.plan.processes_per_host
     facts = instance_facts(subject.job.resources.instance_type)
 
     def of_sagemaker(variable: Constant | None) -> float | None:
@@ -393,11 +392,8 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
 
     def of_host(part: ast.expr) -> float | ast.expr | None:
         if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
-            if not is_given(subject.job, option.name):
-                return option.default
-            # By itself it is judged in the job file; here what the script makes of it.
-            held = None if part in (node, *origins(program, node)) else run.value(part)
-            return held.value if held is not None and isinstance(held.value, int) else None
+            given = given_option(subject.job, option.name, option.node)
+            return option.default if given is None else _as_number(ast.Constant(str(given)))
         name = program.qualified(part.func) if isinstance(part, ast.Call) else None
         if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
             variable = constant_argument(program, part.args[0])
