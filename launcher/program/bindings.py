@@ -49,10 +49,12 @@ from launcher.program.values import (
     Value,
     WorldSize,
     alternatives,
+    calls_of_entries,
     default_of_field,
     joined,
     library_names,
     like,
+    name_of_table,
     spread,
 )
 
@@ -315,6 +317,9 @@ class CallGraph:
         if isinstance(parent, ast.ClassDef):
             yield from self._inherited(parent, function)
             return
+        if isinstance(parent, ast.Dict):
+            yield from self._called_entries(parent, function)
+            return
         if isinstance(parent, ast.Attribute):
             return  # A member of a class.
         if not isinstance(call, ast.Call):
@@ -333,6 +338,21 @@ class CallGraph:
             yield from self._handed_on(called, call, use, function)
         else:
             yield None
+
+    def _called_entries(self, table: ast.Dict, function: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls `TABLE[key]()` of an entry of a table that is used for nothing else."""
+        name = name_of_table(table)
+        for file in self.files.mentioning(name) if name else ():
+            names = {name, *file.imported_as.get(name, ())}
+            tables = [kept.get(each, ()) for each in names for kept in (file.names, file.attributes)]
+            for call in calls_of_entries([use for uses in tables for use in uses]):
+                found = alternatives(self.value(call.func)) if call else (UNKNOWN,)
+                nodes = [each.node for each in found if isinstance(each, Defined)]
+                if call and nodes == [function] and len(found) == 1:
+                    yield _site_of(function, call, spread(call, self.value), False)
+                elif function in nodes or UNKNOWN in found:
+                    yield None
+        yield from () if name else (None,)
 
     def _decorating(self, use: ast.expr) -> Iterator[CallSite | None]:
         """The calls of the functions that a decorator puts another one in the place of, which it returns."""
@@ -431,22 +451,16 @@ def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:
 
 def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[str, ast.expr] | None:
     """The arguments of a call by the parameters; None where a `*` or `**` hides which are which."""
-    if any(isinstance(each, ast.Starred) for each in call.args):
+    if any(isinstance(each, ast.Starred) for each in call.args) or not all(
+        each.arg for each in call.keywords
+    ):
         return None
-    if any(each.arg is None for each in call.keywords):
-        return None
-    positional = [each.arg for each in positional_of(function)]
-    if bound:
-        positional = positional[1:]
+    positional = [each.arg for each in positional_of(function)][int(bound) :]
     found = dict(zip(positional, call.args, strict=False))
     if function.args.vararg is not None:
-        rest = ast.Tuple(call.args[len(positional) :], ast.Load())
-        found[function.args.vararg.arg] = like(call, rest)
+        found[function.args.vararg.arg] = like(call, ast.Tuple(call.args[len(positional) :], ast.Load()))
     names = {each.arg for each in parameters_of(function)}
-    found.update(
-        {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
-    )
-    return found
+    return found | {name: each.value for each in call.keywords if (name := each.arg) and name in names}
 
 
 def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: bool) -> CallSite:
@@ -459,15 +473,6 @@ def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: b
     found = bind_arguments(function, shown, bound) or {}
     hidden = [each.arg for each in parameters_of(function) if each.arg not in found]
     return CallSite(call, found, dict.fromkeys(hidden, UNKNOWN))
-
-
-def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
-    """Whether a node stands in the function whose parameters the environment holds."""
-    function = function_of_parameter(next(iter(environment)))
-    scope = scope_of(node).function
-    while scope is not None and scope.node is not function:
-        scope = None if scope.parent is None else scope.parent.function
-    return scope is not None
 
 
 def _spawned_site(
@@ -606,7 +611,7 @@ class RecordFields:
         """The fields in the order of the constructor, with their defaults; none where it is no record."""
         found: dict[str, Binding | None] = {}
         is_record = any(
-            last_name(each) in _RECORD_DECORATORS for each in map(_without_call, definition.decorator_list)
+            last_name(getattr(each, "func", each)) in _RECORD_DECORATORS for each in definition.decorator_list
         )
         for base in definition.bases:
             is_record = is_record or last_name(base) in _RECORD_BASES
@@ -664,10 +669,6 @@ class RecordFields:
                         ]
                         if Made(definition) in map(self.value, owners):
                             yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
-
-
-def _without_call(decorator: ast.expr) -> ast.expr:
-    return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _given_to_field(call: ast.Call, name: str, position: int) -> Binding | None:

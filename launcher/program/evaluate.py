@@ -20,7 +20,6 @@ from launcher.program.bindings import (
     ParserOptions,
     RecordFields,
     bind_arguments,
-    is_in_function_of,
     reaching_definitions,
 )
 from launcher.program.index import (
@@ -79,6 +78,7 @@ from launcher.program.values import (
     default_of_field,
     entries_of,
     function_of,
+    is_in_function_of,
     joined,
     library_names,
     model_within,

@@ -33,7 +33,7 @@ from launcher.program.index import (
     last_name,
     scope_of,
 )
-from launcher.program.program import Program, joining_calls
+from launcher.program.program import Program, extra_keywords, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
     INIT_PROCESS_GROUP,
@@ -49,7 +49,6 @@ from launcher.program.values import (
     WorldSize,
     alternatives,
     elements_of,
-    extra_keywords,
     is_path,
     library_names,
     like,

@@ -36,6 +36,7 @@ from launcher.program.index import (
     function_of_parameter,
     is_package,
     last_name,
+    parameters_of,
     scope_of,
 )
 from launcher.program.values import (
@@ -45,7 +46,6 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
-    extra_keywords,
     is_import_of,
     library_names,
     like,
@@ -128,6 +128,12 @@ def _as_given(program: Program, call: ast.Call) -> Iterator[ast.Call]:
         extra = extra_keywords(function, site.call)
         keywords = [one for each in call.keywords for one in (extra if each.arg is None else [each])]
         yield like(call, ast.Call(call.func, args, keywords))
+
+
+def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
+    """What a call gives to the `**options` of a function, as far as it shows."""
+    names = {None, *(each.arg for each in parameters_of(function))}
+    return [each for each in call.keywords if each.arg not in names]
 
 
 def joining_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -22,10 +22,11 @@ from launcher.program.index import (
     PARENT,
     SCOPE,
     FileIndex,
-    FunctionNode,
     ancestors,
     file_of,
-    parameters_of,
+    function_of_parameter,
+    last_name,
+    scope_of,
 )
 
 
@@ -366,12 +367,6 @@ def spread(call: ast.Call, evaluated: Evaluated) -> ast.Call:
     return like(call, ast.Call(call.func, given, named))
 
 
-def extra_keywords(function: FunctionNode, call: ast.Call) -> list[ast.keyword]:
-    """What a call gives to the `**options` of a function, as far as it shows."""
-    names = {None, *(each.arg for each in parameters_of(function))}
-    return [each for each in call.keywords if each.arg not in names]
-
-
 def default_of_field(field: ast.Call) -> ast.expr | None:
     """What `dataclasses.field` gives a field: its default, or what its factory makes."""
     given = {each.arg: each.value for each in field.keywords}
@@ -382,6 +377,27 @@ def default_of_field(field: ast.Call) -> ast.expr | None:
 _PARSING = frozenset(
     {"tyro.cli", "draccus.parse", "pyrallis.parse", "simple_parsing.parse", "chz.entrypoint"}
 )
+
+
+def name_of_table(table: ast.Dict) -> str:
+    """The last name of the variable or attribute that holds a table; nothing where it is handed on."""
+    holder = table.__dict__[PARENT]
+    target = holder.targets[0] if isinstance(holder, ast.Assign) else getattr(holder, "target", None)
+    return (last_name(target) if isinstance(target, ast.Name | ast.Attribute) else None) or ""
+
+
+def calls_of_entries(uses: Iterable[ast.expr]) -> Iterator[ast.Call | None]:
+    """The calls `TABLE[key]()` and `TABLE.get(key)()`; None for a use that may hand an entry on."""
+    for use in uses:
+        read = use.__dict__[PARENT]
+        asks = isinstance(read, ast.Attribute) and read.attr == "get"
+        entry = read.__dict__[PARENT] if asks else read
+        looks_up = asks or (isinstance(entry, ast.Subscript) and entry.value is use)
+        call = entry.__dict__[PARENT] if looks_up else None
+        names = isinstance(read, ast.Compare) or getattr(read, "attr", "") == "keys"
+        names |= isinstance(read, ast.Call) and last_name(read.func) in ("list", "sorted", "len")
+        if not names and not isinstance(getattr(use, "ctx", None), ast.Store):
+            yield call if isinstance(call, ast.Call) and call.func is entry else None
 
 
 def object_parsed(made: Instance, evaluated: Evaluated) -> Value:
@@ -729,3 +745,12 @@ def model_within(wrapper: Instance, attribute: str) -> ast.expr | None:
         return None
     given = [*wrapper.call.args[:1], *(each.value for each in wrapper.call.keywords if each.arg == "module")]
     return given[0] if given else None
+
+
+def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
+    """Whether a node stands in the function whose parameters the environment holds."""
+    function = function_of_parameter(next(iter(environment)))
+    scope = scope_of(node).function
+    while scope is not None and scope.node is not function:
+        scope = None if scope.parent is None else scope.parent.function
+    return scope is not None

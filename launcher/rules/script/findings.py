@@ -40,10 +40,10 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.process_environment import changed_variables
+from launcher.program.process_environment import changed_variables, count_on_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import default_by_command_line
-from launcher.program.values import Constant, Dictionary, External, Instance, like
+from launcher.program.values import Constant, Dictionary, External, Instance, Several, like
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -423,7 +423,7 @@ class JobRun:
 
     def __init__(self, subject: ScriptSubject) -> None:
         """Of the job that starts the program."""
-        self.program, self.job = subject.program, subject.job
+        self.program, self.job, self.plan = subject.program, subject.job, subject.plan
         self.strategy = str(subject.job.distribution.strategy)
         self._set = {each.name for each in changed_variables(self.program)}
         self._open = set[ast.expr]()
@@ -494,6 +494,32 @@ class JobRun:
                 return Constant(int(str(inner.value))) if str(inner.value).isdecimal() else None
             return inner and Constant(str(inner.value) if name == "str" else bool(inner.value))
         return None
+
+    def count_listed(self, node: ast.expr, depth: int = 5) -> int | None:
+        """How many a list or range has, or a text with commas: `"0,1"`, `",".join(map(str, range(2)))`."""
+        found, made = self.value(node), origins(self.program, node)
+        listed = self.program.value(node)
+        only = made[0] if len(made) == 1 else None
+        if found is not None and isinstance(found.value, str):
+            return sum(1 for each in found.value.split(",") if each.strip())
+        if isinstance(listed, Several):
+            grows = any(isinstance(each, ast.Starred) for each in listed.node.elts)
+            return None if grows or last_name(node) in self.program.grown else len(listed.node.elts)
+        if isinstance(only, ast.ListComp | ast.GeneratorExp) and depth:
+            first = only.generators[0]
+            return None if first.ifs or only.generators[1:] else self.count_listed(first.iter, depth - 1)
+        if not isinstance(only, ast.Call) or not only.args or not depth:
+            return None
+        name = self.program.qualified(only.func)
+        if name == "range":
+            processes = self.plan.processes_per_host or 1
+            ends = [count_on_host(self.program, each, processes, self.value) for each in only.args]
+            known = [each for each in ends if each is not None]
+            return len(range(*known)) if known == ends and 0 not in known[2:] else None
+        text = only.func.value if isinstance(only.func, ast.Attribute) and only.func.attr == "join" else None
+        joins = text is not None and self.program.value(text) == Constant(",")
+        kept = name in ("list", "tuple", "sorted") or (name == "map" and len(only.args) == 2)
+        return self.count_listed(only.args[-1], depth - 1) if joins or kept else None
 
     def _within(self, node: ast.expr, ask: Callable[[ast.expr], Answer | None]) -> Answer | None:
         if node in self._open:

@@ -502,32 +502,36 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     """A script that starts its processes itself, and not as many as the host has GPUs.
 
     GPUs without a process are idle and billed, and of two processes on one GPU both are slow. By mp.spawn,
-    elastic_launch, a torchrun of its own or a Lightning Trainer; only where the strategy is none, and the
-    number is written or made of the number of GPUs. Silent about groups that run side by side.
+    elastic_launch, a torchrun of its own or a Lightning Trainer, whose several devices are judged under
+    torchrun too: it counts on as many processes. Silent about groups that run side by side.
 
     Bad: `mp.spawn(train, nprocs=4)` on a host with eight. Good: `nprocs=torch.cuda.device_count()`.
 
     Source: the sources of DIST001.
     """
     facts = instance_facts(subject.job.resources.instance_type)
-    if str(subject.job.distribution.strategy) != "none" or facts is None or not facts.has_gpus:
-        return
     program, run = subject.program, JobRun(subject)
+    launched = run.strategy == "torchrun"
+    if not (launched or run.strategy == "none") or facts is None or not facts.has_gpus:
+        return
+    wanted = (launched and subject.plan.processes_per_host) or facts.accelerators
     beside = any(True for _ in starts_side_by_side(program))
-    for call, given in (*started_processes(program), *_devices_of_trainers(program)):
+    for call, given in (*(() if launched else started_processes(program)), *_devices_of_trainers(program)):
         number = count_on_host(program, given, facts.accelerators, run.value)
-        if number is None or number == facts.accelerators or not surely_runs(program, call, known=run.truth):
+        if number is None or number == wanted or not surely_runs(program, call, known=run.truth):
             continue
-        fewer = number < facts.accelerators
-        if fewer and beside:
+        fewer = number < wanted
+        if (fewer and beside) or (launched and number == 1):
             continue
+        idle = "the others are idle, and billed" if fewer else "some of them share a device"
         yield finding_at(
             distribution.PROCESSES_DIFFER_FROM_ACCELERATORS
             if fewer
             else distribution.MORE_PROCESSES_THAN_DEVICES,
             given,
-            f"{number} processes are started on hosts with {facts.accelerators} GPUs: "
-            + ("the others are idle, and billed" if fewer else "some of them share a device"),
+            f"{number} devices of a host are asked for, and torchrun starts {wanted} processes there"
+            if launched
+            else f"{number} processes are started on hosts with {facts.accelerators} GPUs: {idle}",
             severity=Severity.WARNING if fewer else None,
         )
 
@@ -552,26 +556,25 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
 
     Source: the sources of DIST003.
     """
-    program, processes = subject.program, subject.plan.processes_per_host or 1
-    if str(subject.job.distribution.strategy) not in STARTS_EACH_PROCESS or not makes_a_group(program):
+    program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
+    if run.strategy not in STARTS_EACH_PROCESS or not makes_a_group(program):
         return
     for change in changed_variables(program):
-        value = constant_argument(program, change.value)
-        if change.name != "CUDA_VISIBLE_DEVICES" or change.only_unset or value is None:
+        if change.name != "CUDA_VISIBLE_DEVICES" or change.only_unset:
             continue
-        shown = [each for each in str(value.value).split(",") if each.strip()]
-        if 0 < len(shown) < processes and is_part_of_the_start(program, change.runs):
-            message = f"{processes} processes on each host see the {len(shown)} devices of {value.value!r}"
+        shown = run.count_listed(change.value)
+        if shown is not None and 0 < shown < processes and is_part_of_the_start(program, change.runs):
+            message = f"{processes} processes on each host see {shown} of its devices"
             yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, change.node, message)
     for node, index in _indices(program):
         for made in origins(program, index):
             if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mod):
                 continue
-            rank, size = program.value(made.left), constant_argument(program, made.right)
+            rank, size = program.value(made.left), count_on_host(program, made.right, processes, run.value)
             if not isinstance(rank, RankValue) or rank.kind not in (RankKind.GLOBAL, RankKind.LOCAL):
                 continue
-            if size is not None and type(size.value) is int and 0 < size.value < processes:
-                message = f"{processes} processes on each host share {size.value} devices"
+            if size is not None and 0 < size < processes:
+                message = f"{processes} processes on each host share {size} devices"
                 yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)
                 return
 
