@@ -18,7 +18,7 @@ know the rules.
 `logs/FAMILY.test` holds logs of which a mode is the root cause (`# code: NCCL004`), with `# rank: 3` where
 they show it, and `# verdict: healthy` where the job did not fail of it; HEALTHY.test those in which nothing
 failed. `jobs/FAMILY.test` holds job files in the same way, with the files beside them: `[file src/train.py]`.
-`runs/CODE.test` holds programs that are really run, by `launch --local`, of which a mode is the root cause;
+`runs/FAMILY.test` holds programs that are really run, by `launch --local`, of which a mode is the root cause;
 its `# job:` may say `processes_per_host`.
 
 An example is of the first set unless it says `# half: second` or a later one. Each set was looked at once
