@@ -94,8 +94,8 @@ def findings_in(program: str, job: str = "") -> list[Finding]:
 
 
 def is_shown(finding: Finding, code: str) -> bool:
-    """Whether a finding counts in the example of a code: informations of other codes do not."""
-    return finding.severity is not Severity.INFO or finding.code == code
+    """Whether a finding counts in the example of a code: no accepted one, and no information of another."""
+    return not finding.ignored and (finding.severity is not Severity.INFO or finding.code == code)
 
 
 @contextmanager
