@@ -310,7 +310,7 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
         if any(True for _ in _files_written(_kept_folders(container, environment), since, budget)):
             return
         lost = [file for file in _files_written([container.code], since, budget) if file.may_be_work]
-        for folder in _scratch_folders(container, environment):
+        for folder in _scratch_folders(container):
             lost += [file for file in _files_written([folder], since, budget) if file.is_work]
     except (OSError, Incomplete):
         return
@@ -341,17 +341,12 @@ def _kept_folders(container: Container, environment: Mapping[str, str]) -> list[
 _SCRATCH = re.compile(r"(?:/tmp|/dev/shm)/\w[\w.+/-]{0,200}")
 
 
-def _scratch_folders(container: Container, environment: Mapping[str, str]) -> set[Path]:
+def _scratch_folders(container: Container) -> set[Path]:
     """The folders of what nobody keeps. A machine that is not the container has them for others too: there
-    only those that the code or the job's own variables name."""
+    only those that the code names."""
     if container.root == Path(DEFAULT_ROOT):
         return {Path("/tmp"), Path("/dev/shm")}
-    told = [
-        value
-        for name, value in environment.items()
-        if "PATH" not in name and not name.startswith(("SM_", "SLIPWAY_", "TORCH", "VIRTUAL_ENV", "HOME"))
-    ]
-    told += [file.read_text("utf-8", "replace") for file in sorted(container.code.rglob("*.py"))[:200]]
+    told = [file.read_text("utf-8", "replace") for file in sorted(container.code.rglob("*.py"))[:200]]
     named = {Path(match[0]) for text in told for match in _SCRATCH.finditer(text)}
     return {folder for folder in named if folder not in (container.root, *container.root.parents)}
 

@@ -154,7 +154,7 @@ def test_what_cannot_be_looked_at_in_full_is_not_judged(
     assert said() == ""
 
 
-def test_of_a_shared_machine_the_scratch_folders_are_looked_at_that_the_job_names(
+def test_of_a_shared_machine_the_scratch_folders_are_looked_at_that_the_code_names(
     host: Host, said: Said, tmp_path: Path
 ) -> None:
     with TemporaryDirectory(dir="/tmp") as named, TemporaryDirectory(dir="/tmp") as other:
