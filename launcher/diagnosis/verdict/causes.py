@@ -473,7 +473,7 @@ def _apply_context(
     return root, None
 
 
-_SAVED = re.compile(r"\b[Ss]aved\b|\b[Cc]heckpoint\S* (?:is )?(?:done|complete|finished)\b")
+_SAVED = re.compile(r"\b[Ss]aved\b|(?<!\S)[Cc]heckpoint\S* (?:is )?(?:done|complete|finished)\b")
 
 
 def _saved_between(reading: Reading, begun: int, sign: Sighting) -> bool:
