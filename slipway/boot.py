@@ -310,8 +310,8 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
         if any(True for _ in _files_written(_kept_folders(container, environment), since, budget)):
             return
         lost = [file for file in _files_written([container.code], since, budget) if file.may_be_work]
-        for folder in _scratch_folders(container):
-            lost += [file for file in _files_written([folder], since, budget) if file.is_work]
+        scratch = [*_scratch_folders(container)]
+        lost += [file for file in _files_written(scratch, since, budget) if file.is_work]
     except (OSError, Incomplete):
         return
     work = [file for file in lost if file.is_work]

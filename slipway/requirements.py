@@ -42,7 +42,7 @@ _NOT_BUILT = re.compile(
 _NOT_BUILT_IN_CONTEXT = re.compile(r"╰─> (?!\[|See above)(?P<what>\S.*)")
 _FAILED_BUILD = re.compile(
     r"subprocess-exited-with-error|metadata-generation-failed"
-    r"|Discarding (?P<from>\S+?)[. ].{0,200}errored out with exit status"
+    r"|Discarding \S+?[. ].{0,200}errored out with exit status"
 )
 _TAKEN_UP = re.compile(r"^ *(?:Collecting|Processing) (?P<what>[^\s(]+)", re.MULTILINE)
 """What pip was at, on stdout: where its error names no package (pip 22 to 24 on a failed setup.py)."""

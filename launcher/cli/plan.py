@@ -434,8 +434,6 @@ def schema() -> int:
 
 
 EXCERPT_WIDTH = 72
-MOST_SHOWN_BYTES = 4_000_000
-"""Of a file of which a line is shown; programs that are larger are not read either."""
 _PRIVATE_FIELDS = re.compile(r"\b(environment|hyperparameters|arguments|secrets)\b")
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
@@ -479,9 +477,11 @@ def line_of(location: Location) -> str:
     Only what is read to be judged is read to be shown: linecache would wait for a pipe, take a file of any
     size, and fail with a codec that gives no text.
     """
+    from launcher.program.program import MOST_BYTES
+
     file = Path(location.file)
     try:
-        readable = file.is_file() and file.stat().st_size <= MOST_SHOWN_BYTES
+        readable = file.is_file() and file.stat().st_size <= MOST_BYTES
         linecache.checkcache(location.file)
         return linecache.getline(location.file, location.line) if readable else ""
     except (OSError, ValueError, LookupError):

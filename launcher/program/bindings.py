@@ -451,9 +451,9 @@ def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:
 
 def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[str, ast.expr] | None:
     """The arguments of a call by the parameters; None where a `*` or `**` hides which are which."""
-    if any(isinstance(each, ast.Starred) for each in call.args) or not all(
-        each.arg for each in call.keywords
-    ):
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    if any(each.arg is None for each in call.keywords):
         return None
     positional = [each.arg for each in positional_of(function)][int(bound) :]
     found = dict(zip(positional, call.args, strict=False))

@@ -413,9 +413,10 @@ def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) ->
 
 
 def _number(program: Program, node: ast.expr | None, known: Valued) -> object:
-    found = None if node is None else known(node)
-    by_default = "detectron2.engine.default_argument_parser.parse_args.num_machines"
-    return found.value if found else int(node is not None and program.qualified(node) == by_default) or None
+    if node is None:
+        return None
+    found, by_default = known(node), "detectron2.engine.default_argument_parser.parse_args.num_machines"
+    return found.value if found else 1 if program.qualified(node) == by_default else None
 
 
 _RANK_STARTERS = library_names("rank_starters")

@@ -51,7 +51,7 @@ class FolderWalk:
     ignored: tuple[IgnoredPath, ...]
     scripts: tuple[str, ...]
     problems: tuple[SourceError, ...]
-    idle: tuple[tuple[str, Path], ...] = ()
+    idle: tuple[Origin, ...] = ()
 
 
 def walk_folder(source_dir: Path) -> FolderWalk:
@@ -116,7 +116,7 @@ class _FolderWalker:
         self.ignored: list[IgnoredPath] = []
         self.scripts: list[str] = []
         self.problems: list[SourceError] = []
-        self.used: set[tuple[str, Path]] = set()
+        self.used: set[Origin] = set()
         """The patterns that bring something back, with their files."""
         self._source_dir = source_dir
         self._layers = PatternLayers(source_dir, self.problems)
@@ -142,7 +142,7 @@ class _FolderWalker:
             if below is not None:
                 under_way.append((iter(below.entries), below))
 
-    def find_returns(self) -> Iterator[tuple[str, Path]]:
+    def find_returns(self) -> Iterator[Origin]:
         """The patterns of .slipwayignore, in whatever folder, that are to bring something back."""
         for layer in self._layers.read():
             for pattern, file in dict.fromkeys(layer.origins):
@@ -365,7 +365,7 @@ MOST_PATTERN_BYTES = 1_000_000
 MOST_OPENED = 1_000
 """Folders that are left out and out of which one `.slipwayignore` brings something back."""
 
-_Origin = tuple[str, Path]
+Origin = tuple[str, Path]
 """A pattern as it is written, and the file that it stands in."""
 
 
@@ -384,7 +384,7 @@ class Layer:
 
     folder: Path
     patterns: GitIgnoreSpec
-    origins: Sequence[_Origin]
+    origins: Sequence[Origin]
 
     def match(self, path: Path, is_folder: bool) -> Match | None:
         """What is said of the path; the last pattern that fits it counts. None where none does."""
@@ -411,7 +411,7 @@ def read_layers(folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
 
     Raises SourceError for patterns that cannot be read or are too many, OSError for a file that cannot be.
     """
-    origins: list[_Origin] = []
+    origins: list[Origin] = []
     for file in (folder / name for name in IGNORE_FILES):
         if file.is_file():
             content = read_regular(file, MOST_PATTERN_BYTES + 1)
@@ -426,7 +426,7 @@ def read_layers(folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
         return []
     written = [(_pattern(line, file), (line, file)) for line, file in origins]
     layers = [*above, _layer(folder, written)]
-    read: list[tuple[GitIgnoreSpecPattern, _Origin]] = []
+    read: list[tuple[GitIgnoreSpecPattern, Origin]] = []
     opened = set[str]()
     for pattern, origin in written:
         for parent in _folders_above(origin[0]) if origin[1].name == OWN_IGNORE_FILE else ():
@@ -454,7 +454,7 @@ def _pattern(line: str, file: Path) -> GitIgnoreSpecPattern:
         ) from error
 
 
-def _layer(folder: Path, read: Sequence[tuple[GitIgnoreSpecPattern, _Origin]]) -> Layer:
+def _layer(folder: Path, read: Sequence[tuple[GitIgnoreSpecPattern, Origin]]) -> Layer:
     # RE2 needs linear time for whatever pattern, where Python's `re` may need exponential time.
     patterns = GitIgnoreSpec([pattern for pattern, _ in read], backend="re2")
     return Layer(folder, patterns, [origin for _, origin in read])

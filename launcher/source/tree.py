@@ -27,7 +27,7 @@ from launcher.source.archive import (
     read_packed,
     unreadable_file,
 )
-from launcher.source.folder_walk import IgnoredPath, SourceError, SourceFile, walk_folder
+from launcher.source.folder_walk import IgnoredPath, Origin, SourceError, SourceFile, walk_folder
 from launcher.source.requirements_file import RequirementsFile, read_requirements
 from launcher.text.regular_files import file_mode, open_regular
 from launcher.text.values import size_in_words
@@ -64,7 +64,7 @@ class SourceTree:
     has_entry_point: bool
     files: tuple[SourceFile, ...] = ()
     ignored: tuple[IgnoredPath, ...] = ()
-    idle: tuple[tuple[str, Path], ...] = ()
+    idle: tuple[Origin, ...] = ()
     scripts: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
     requirements: RequirementsFile | None = None

@@ -237,9 +237,7 @@ def _verdict_of_ends(
         lines, steps = user_lines(frames, str(code)), beat.steps if beat is not None else 0
         view = RankView(end.rank, host, GONE, steps, ended=True, failed=True, lines=lines)
         lost.append(replace(view, waits_by_stack=in_backward(frames)))
-    verdict = None
-    if timed_out:
-        verdict = judge_timeout(watchdog.seen_at_failure(), text_reader(code))
+    verdict = judge_timeout(watchdog.seen_at_failure(), text_reader(code)) if timed_out else None
     if verdict is None:
         verdict = judge_ends([*watchdog.ranks_ended_well(), *lost], text_reader(code))
     if verdict is not None:

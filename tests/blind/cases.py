@@ -53,9 +53,9 @@ FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.json"
 """How many examples of each cell are judged right, and of how many: `python -m tools.checks.blind`."""
 HALVES = ("first", "second", "third", "fourth", "fifth")
-FOLDERS = {Stage.SCRIPT: "scripts", Stage.SPEC: "jobs", Stage.LOG: "logs"}
-RUNS = {Stage.RUNTIME: "runs"}
-"""They take minutes, and are judged where they are asked for."""
+FOLDERS = {Stage.SCRIPT: "scripts", Stage.SPEC: "jobs", Stage.LOG: "logs", Stage.RUNTIME: "runs"}
+QUICK = (Stage.SCRIPT, Stage.SPEC, Stage.LOG)
+"""The stages whose examples are judged in seconds; those that are run are judged where they are asked for."""
 ENTRY = "train.py"
 JOB_FILE = "job.yaml"
 _HEADING = re.compile(r"\[(case|file) (.+)\]")
@@ -88,7 +88,7 @@ class Example:
 
 def examples(half: str, stage: Stage) -> Iterator[Example]:
     """The examples of a half, by their codes."""
-    for file in sorted((FOLDER / (FOLDERS | RUNS)[stage]).glob("*.test")):
+    for file in sorted((FOLDER / FOLDERS[stage]).glob("*.test")):
         parts = read_parts(file, _HEADING)
         for number, part in enumerate(parts):
             if part.kind == "case" and _headers(part).get("half", "first") == half:
@@ -181,9 +181,7 @@ class Verdict:
     said: str
 
 
-def verdicts(
-    half: str, codes: Collection[str] = (), stages: Iterable[Stage] = tuple(FOLDERS)
-) -> Iterator[Verdict]:
+def verdicts(half: str, codes: Collection[str] = (), stages: Iterable[Stage] = QUICK) -> Iterator[Verdict]:
     """The verdicts on the examples of a half, of some codes or of all."""
     for stage in stages:
         chosen = [case for case in examples(half, stage) if not codes or case.code in codes]

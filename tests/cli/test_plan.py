@@ -12,9 +12,10 @@ import pytest
 from moto import mock_aws
 
 from launcher.cli.interaction import console
-from launcher.cli.plan import MOST_SHOWN_BYTES, show_findings
+from launcher.cli.plan import show_findings
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Location, Severity, Stage
+from launcher.program.program import MOST_BYTES
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import use_test_keys
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -111,7 +112,7 @@ def test_a_place_outside_of_the_file_has_no_excerpt(shown: Shown) -> None:
     assert "^" not in shown(99, 1)
 
 
-@pytest.mark.parametrize("lay", [os.mkfifo, lambda path: sparse(path, MOST_SHOWN_BYTES + 1)])
+@pytest.mark.parametrize("lay", [os.mkfifo, lambda path: sparse(path, MOST_BYTES + 1)])
 def test_of_a_file_that_is_not_read_to_be_judged_no_line_is_shown(
     lay: Callable[[Path], None],
     tmp_path: Path,

@@ -18,6 +18,7 @@ from launcher.program.dataflow import (
 from launcher.program.index import (
     BindingKind,
     FunctionNode,
+    Scope,
     ancestors,
     ancestors_in_function,
     file_of,
@@ -205,10 +206,9 @@ def makes_ranks_agree(call: ast.Call) -> bool:
     )
 
 
-def shares_its_result(program: Program, node: ast.AST) -> bool:
-    """Whether a decorator of the program makes all ranks see one result of the function around a node."""
-    function = scope_of(node).function
-    decorators = getattr(function.node, "decorator_list", ()) if function is not None else ()
+def shares_its_result(program: Program, scope: Scope) -> bool:
+    """Whether a decorator of the program makes all ranks see one result of the function of a scope."""
+    decorators = getattr(scope.function.node, "decorator_list", ()) if scope.function is not None else ()
     made = [program.value(each) for each in decorators]
     within = [each for value in made if isinstance(value, Defined) for each in ast.walk(value.node)]
     return any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in within)

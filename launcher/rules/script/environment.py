@@ -204,11 +204,10 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
         if _is_shared(place) and place is not None and is_set_in_every_run(program, change):
             severity = None if change.name in _COMPILERS else Severity.INFO
             yield _finding(disk.SHARED_CACHE, change, f"{place[0]!r} {shared}", severity)
-    told: Severity | None = None
-    places = [(call, argument_of(call, "build_directory"), told) for call, _ in program.calls(*_EXTENSIONS)]
-    told = Severity.INFO
-    places += [(call, argument_of(call, "d", 0), told) for call, _ in program.calls("torch.hub.set_dir")]
-    places += [(call, argument_of(call, "cache_dir"), told) for file in program.files for call in file.calls]
+    builds = [(call, argument_of(call, "build_directory")) for call, _ in program.calls(*_EXTENSIONS)]
+    caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls("torch.hub.set_dir")]
+    caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
+    places = [*((*each, None) for each in builds), *((*each, Severity.INFO) for each in caches)]
     for call, given, severity in places:
         place = None if given is None else text_beginning(program, given)
         if _is_shared(place) and place is not None:

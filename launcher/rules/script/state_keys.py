@@ -303,17 +303,17 @@ def _is_before_wrapping(program: Program, call: ast.Call, model: ast.expr) -> bo
     """
     if not isinstance(model, ast.Attribute) or not isinstance(model.value, ast.Name):
         return False
-    made = [each.node for each in file_of(call).set_attributes.get(model.attr, ())]
-    function = scope_of(call).node
-    places = [call]
-    if made and isinstance(function, ast.FunctionDef) and scope_of(made[-1]) is not scope_of(call):
+    stores = file_of(call).set_attributes.get(model.attr, ())
+    if not stores:
+        return False
+    wrapping, function, places = stores[-1].node, scope_of(call).node, [call]
+    if isinstance(function, ast.FunctionDef) and scope_of(wrapping) is not scope_of(call):
         places = [site.call for site in program.evaluation.callers.call_sites(function) or ()]
-    before = [
-        each
-        for each in places
-        if made and scope_of(each) is scope_of(made[-1]) and each.lineno < getattr(made[-1], "lineno", 0)
-    ]
-    return True if before and len(before) == len(places) else None if before else False
+    line, scope = getattr(wrapping, "lineno", 0), scope_of(wrapping)
+    before = [scope_of(each) is scope and each.lineno < line for each in places]
+    if not any(before):
+        return False
+    return True if all(before) else None
 
 
 def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:

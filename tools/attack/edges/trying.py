@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -260,7 +259,6 @@ def _short(text: str) -> str:
 
 
 def _remove(folder: Path) -> None:
-    # Python's own removal of folders recurses, and follows what it may read.
+    # Python's own removal of folders recurses.
     subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL)
     subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -76,7 +76,8 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     listings = [
         (call, f"{_last(name)} answers in the order of the file system", _sorted(call, name), severity)
         for call, name in program.calls(*LISTINGS)
-        if (name != "os.walk" or not _is_sorted_within(call)) and not shares_its_result(program, call)
+        if (name != "os.walk" or not _is_sorted_within(call))
+        and not shares_its_result(program, scope_of(call))
     ]
     sets = [(each, _OF_A_SET, None, None) for each in sets_made_of(program, *LISTINGS)]
     ended = set[ast.expr]()

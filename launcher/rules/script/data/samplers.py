@@ -497,7 +497,8 @@ def source_of_difference(program: Program, node: ast.expr) -> str | None:
     )
     if any(map(makes_ranks_agree, calls)) or any(taken_off) or _is_agreed_on(parts):
         return None
-    if any(SCOPE in each.__dict__ and shares_its_result(program, each) for each in parts):
+    scopes = {scope_of(each) for each in parts if SCOPE in each.__dict__}
+    if any(shares_its_result(program, each) for each in scopes):
         return None
     if isinstance(value, RankValue):
         return value.source
