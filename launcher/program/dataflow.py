@@ -232,7 +232,7 @@ def _origins_of_binding(
     elif binding.kind is BindingKind.DEFINED and is_property(binding.node):
         assert isinstance(binding.node, ast.FunctionDef)
         yield from _origins_of_results(program, binding.node, None, seen, depth)
-    elif binding.kind is BindingKind.LOOPED and binding.value is not None:
+    elif binding.kind is BindingKind.LOOPED:
         yield from _origins_of_elements(program, binding, seen, depth)
     else:
         yield None
@@ -246,15 +246,26 @@ def origins_of_binding(program: Program, binding: Binding) -> tuple[ast.expr | N
 def _origins_of_elements(
     program: Program, binding: Binding, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    """What a loop's variable may be: each element of a list that is written out, and gets no others."""
-    listed = binding.value
+    """What a loop's variable may be: each element, or part of one, of a list that is written out and never
+    gets others."""
+    listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
     whole = UNKNOWN if listed is None else program.value(listed)
-    plain = isinstance(getattr(binding.node, "target", None), ast.Name)
-    if not plain or not isinstance(whole, Several) or (listed and last_name(listed) in program.grown):
+    names = [getattr(each, "id", None) for each in getattr(target, "elts", [target])]
+    if (
+        not isinstance(whole, Several)
+        or binding.name not in names
+        or (listed and last_name(listed) in program.grown)
+    ):
         yield None
         return
+    place = None if isinstance(target, ast.Name) else names.index(binding.name)
     for each in whole.node.elts:
-        yield from _origins(program, each, seen, depth)
+        if place is None:
+            yield from _origins(program, each, seen, depth)
+        elif isinstance(each, ast.Tuple | ast.List) and len(each.elts) == len(names):
+            yield from _origins(program, each.elts[place], seen, depth)
+        else:
+            yield None
 
 
 def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
@@ -306,22 +317,6 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
                         waiting += [each for each in given if each is not None]
                     elif binding.value is not None:
                         waiting.append(binding.value)
-
-
-def sets_made_of(program: Program, *names: str) -> Iterator[ast.expr]:
-    """The sets that are made of what calls of these names give, also sorted, or to which it is added."""
-    calls = {call for call, _ in program.calls(*names)}
-    for file in program.files if calls else ():
-        adding = [each for name in ("add", "update") for each in file.calls_of.get(name, ())]
-        made: list[ast.expr] = [each for each in file.scopes if isinstance(each, ast.SetComp)]
-        made += [each for name in ("set", "frozenset") for each in file.calls_of.get(name, ())]
-        for each in made:
-            given = [each]
-            for call in adding:
-                owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-                given += call.args if owner is not None and each in origins(program, owner) else []
-            if any(part in calls for one in given for part in parts_of(program, one)):
-                yield each
 
 
 # What a calculation gives, where everything in it is known.

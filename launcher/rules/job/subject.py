@@ -370,10 +370,8 @@ def _throws_the_rest_away(program: Program, call: ast.Call) -> bool:
         if "SM_HP" in file.text or "hyperparameters.json" in file.text:
             return False
     holder = parent_of(call)
-    if isinstance(holder, ast.Subscript):
-        return True
     if not isinstance(holder, ast.Assign) or not isinstance(holder.targets[0], ast.Tuple):
-        return False
+        return isinstance(holder, ast.Subscript)
     rest = holder.targets[0].elts[-1]
     if not isinstance(rest, ast.Name):
         return False
@@ -416,9 +414,6 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
         parser.knows_all = False
     reaches = program.analysis(Reachability).reaches
     for file in program.files:
-        for call in file.calls_of.get("add_subparsers", ()):
-            made = _receivers(program, call)
-            parser.knows_all &= made is not None and key not in made
         others = [each for each in file.attributes.get("add_argument", ()) if not _is_called(each)]
         names = ["add_argument", *file.aliases.get("add_argument", ())]
         parser.knows_all &= len(others) < len(names)
@@ -427,9 +422,27 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
             if made is None or key in made:
                 declared = _argparse_words(program, call)
                 parser.knows_all &= declared is not None
-                parser.declared += (
-                    () if declared is None else [_perhaps(declared) if made is None else declared]
-                )
+                if declared is not None:
+                    parser.declared.append(_perhaps(declared) if made is None else declared)
+    for call in (each for file in program.files for each in file.calls_of.get("add_subparsers", ())):
+        made = _receivers(program, call)
+        if made is None or key in made:
+            commands = _commands_of(program, call) if made is not None else None
+            places = [each for each in parser.declared if not each.names[0].startswith("-")]
+            parser.knows_all &= commands is not None and not places
+            parser.declared += [commands] if commands is not None and parser.knows_all else []
+
+
+def _commands_of(program: Program, made: ast.Call) -> DeclaredWords | None:
+    """The commands that subparsers know, to the first of which argparse leaves all the words after it."""
+    texts = list[object]()
+    for call in (each for file in program.files for each in file.calls_of.get("add_parser", ())):
+        owner = program.value(call.func.value) if isinstance(call.func, ast.Attribute) else UNKNOWN
+        names = [constant_argument(program, one) for each in call.args[:1] for one in origins(program, each)]
+        if not isinstance(owner, Instance) or not all(names) or argument_of(call, "aliases"):
+            return None
+        texts += [each.value for each in names if each and owner.call is made]
+    return DeclaredWords(("command",), {"nargs": argparse.PARSER, "choices": texts}, made) if texts else None
 
 
 def _is_called(function: ast.expr) -> bool:

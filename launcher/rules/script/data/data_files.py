@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import all_arguments, argument_of, parts_of, sets_made_of
+from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -79,7 +79,7 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
         if (name != "os.walk" or not _is_sorted_within(call))
         and not shares_its_result(program, scope_of(call))
     ]
-    sets = [(each, _OF_A_SET, None, None) for each in sets_made_of(program, *LISTINGS)]
+    sets = [(each, _OF_A_SET, None, None) for each in _sets_of_files(program)]
     ended = set[ast.expr]()
     for made, why, fix, severity in (*listings, *sets):
         for end in follow_list(program, made):
@@ -101,6 +101,33 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
 
 
 _OF_A_SET = "a set of texts has another order in each process, by the seed of its hashes"
+
+
+def _sets_of_files(program: Program) -> Iterator[ast.expr]:
+    """The sets of texts that are made of listings, also of keys: numbers have the same hash everywhere."""
+    calls = {call for call, _ in program.calls(*LISTINGS)}
+    for file in program.files if calls else ():
+        adding = [each for name in ("add", "update") for each in file.calls_of.get(name, ())]
+        keys = (parent_of(each) for each in file.calls_of.get("keys", ()))
+        made: list[ast.expr] = [each for each in keys if isinstance(each, ast.BinOp)]
+        made += [each for each in file.scopes if isinstance(each, ast.SetComp)]
+        made += [each for name in ("set", "frozenset") for each in file.calls_of.get(name, ())]
+        for each in made:
+            given = [each]
+            for call in adding:
+                owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+                given += call.args if owner is not None and each in origins(program, owner) else []
+            parts = {part for one in given for part in parts_of(program, one)}
+            if not parts.isdisjoint(calls) and not any(map(_is_of_numbers, parts)):
+                yield each
+
+
+def _is_of_numbers(part: ast.AST) -> bool:
+    """Whether a comprehension, or a map, makes numbers of what it goes through."""
+    if isinstance(part, ast.Call):
+        return last_name(part.func) == "map" and last_name(part.args[0]) == "int" if part.args else False
+    key = part.key if isinstance(part, ast.DictComp) else getattr(part, "elt", None)
+    return isinstance(key, ast.Call) and last_name(key.func) in ("int", "len", "hash")
 
 
 def _use_by_order(program: Program, end: ast.expr) -> tuple[ast.expr, str, str, bool] | None:

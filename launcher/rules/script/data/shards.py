@@ -567,8 +567,8 @@ _KEEPING = frozenset(
 )
 """What keeps the order of its argument, or gives it that of a set, which differs between processes."""
 
-_COPYING = frozenset({"tolist", "numpy", "copy", "clone"})
-"""Methods that give the same elements in the same order."""
+_COPYING = frozenset({"tolist", "numpy", "copy", "clone", "intersection", "union", "difference"})
+"""Methods that give the same elements in the same order, or another set."""
 
 _JOINING = (ast.Add, ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
 """What makes one list of two, or one set."""
