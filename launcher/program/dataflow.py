@@ -327,12 +327,13 @@ def sets_made_of(program: Program, *names: str) -> Iterator[ast.expr]:
 # What a calculation gives, where everything in it is known.
 
 
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
 }
 _OF_NUMBERS: Mapping[str | None, Callable[..., float]] = {
     "int": int,
@@ -370,17 +371,20 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
     if isinstance(node, ast.BinOp):
         left = calculate_number(program, node.left, known, depth)
         right = calculate_number(program, node.right, known, depth)
-        operation = _ARITHMETIC.get(type(node.op))
+        operation = ARITHMETIC.get(type(node.op))
         if left is None or right is None or operation is None:
             return None
-        return operation(left, right) if right or not isinstance(node.op, ast.Div | ast.FloorDiv) else None
+        return operation(left, right) if right or isinstance(node.op, ast.Add | ast.Sub | ast.Mult) else None
     told = known(node)
     if told is not None:
         return calculate_number(program, told, known, depth) if isinstance(told, ast.expr) else told
     if not isinstance(node, ast.Call):
         return None
-    function = _OF_NUMBERS.get(program.qualified(node.func))
-    if function is not None and node.args and not has_star_arguments(node):
+    if (
+        (function := _OF_NUMBERS.get(program.qualified(node.func)))
+        and node.args
+        and not has_star_arguments(node)
+    ):
         numbers = [calculate_number(program, each, known, depth) for each in node.args]
         given = [each for each in numbers if each is not None]
         return function(*given) if len(given) == len(numbers) else None
