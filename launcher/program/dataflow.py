@@ -354,9 +354,8 @@ def calculate_number(program: Program, node: ast.expr, known: Known, depth: int 
     told = known(node)
     if isinstance(told, int | float):
         return told
-    found = (
-        {_number_of(program, each, known, depth - 1) for each in origins(program, node)} if depth else set()
-    )
+    made = origins(program, node) if depth else ()
+    found = {_number_of(program, each, known, depth - 1) for each in made}
     return found.pop() if len(found) == 1 else None
 
 
@@ -380,11 +379,8 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
         return calculate_number(program, told, known, depth) if isinstance(told, ast.expr) else told
     if not isinstance(node, ast.Call):
         return None
-    if (
-        (function := _OF_NUMBERS.get(program.qualified(node.func)))
-        and node.args
-        and not has_star_arguments(node)
-    ):
+    function = _OF_NUMBERS.get(program.qualified(node.func))
+    if function is not None and node.args and not has_star_arguments(node):
         numbers = [calculate_number(program, each, known, depth) for each in node.args]
         given = [each for each in numbers if each is not None]
         return function(*given) if len(given) == len(numbers) else None

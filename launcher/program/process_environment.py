@@ -394,7 +394,7 @@ def ranks_are_started_only_here(
     program: Program, start: ast.Call, is_reached: Callable[[ast.AST], bool]
 ) -> bool:
     """Whether no processes have a group but those started here, once more in each of a launcher: what is
-    called besides, as `train(0)`, is told by a literal which rank it is."""
+    called besides where the number of processes is one, as `train(0)`, is told by a literal which it is."""
     if program.qualified(start.func) in RANK_LAUNCHERS:
         return True
     target = started_function(program, start)
@@ -405,11 +405,11 @@ def ranks_are_started_only_here(
     within = all(ways_to(program, group, targets) == {True} for group in groups)
     sites = program.evaluation.callers.call_sites(target)
     own = [each.call for each in sites or () if started_function(program, each.call) is not target]
-    return (
-        within
-        and sites is not None
-        and all(each.args and isinstance(each.args[0], ast.Constant) for each in own)
-    )
+    counts = [ast.unparse(given) for call, given in started_processes(program) if call is start]
+    tests = [ast.unparse(each.test) for each in ancestors(start) if isinstance(each, ast.If)]
+    by_number = any(count in test for count in counts for test in tests)
+    literal = all(each.args and isinstance(each.args[0], ast.Constant) for each in own)
+    return within and sites is not None and (not own or (by_number and literal))
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:

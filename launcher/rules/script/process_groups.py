@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 
-from launcher.failure_modes import ddp, distribution
+from launcher.failure_modes import data, ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
@@ -32,7 +32,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.process_environment import changed_variables, rank_starts
-from launcher.program.program import Program, imports_the_unknown
+from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, ends_block
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
@@ -52,6 +52,7 @@ from launcher.program.values import (
     External,
     Instance,
     alternatives,
+    canonical_name,
 )
 from launcher.rules.script.data.data_files import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
@@ -442,7 +443,12 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
             )
 
 
-@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+@finds(
+    Stage.SCRIPT,
+    distribution.RANKS_NEVER_MET,
+    distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+    data.NO_DISTRIBUTED_SAMPLER,
+)
 def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that trains in each of the job's processes, and in this job makes no group of them.
 
@@ -450,7 +456,8 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     of another launcher, or for one process alone: each trains a whole model for itself.
 
     Only where the script runs the backward pass itself, and imports nothing that could make a group: only
-    torch, numpy and a few others.
+    torch, numpy and a few others. Its own calls that are never come to are a warning besides other libraries,
+    but those that make groups.
 
     Bad: `if args.distributed: init_process_group()` and a job without `distributed`. Good: the same under
     `if "RANK" in os.environ:`.
@@ -467,16 +474,31 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         if _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth):
             message = f"{started}, and each makes a group of itself here: {alone}"
             yield finding_at(distribution.RANKS_NEVER_MET, call, message)
-    if list(rank_starts(program)) or imports_the_unknown(program):
+    unknown = imports_the_unknown(program)
+    if list(rank_starts(program)) or (unknown and _imports_what_joins(program)):
         return
-    if groups and all(never_runs(program, call, run.truth) for call in groups):
+    joining = [call for call, _ in joining_calls(program)] if groups else []
+    if joining and all(never_runs(program, call, run.truth) for call in joining):
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
-        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message)
+        severity = Severity.WARNING if unknown else None
+        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
         yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)
         message = "without a group the ranks never meet: all hosts are paid for one training"
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
+        loops = program.analysis(Loaders).training_loops if not program.mentioning("rank", "RANK") else ()
+        for loader in {each: None for loop in loops for each in loop.loaders}:
+            message = "nothing splits the data: every process trains on the whole of it"
+            yield finding_at(data.NO_DISTRIBUTED_SAMPLER, loader, message, severity=Severity.INFO)
+
+
+def _imports_what_joins(program: Program) -> bool:
+    """Whether a program imports a library that makes groups by itself, or has files that are not read."""
+    names = (canonical_name(each.module or "") for file in program.files for each in file.imports)
+    tables = ("joining_imports", "trainer_imports", "launcher_imports")
+    roots = {each.partition(".")[0] for table in tables for each in LIBRARY_TABLES[table]}
+    return bool(program.unread) or any(name.partition(".")[0] in roots for name in names)
 
 
 def _size_of_group(run: JobRun, call: ast.Call) -> str:

@@ -636,6 +636,38 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
                 return
 
 
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def one_process_does_not_take_all_devices(subject: ScriptSubject) -> Iterator[Finding]:
+    """DataParallel in each of several processes of a host.
+
+    It is one process's way to several GPUs: every process puts a copy of its model and a part of its batch on
+    each of them. Silent where the devices that it is given may be a process's own.
+
+    Bad: `nn.DataParallel(model)` under torchrun. Good: `DDP(model, device_ids=[local_rank])`.
+
+    Source: the sources of DIST003.
+    """
+    program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
+    if run.strategy not in STARTS_EACH_PROCESS or processes < 2 or _chooses(program):
+        return
+    for call, _ in program.calls("torch.nn.parallel.DataParallel"):
+        given = argument_of(call, "device_ids", 1)
+        made = [] if given is None else origins(program, given)
+        own = any(isinstance(each, ast.List) and len(each.elts) == 1 for each in made)
+        ranks = any(
+            isinstance(program.value(part), RankValue) for each in made if each for part in _expressions(each)
+        )
+        if not own and not ranks and surely_runs(program, call, known=run.truth):
+            message = f"{processes} processes on each host take the same devices here, several each"
+            yield finding_at(
+                distribution.MORE_PROCESSES_THAN_DEVICES, call, message, severity=Severity.WARNING
+            )
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.expr))
+
+
 def _is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
     """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
     from launcher.planning.image_choice import efa_plugin_version, job_image_software
@@ -720,6 +752,7 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
 STRATEGY_JOB_RULES = (
     script_fits_the_strategy,
     devices_are_as_many_as_the_processes,
+    one_process_does_not_take_all_devices,
     spawned_processes_are_the_hosts_accelerators,
     settings_suit_the_job,
     script_takes_the_jobs_words,
