@@ -322,12 +322,13 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
 # What a calculation gives, where everything in it is known.
 
 
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
 }
 _OF_NUMBERS: Mapping[str | None, Callable[..., float]] = {
     "int": int,
@@ -348,9 +349,8 @@ def calculate_number(program: Program, node: ast.expr, known: Known, depth: int 
     told = known(node)
     if isinstance(told, int | float):
         return told
-    found = (
-        {_number_of(program, each, known, depth - 1) for each in origins(program, node)} if depth else set()
-    )
+    made = origins(program, node) if depth else ()
+    found = {_number_of(program, each, known, depth - 1) for each in made}
     return found.pop() if len(found) == 1 else None
 
 
@@ -365,10 +365,10 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
     if isinstance(node, ast.BinOp):
         left = calculate_number(program, node.left, known, depth)
         right = calculate_number(program, node.right, known, depth)
-        operation = _ARITHMETIC.get(type(node.op))
+        operation = ARITHMETIC.get(type(node.op))
         if left is None or right is None or operation is None:
             return None
-        return operation(left, right) if right or not isinstance(node.op, ast.Div | ast.FloorDiv) else None
+        return operation(left, right) if right or isinstance(node.op, ast.Add | ast.Sub | ast.Mult) else None
     told = known(node)
     if told is not None:
         return calculate_number(program, told, known, depth) if isinstance(told, ast.expr) else told

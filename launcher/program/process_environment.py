@@ -36,15 +36,12 @@ from launcher.program.index import (
 from launcher.program.program import Program, extra_keywords, joining_calls
 from launcher.program.values import (
     HOST_SIZES,
-    INIT_PROCESS_GROUP,
     LIBRARY_TABLES,
     UNKNOWN,
     Constant,
     Defined,
     External,
     Instance,
-    RankKind,
-    RankValue,
     Several,
     WorldSize,
     alternatives,
@@ -351,35 +348,37 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
     return bool(words) and words[0].rpartition("/")[2] in _TOOL_PROGRAMS
 
 
-_RANK_LAUNCHERS = library_names("rank_launchers")
+RANK_LAUNCHERS = library_names("rank_launchers")
 
 
 def rank_starts(program: Program) -> Iterator[ast.Call]:
     """The calls by which a program starts processes that are ranks: that make a group."""
-    spawned = [call for call, _ in program.calls(*library_names("rank_starters"), *_RANK_LAUNCHERS)]
+    spawned = [call for call, _ in program.calls(*library_names("rank_starters"), *RANK_LAUNCHERS)]
     yield from spawned
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
-        target = _started_function(program, call)
-        makes = target and any(True in _ways_to(program, group, {target}) for group in groups)
+        target = started_function(program, call)
+        makes = target and any(True in ways_to(program, group, {target}) for group in groups)
         if makes and call not in spawned:
             yield call
 
 
-def _started_function(program: Program, start: ast.Call) -> ast.FunctionDef | None:
-    target = argument_of(start, "target", 1) or argument_of(start, "fn", 0)
-    value = None if target is None else program.value(target)
-    return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
+def started_function(program: Program, start: ast.Call) -> ast.FunctionDef | None:
+    """The program's function that the processes run which a call starts."""
+    given = (argument_of(start, "fn", 0), argument_of(start, "target", 1))
+    values = (program.value(each) for each in given if each is not None)
+    found = (each.node for each in values if isinstance(each, Defined))
+    return next((each for each in found if isinstance(each, ast.FunctionDef)), None)
 
 
-def _ways_to(program: Program, node: ast.AST, targets: Set[object], depth: int = 5) -> set[bool]:
+def ways_to(program: Program, node: ast.AST, targets: Set[object], depth: int = 5) -> set[bool]:
     """Whether the ways by which the program comes to a statement lead through functions, each of them."""
     if not targets.isdisjoint(ancestors(node)):
         return {True}
     scope = scope_of(node).function
     function = None if scope is None else scope.node
     sites = program.evaluation.callers.call_sites(function) if isinstance(function, FunctionNode) else None
-    ways = [_ways_to(program, site.call, targets, depth - 1) for site in sites or ()] if depth else []
+    ways = [ways_to(program, site.call, targets, depth - 1) for site in sites or ()] if depth else []
     return set[bool]().union(*ways) or {False}
 
 
@@ -387,52 +386,30 @@ Valued = Callable[[ast.expr], Constant | None]
 """What somebody who knows the run knows of a number."""
 
 
-def host_number_is_zero(program: Program, start: ast.Call, known: Valued) -> bool:
-    """Whether the ranks that a program starts have the same numbers on each host, by what somebody knows of
-    the run: those of the start itself, `node * gpus + index` with a node that is 0, or of a single host."""
-    if program.qualified(start.func) in _RANK_LAUNCHERS:
-        hosts = argument_of(start, "num_machines", 2)
-        return hosts is None or all(_number(program, each, known) == 1 for each in origins(program, hosts))
-    target = _started_function(program, start)
-    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)] if target else []
-    ranks = [argument_of(each, "rank", 4) for each in groups if True in _ways_to(program, each, {target})]
-    values = {UNKNOWN if each is None else program.value(each) for each in ranks}
-    if values == {RankValue(RankKind.LOCAL, "spawn")}:
-        return True
-    made = [each for rank in ranks for each in ((None,) if rank is None else origins(program, rank))]
-    return bool(made) and all(_is_of_first_host(program, each, known) for each in made)
-
-
-def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) -> bool:
-    """`node * gpus + index`, where the number of the node surely is 0."""
-    if not isinstance(rank, ast.BinOp) or not isinstance(rank.op, ast.Add):
-        return False
-    products = [each for each in (rank.left, rank.right) if isinstance(each, ast.BinOp)]
-    factors = [side for each in products if isinstance(each.op, ast.Mult) for side in (each.left, each.right)]
-    return any(all(_number(program, made, known) == 0 for made in origins(program, each)) for each in factors)
-
-
-def _number(program: Program, node: ast.expr | None, known: Valued) -> object:
-    if node is None:
-        return None
-    found, by_default = known(node), "detectron2.engine.default_argument_parser.parse_args.num_machines"
-    return found.value if found else 1 if program.qualified(node) == by_default else None
-
-
 _RANK_STARTERS = library_names("rank_starters")
 _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
 
 
-def ranks_are_started_only_here(program: Program, start: ast.Call) -> bool:
-    """Whether no processes have a group but those started here, once more in each of a launcher."""
-    if program.qualified(start.func) in _RANK_LAUNCHERS:
+def ranks_are_started_only_here(
+    program: Program, start: ast.Call, is_reached: Callable[[ast.AST], bool]
+) -> bool:
+    """Whether no processes have a group but those started here, once more in each of a launcher: what is
+    called besides where the number of processes is one, as `train(0)`, is told by a literal which it is."""
+    if program.qualified(start.func) in RANK_LAUNCHERS:
         return True
-    target, groups = _started_function(program, start), [group for group, _ in joining_calls(program)]
+    target = started_function(program, start)
+    groups = [group for group, _ in joining_calls(program) if is_reached(group)]
     if target is None or not groups:
         return False
-    targets = {each for one in rank_starts(program) if (each := _started_function(program, one)) is not None}
-    within = all(_ways_to(program, group, targets) == {True} for group in groups)
-    return within and not any(target.name in file.calls_of for file in program.files)
+    targets = {each for one in rank_starts(program) if (each := started_function(program, one)) is not None}
+    within = all(ways_to(program, group, targets) == {True} for group in groups)
+    sites = program.evaluation.callers.call_sites(target)
+    own = [each.call for each in sites or () if started_function(program, each.call) is not target]
+    counts = [ast.unparse(given) for call, given in started_processes(program) if call is start]
+    tests = [ast.unparse(each.test) for each in ancestors(start) if isinstance(each, ast.If)]
+    by_number = any(count in test for count in counts for test in tests)
+    literal = all(each.args and isinstance(each.args[0], ast.Constant) for each in own)
+    return within and sites is not None and (not own or (by_number and literal))
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:

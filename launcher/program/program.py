@@ -12,6 +12,7 @@ import gc
 import io
 import os
 import re
+import sys
 import tokenize
 import warnings
 from collections import deque
@@ -688,3 +689,28 @@ def _imports_distributed(file: FileIndex) -> bool:
     return "DistributedDataParallel" in file.attributes or any(
         dotted_name(node) == "torch.distributed" for node in file.attributes.get("distributed", ())
     )
+
+
+# Whether a program imports only libraries of which it is known what they do with process groups.
+
+
+_PLAIN = re.compile(
+    r"numpy|torch|torchvision|torchaudio|tqdm|PIL|pandas|yaml|matplotlib|sklearn|scipy|"
+    r"tensorboard|tensorboardX|boto3|botocore|cv2|requests|smdebug"
+)
+"""The libraries of which it is known that they make no process group and register no backend."""
+
+
+def imports_the_unknown(program: Program) -> bool:
+    """Whether anything that a program imports could make a group, or a backend; what cannot be read could."""
+    if program.unread:
+        return True
+    for file in program.files:
+        if any(star.startswith(".") for star in file.stars):
+            return True
+        for binding in file.imports:
+            root = (binding.module or "").partition(".")[0]
+            own = program.module(binding.module or "", file) or program.module(root, file)
+            if own is None and not _PLAIN.fullmatch(root) and root not in sys.stdlib_module_names:
+                return True
+    return False

@@ -99,7 +99,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *gradients.REDUCTION_RULES,
     *process_groups.ENGINE_RULES,
     *checkpoints.CHECKPOINT_RULES,
-    *processes.COMMAND_RULES,
+    *state_keys.COMMAND_RULES,
     *training_compiler.XLA_RULES,
     *process_groups.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
@@ -108,7 +108,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
 SINGLE_PROCESS_RULES = (
     *environment.OPTION_RULES,
     state_keys.keys_are_not_cut_by_partition,
-    processes.uploads_are_looked_at,
+    state_keys.uploads_are_looked_at,
 )
 """The rules that hold for a program of one process as well."""
 

@@ -379,13 +379,14 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
-    if not makes_a_group(program) or has_another_launcher(program):
+    own, others = is_for_one_host(program), has_another_launcher(program)
+    if not makes_a_group(program) or (others and not own):
         return
-    for change in _overwritten(program, "MASTER_PORT"):
+    for change in () if others else _overwritten(program, "MASTER_PORT"):
         port = constant_argument(program, change.value)
         if port is None or port.value in (None, "", "0", 0):
             continue
-        if is_for_one_host(program):
+        if own:
             harm, severity = "a second run on this machine finds it taken", Severity.INFO
         else:
             harm, severity = "torchrun listens on its own, and the ranks wait for one that nobody opens", None
@@ -393,16 +394,25 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
         yield finding_at(nccl.PORT_IN_USE, change.node, message, severity=severity)
     for call, _ in program.calls(GROUP):
         method = argument_of(call, "init_method", 1)
-        for made in () if method is None or is_for_one_host(program) else origins(program, method):
-            fixed = None if made is None else port_behind(program, made)
+        texts = texts_by_default(program, method) if own and method is not None else ()
+        written = (_ADDRESS.fullmatch(each or "") for each in texts)
+        behind = (
+            ()
+            if method is None
+            else (port_behind(program, each) for each in origins(program, method) if each)
+        )
+        for fixed in dict.fromkeys([*behind, *(each[2] for each in written if each)]):
             if fixed is not None and _is_for_several(program, call):
-                message = f"port {fixed} is fixed: torchrun listens on its own, and nobody opens this one"
-                yield finding_at(nccl.PORT_IN_USE, method or call, message)
+                message = f"port {fixed} is fixed: under torchrun nobody opens it, and other runs may hold it"
+                severity = Severity.INFO if own else None
+                yield finding_at(nccl.PORT_IN_USE, method or call, message, severity=severity)
 
 
 def _written_address(program: Program, given: ast.expr) -> str:
     """The address of a group where it is written, or the host's own by whatever port and options' default."""
     method, found = constant_argument(program, given), texts_by_default(program, given) - {"", "auto"}
+    if is_for_one_host(program):
+        found = {each for each in found if _LOOPBACK.search(each or "")}
     begun = (found.pop() or "").rstrip(":") if len(found) == 1 else ""
     return str(method.value) if method else begun if _LOOPBACK.search(begun) else ""
 

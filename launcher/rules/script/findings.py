@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
 from launcher.program.dataflow import (
+    ARITHMETIC,
     argument_of,
     constant_argument,
     has_star_arguments,
@@ -43,7 +44,16 @@ from launcher.program.index import (
 from launcher.program.process_environment import changed_variables, count_on_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import default_by_command_line
-from launcher.program.values import Constant, Dictionary, External, Instance, Several, like
+from launcher.program.values import (
+    Constant,
+    Dictionary,
+    External,
+    Instance,
+    RankValue,
+    Several,
+    WorldSize,
+    like,
+)
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -473,12 +483,22 @@ class JobRun:
         found = self.program.value(node)
         if isinstance(found, Constant):
             return found
+        if isinstance(found, RankValue | WorldSize) and found.source.startswith("mpi4py."):
+            derived = isinstance(node, ast.BinOp | ast.Call) and bool(getattr(node, "args", True))
+            if self.strategy == "torchrun" and not derived:  # For MPI it is a world of one.
+                return Constant(int(isinstance(found, WorldSize)))
         if isinstance(node, ast.Attribute) and (option := self._option(node)) is not None:
             return option
         if isinstance(node, ast.Name | ast.Attribute) and (source := self._only_source(node)) is not None:
             return self._within(source, self.value)
-        if isinstance(node, ast.NamedExpr):
+        if isinstance(node, ast.NamedExpr | ast.FormattedValue):
             return self.value(node.value)
+        if isinstance(node, ast.JoinedStr):
+            told = [self.value(each) for each in node.values]
+            return None if None in told else Constant("".join(str(each.value) for each in told if each))
+        if isinstance(node, ast.BinOp) and (operation := ARITHMETIC.get(type(node.op))) is not None:
+            one, other = (getattr(self.value(each), "value", None) for each in (node.left, node.right))
+            return Constant(operation(one, other)) if type(one) is type(other) is int and other else None
         if isinstance(node, ast.IfExp):
             holds = self.truth(node.test)
             return None if holds is None else self.value(node.body if holds else node.orelse)

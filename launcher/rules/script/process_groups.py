@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 
-from launcher.failure_modes import ddp, distribution
+from launcher.failure_modes import data, ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
@@ -32,8 +31,8 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import rank_starts
-from launcher.program.program import Program
+from launcher.program.process_environment import changed_variables, rank_starts
+from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.guards import Guard
 from launcher.program.ranks.participants import Participants, ends_block
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
@@ -49,14 +48,15 @@ from launcher.program.values import (
     INIT_PROCESS_GROUP,
     LIBRARY_TABLES,
     UNKNOWN,
-    Constant,
     Defined,
     External,
     Instance,
     alternatives,
+    canonical_name,
 )
 from launcher.rules.script.data.data_files import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
+from launcher.rules.script.environment import asks_the_launcher
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -408,31 +408,6 @@ def _may_register(program: Program) -> bool:
 BACKEND_RULES = (backends_are_imported,)
 
 
-# Whether a program imports only libraries of which it is known what they do with process groups.
-
-
-_PLAIN = re.compile(
-    r"numpy|torch|torchvision|torchaudio|tqdm|PIL|pandas|yaml|matplotlib|sklearn|scipy|"
-    r"tensorboard|tensorboardX|boto3|botocore|cv2|requests|smdebug"
-)
-"""The libraries of which it is known that they make no process group and register no backend."""
-
-
-def imports_the_unknown(program: Program) -> bool:
-    """Whether anything that a program imports could make a group, or a backend; what cannot be read could."""
-    if program.unread:
-        return True
-    for file in program.files:
-        if any(star.startswith(".") for star in file.stars):
-            return True
-        for binding in file.imports:
-            root = (binding.module or "").partition(".")[0]
-            own = program.module(binding.module or "", file) or program.module(root, file)
-            if own is None and not _PLAIN.fullmatch(root) and root not in sys.stdlib_module_names:
-                return True
-    return False
-
-
 # Whether the processes that a job starts become one training.
 
 
@@ -468,7 +443,12 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
             )
 
 
-@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+@finds(
+    Stage.SCRIPT,
+    distribution.RANKS_NEVER_MET,
+    distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+    data.NO_DISTRIBUTED_SAMPLER,
+)
 def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that trains in each of the job's processes, and in this job makes no group of them.
 
@@ -476,7 +456,8 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     of another launcher, or for one process alone: each trains a whole model for itself.
 
     Only where the script runs the backward pass itself, and imports nothing that could make a group: only
-    torch, numpy and a few others.
+    torch, numpy and a few others. Its own calls that are never come to are a warning besides other libraries,
+    but those that make groups.
 
     Bad: `if args.distributed: init_process_group()` and a job without `distributed`. Good: the same under
     `if "RANK" in os.environ:`.
@@ -490,20 +471,43 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     alone = "each trains a whole model for itself"
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
     for call in groups:
-        size = constant_argument(program, argument_of(call, "world_size", 3))
-        if size == Constant(1) and surely_runs(program, call, known=run.truth):
+        if _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth):
             message = f"{started}, and each makes a group of itself here: {alone}"
             yield finding_at(distribution.RANKS_NEVER_MET, call, message)
-    if list(rank_starts(program)) or imports_the_unknown(program):
+    unknown = imports_the_unknown(program)
+    if list(rank_starts(program)) or (unknown and _imports_what_joins(program)):
         return
-    if groups and all(never_runs(program, call, run.truth) for call in groups):
+    joining = [call for call, _ in joining_calls(program)] if groups else []
+    if joining and all(never_runs(program, call, run.truth) for call in joining):
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
-        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message)
+        severity = Severity.WARNING if unknown else None
+        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
         yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)
         message = "without a group the ranks never meet: all hosts are paid for one training"
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
+        loops = program.analysis(Loaders).training_loops if not program.mentioning("rank", "RANK") else ()
+        for loader in {each: None for loop in loops for each in loop.loaders}:
+            message = "nothing splits the data: every process trains on the whole of it"
+            yield finding_at(data.NO_DISTRIBUTED_SAMPLER, loader, message, severity=Severity.INFO)
+
+
+def _imports_what_joins(program: Program) -> bool:
+    """Whether a program imports a library that makes groups by itself, or has files that are not read."""
+    names = (canonical_name(each.module or "") for file in program.files for each in file.imports)
+    tables = ("joining_imports", "trainer_imports", "launcher_imports")
+    roots = {each.partition(".")[0] for table in tables for each in LIBRARY_TABLES[table]}
+    return bool(program.unread) or any(name.partition(".")[0] in roots for name in names)
+
+
+def _size_of_group(run: JobRun, call: ast.Call) -> str:
+    """How many a group has in this job, by its call or the variable that the program sets for it."""
+    given = argument_of(call, "world_size", 3)
+    asked = asks_the_launcher(run.program, call) and changed_variables(run.program)
+    sizes = [each.value for each in asked or () if each.name == "WORLD_SIZE" and not each.only_unset]
+    told = {getattr(run.value(each), "value", "") for each in (sizes if given is None else [given])}
+    return str(told.pop()) if len(told) == 1 else ""
 
 
 @finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
@@ -574,18 +578,12 @@ def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
 
 def _may_make_a_group(program: Program) -> bool:
     """Whether anything in the program could make a process group; what cannot be read could."""
-    if program.known_as({"init_process_group"}) & _used(program):
-        return True
-    others = {"init_device_mesh", "init_rpc"}
-    return any(others & file.calls_of.keys() for file in program.files) or imports_the_unknown(program)
-
-
-def _used(program: Program) -> set[str]:
-    return {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
+    makers = program.known_as({"init_process_group"}) | {"init_device_mesh", "init_rpc"}
+    used = {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
+    return bool(makers & used) or imports_the_unknown(program)
 
 
 JOINING_RULES = (failure_to_meet_ends_the_process,)
-
 
 MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group, timeouts_fit_the_job)
 """The rules of this family, which need a job."""

@@ -7,11 +7,11 @@ imported where it is asked, so that the lint of a script alone does not pay for 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import checkpoints, distribution, nccl, training_script
+from launcher.failure_modes import distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
@@ -24,30 +24,33 @@ from launcher.program.index import (
     BindingKind,
     ancestors,
     file_of,
-    parent_of,
     scope_of,
     statement_of,
 )
 from launcher.program.process_environment import (
+    RANK_LAUNCHERS,
+    Valued,
     changed_variables,
     count_on_host,
-    host_number_is_zero,
     is_for_one_host,
     process_starts,
     rank_starts,
     ranks_are_started_only_here,
+    started_function,
     started_processes,
     starts_side_by_side,
     torchrun_commands,
+    ways_to,
 )
-from launcher.program.program import Program
+from launcher.program.program import Program, imports_the_unknown
 from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants
-from launcher.program.ranks.reachability import Reachability, surely_runs
+from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.values import (
     DDP,
     FSDP,
     INIT_PROCESS_GROUP,
+    UNKNOWN,
     Constant,
     External,
     RankKind,
@@ -71,7 +74,6 @@ from launcher.rules.script.findings import (
 )
 from launcher.rules.script.process_groups import (
     STARTS_EACH_PROCESS,
-    imports_the_unknown,
 )
 
 # Which device a process takes: one for each, by its rank on the host.
@@ -443,10 +445,16 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
     if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
         return
     participants, reachable = program.analysis(Participants), program.analysis(Reachability).reaches
+
+    def is_passed(node: ast.AST) -> bool:
+        return never_runs(program, node, run.truth)
+
     starts = (*started_processes(program), *torchrun_commands(program))
     for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in starts))):
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
-        only = reachable(call) and ranks_are_started_only_here(program, call)
+        only = (
+            reachable(call) and not is_passed(call) and ranks_are_started_only_here(program, call, reachable)
+        )
         if not one and (only or surely_runs(program, call, known=run.truth)):
             started = (
                 f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host"
@@ -455,9 +463,58 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
             yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
             named = given_option(subject.job, "num_machines") is not None
             hosts = 1 if named else subject.job.resources.instance_count
-            if hosts > 1 and host_number_is_zero(program, call, run.value):
+            if hosts > 1 and _host_number_is_zero(program, call, run.value, is_passed):
                 message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
                 yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)
+
+
+_ANY_GPUS = 1009
+"""How many a host may have, in a calculation that shall come to them again."""
+
+
+def _host_number_is_zero(
+    program: Program, start: ast.Call, known: Valued, is_passed: Callable[[ast.AST], bool]
+) -> bool:
+    """Whether the ranks that a program starts have the same numbers on each host, by what somebody knows of
+    the run and of what it passes over: those of the start itself, `node * gpus + index` with a node that is
+    0, those of a world as large as the host, or of a single host."""
+    if program.qualified(start.func) in RANK_LAUNCHERS:
+        hosts = argument_of(start, "num_machines", 2)
+        return hosts is None or all(
+            _told_number(program, each, known) == 1 for each in origins(program, hosts)
+        )
+    target = started_function(program, start)
+    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)] if target else []
+    groups = [each for each in groups if True in ways_to(program, each, {target})]
+    ranks = [argument_of(each, "rank", 4) for each in groups]
+    values = {UNKNOWN if each is None else program.value(each) for each in ranks}
+    worlds = [each for group in groups if (each := argument_of(group, "world_size", 3)) is not None]
+    sizes = [made for each in worlds for made in origins(program, each) if not (made and is_passed(made))]
+    counts = {None if each is None else count_on_host(program, each, _ANY_GPUS, known) for each in sizes}
+    if values == {RankValue(RankKind.LOCAL, "spawn")} or (
+        counts == {_ANY_GPUS} and len(worlds) == len(groups)
+    ):
+        return True
+    made = [each for rank in ranks for each in ((None,) if rank is None else origins(program, rank))]
+    return bool(made) and all(_is_of_first_host(program, each, known) for each in made)
+
+
+def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) -> bool:
+    """`node * gpus + index`, where the number of the node surely is 0."""
+    if not isinstance(rank, ast.BinOp) or not isinstance(rank.op, ast.Add):
+        return False
+    products = [each for each in (rank.left, rank.right) if isinstance(each, ast.BinOp)]
+    factors = [side for each in products if isinstance(each.op, ast.Mult) for side in (each.left, each.right)]
+    return any(
+        all(_told_number(program, made, known) == 0 for made in origins(program, each)) for each in factors
+    )
+
+
+def _told_number(program: Program, node: ast.expr | None, known: Valued) -> object:
+    if node is None:
+        return None
+    found, by_default = known(node), "detectron2.engine.default_argument_parser.parse_args.num_machines"
+    return found.value if found else 1 if program.qualified(node) == by_default else None
 
 
 def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:
@@ -579,6 +636,38 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
                 return
 
 
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def one_process_does_not_take_all_devices(subject: ScriptSubject) -> Iterator[Finding]:
+    """DataParallel in each of several processes of a host.
+
+    It is one process's way to several GPUs: every process puts a copy of its model and a part of its batch on
+    each of them. Silent where the devices that it is given may be a process's own.
+
+    Bad: `nn.DataParallel(model)` under torchrun. Good: `DDP(model, device_ids=[local_rank])`.
+
+    Source: the sources of DIST003.
+    """
+    program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
+    if run.strategy not in STARTS_EACH_PROCESS or processes < 2 or _chooses(program):
+        return
+    for call, _ in program.calls("torch.nn.parallel.DataParallel"):
+        given = argument_of(call, "device_ids", 1)
+        made = [] if given is None else origins(program, given)
+        own = any(isinstance(each, ast.List) and len(each.elts) == 1 for each in made)
+        ranks = any(
+            isinstance(program.value(part), RankValue) for each in made if each for part in _expressions(each)
+        )
+        if not own and not ranks and surely_runs(program, call, known=run.truth):
+            message = f"{processes} processes on each host take the same devices here, several each"
+            yield finding_at(
+                distribution.MORE_PROCESSES_THAN_DEVICES, call, message, severity=Severity.WARNING
+            )
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.expr))
+
+
 def _is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:
     """Whether a variable harms everywhere, or is the protocol that the plugin's older versions want."""
     from launcher.planning.image_choice import efa_plugin_version, job_image_software
@@ -663,98 +752,9 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
 STRATEGY_JOB_RULES = (
     script_fits_the_strategy,
     devices_are_as_many_as_the_processes,
+    one_process_does_not_take_all_devices,
     spawned_processes_are_the_hosts_accelerators,
     settings_suit_the_job,
     script_takes_the_jobs_words,
 )
 """The rules that judge script and job together."""
-
-
-# Commands that a script runs to bring checkpoints elsewhere.
-
-
-_RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
-_ENDS = frozenset({"wait", "communicate"})
-
-
-@finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)
-def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
-    """`aws s3 sync` whose exit code nobody reads.
-
-    An upload that failed looks like one that went well, and the checkpoint is not there when it is needed.
-
-    Bad: `subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()`. Good: `subprocess.run([...],
-    check=True)`. Source: AWS's guide distributed-troubleshooting-model-parallel, whose function has this
-    fault.
-    """
-    for call, name in program.calls(*_RUNNERS):
-        command = argument_of(call, "command" if name == "os.system" else "args", 0)
-        if command is None or not _is_upload(program, command):
-            continue
-        check = argument_of(call, "check")
-        if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
-            continue
-        if _result_is_read(call):
-            continue
-        yield finding_at(
-            checkpoints.LARGE_UPLOAD_FAILS,
-            call,
-            "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
-            "went well, and the checkpoint is missing when it is needed",
-            remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
-            severity=Severity.WARNING,
-        )
-
-
-def _is_upload(program: Program, command: ast.expr) -> bool:
-    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text; not a download."""
-    words: list[str] = []
-    value = program.value(command)
-    if isinstance(value, Constant):
-        words = str(value.value).split()
-    else:
-        node = getattr(value, "node", command)
-        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
-        for part in parts[:3]:
-            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
-            if isinstance(first, ast.BinOp):
-                first = first.left
-            if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
-                first = first.func.value  # `"aws s3 sync {} {}".format(...)`
-            words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
-    brought = words[3:4] and words[3].startswith("s3://")  # What is missing then, the program misses at once.
-    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"]) and not brought
-
-
-def _result_is_read(call: ast.Call) -> bool:
-    """Whether anybody may see how a command ended; a process that is only waited for is not looked at."""
-    parent = parent_of(call)
-    if isinstance(parent, ast.Expr):
-        return False
-    if isinstance(parent, ast.Attribute) and parent.attr in _ENDS:
-        waited = parent_of(parent)
-        return not (isinstance(waited, ast.Call) and isinstance(parent_of(waited), ast.Expr))
-    if (
-        isinstance(parent, ast.Assign)
-        and len(parent.targets) == 1
-        and isinstance(parent.targets[0], ast.Name)
-    ):
-        return _name_is_read(parent.targets[0])
-    return True
-
-
-def _name_is_read(target: ast.Name) -> bool:
-    """Whether what a process is called is used for more than waiting for it."""
-    scope = scope_of(target)
-    for use in file_of(target).names.get(target.id, ()):
-        if scope_of(use).holder_of(use.id) is not scope:
-            continue
-        member = parent_of(use)
-        called = None if member is None else parent_of(member)
-        waits = isinstance(member, ast.Attribute) and member.attr in _ENDS and isinstance(called, ast.Call)
-        if not waits or not (called is not None and isinstance(parent_of(called), ast.Expr)):
-            return True
-    return False
-
-
-COMMAND_RULES = (uploads_are_looked_at,)

@@ -1,4 +1,7 @@
-"""States that are loaded: their keys, which a wrapper changes, and the device that they are loaded to."""
+"""States that are loaded: their keys, which a wrapper changes, the device that they are loaded to.
+
+And the commands that bring checkpoints elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -595,3 +598,93 @@ def _onto_the_cpu(load: ast.Call) -> Fix | None:
 
 LOADING_RULES = (checkpoints_are_loaded_beside_the_gpu,)
 """The rules of this family, in the order in which their findings are shown."""
+
+
+# Commands that a script runs to bring checkpoints elsewhere.
+
+
+_RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
+_ENDS = frozenset({"wait", "communicate"})
+
+
+@finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)
+def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
+    """`aws s3 sync` whose exit code nobody reads.
+
+    An upload that failed looks like one that went well, and the checkpoint is not there when it is needed.
+
+    Bad: `subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()`. Good: `subprocess.run([...],
+    check=True)`. Source: AWS's guide distributed-troubleshooting-model-parallel, whose function has this
+    fault.
+    """
+    for call, name in program.calls(*_RUNNERS):
+        command = argument_of(call, "command" if name == "os.system" else "args", 0)
+        if command is None or not _is_upload(program, command):
+            continue
+        check = argument_of(call, "check")
+        if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
+            continue
+        if _result_is_read(call):
+            continue
+        yield finding_at(
+            checkpoints.LARGE_UPLOAD_FAILS,
+            call,
+            "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
+            "went well, and the checkpoint is missing when it is needed",
+            remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
+            severity=Severity.WARNING,
+        )
+
+
+def _is_upload(program: Program, command: ast.expr) -> bool:
+    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text; not a download."""
+    words: list[str] = []
+    value = program.value(command)
+    if isinstance(value, Constant):
+        words = str(value.value).split()
+    else:
+        node = getattr(value, "node", command)
+        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+        for part in parts[:3]:
+            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
+            if isinstance(first, ast.BinOp):
+                first = first.left
+            if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+                first = first.func.value  # `"aws s3 sync {} {}".format(...)`
+            words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
+    brought = words[3:4] and words[3].startswith("s3://")  # What is missing then, the program misses at once.
+    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"]) and not brought
+
+
+def _result_is_read(call: ast.Call) -> bool:
+    """Whether anybody may see how a command ended; a process that is only waited for is not looked at."""
+    parent = parent_of(call)
+    if isinstance(parent, ast.Expr):
+        return False
+    if isinstance(parent, ast.Attribute) and parent.attr in _ENDS:
+        waited = parent_of(parent)
+        return not (isinstance(waited, ast.Call) and isinstance(parent_of(waited), ast.Expr))
+    if (
+        isinstance(parent, ast.Assign)
+        and len(parent.targets) == 1
+        and isinstance(parent.targets[0], ast.Name)
+    ):
+        return _name_is_read(parent.targets[0])
+    return True
+
+
+def _name_is_read(target: ast.Name) -> bool:
+    """Whether what a process is called is used for more than waiting for it."""
+    scope = scope_of(target)
+    for use in file_of(target).names.get(target.id, ()):
+        if scope_of(use).holder_of(use.id) is not scope:
+            continue
+        member = parent_of(use)
+        called = None if member is None else parent_of(member)
+        waits = isinstance(member, ast.Attribute) and member.attr in _ENDS and isinstance(called, ast.Call)
+        if not waits or not (called is not None and isinstance(parent_of(called), ast.Expr)):
+            return True
+    return False
+
+
+COMMAND_RULES = (uploads_are_looked_at,)
