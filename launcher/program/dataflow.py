@@ -246,15 +246,15 @@ def origins_of_binding(program: Program, binding: Binding) -> tuple[ast.expr | N
 def _origins_of_elements(
     program: Program, binding: Binding, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    """What a loop's variable may be: each element of a list that is written out, and gets no others."""
-    listed = binding.value
-    whole = UNKNOWN if listed is None else program.value(listed)
+    """What a loop's variable may be: each element of the lists that are written out, and what they get."""
+    assert binding.value is not None
     plain = isinstance(getattr(binding.node, "target", None), ast.Name)
-    if not plain or not isinstance(whole, Several) or (listed and last_name(listed) in program.grown):
-        yield None
-        return
-    for each in whole.node.elts:
-        yield from _origins(program, each, seen, depth)
+    whole = program.value(binding.value)
+    lists = (whole.node,) if isinstance(whole, Several) else _origins(program, binding.value, seen, depth)
+    elements = [each for one in lists for each in getattr(one, "elts", (None,))]
+    elements += program.grown.get(last_name(binding.value), ())
+    for each in elements if plain else (None,):
+        yield from (None,) if each is None else _origins(program, each, seen, depth)
 
 
 def _given_by_every_call(program: Program, parameter: ast.arg) -> Iterator[ast.expr | None]:
