@@ -246,24 +246,23 @@ def origins_of_binding(program: Program, binding: Binding) -> tuple[ast.expr | N
 def _origins_of_elements(
     program: Program, binding: Binding, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    """What a loop's variable may be: each element, or part of one, of a list that is written out and never
-    gets others."""
+    """What a loop's variable may be: each element, or part of one, of the lists that are written out, and what
+    they get."""
     listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
-    whole = UNKNOWN if listed is None else program.value(listed)
     names = [getattr(each, "id", None) for each in getattr(target, "elts", [target])]
-    if (
-        not isinstance(whole, Several)
-        or binding.name not in names
-        or (listed and last_name(listed) in program.grown)
-    ):
+    if listed is None or binding.name not in names:
         yield None
         return
+    whole = program.value(listed)
+    lists = (whole.node,) if isinstance(whole, Several) else _origins(program, listed, seen, depth)
+    elements = [each for one in lists for each in getattr(one, "elts", (None,))]
+    elements += program.grown.get(last_name(listed), ())
     place = None if isinstance(target, ast.Name) else names.index(binding.name)
-    for each in whole.node.elts:
-        if place is None:
+    for each in elements:
+        if each is not None and place is None:
             yield from _origins(program, each, seen, depth)
         elif isinstance(each, ast.Tuple | ast.List) and len(each.elts) == len(names):
-            yield from _origins(program, each.elts[place], seen, depth)
+            yield from _origins(program, each.elts[place or 0], seen, depth)
         else:
             yield None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -573,8 +574,7 @@ class _IndexWalk:
             whole = Binding(name, BindingKind.IMPORTED, node, module=alias.name)
             self.index.imports.append(whole)
             # `import a.b` binds `a` alone.
-            bound = whole if alias.asname else Binding(name, BindingKind.IMPORTED, node, module=name)
-            self.bind(scope, bound)
+            self.bind(scope, whole if alias.asname else Binding(name, BindingKind.IMPORTED, node, module=name))
 
     def imported_from(self, node: ast.ImportFrom, scope: Scope) -> None:
         module = "." * node.level + (node.module or "")
@@ -593,8 +593,7 @@ class _IndexWalk:
             self.bind(scope, Binding(node.name, BindingKind.DEFINED, node))
             self.index.functions.append(node)
         inner = self.index.scopes[node] = Scope(self.index, node, scope)
-        arguments = node.args
-        for each in (*parameters_of(node), arguments.vararg, arguments.kwarg):
+        for each in (*parameters_of(node), node.args.vararg, node.args.kwarg):
             if each is not None:
                 self.bind(inner, Binding(each.arg, BindingKind.PARAMETER, each))
         self.push(node, ("body",), inner)
@@ -632,10 +631,8 @@ _WITHOUT_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "name", "na
 
 def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
     """The fields of a kind of node that may hold nodes; operators and contexts are shared, and none."""
-    literal = kind is ast.Constant
-    found = () if literal else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
-    _FIELDS[kind] = found
-    return found
+    names = () if kind is ast.Constant else kind._fields
+    return _FIELDS.setdefault(kind, tuple(each for each in names if each not in _WITHOUT_NODES))
 
 
 def nodes_within(node: ast.AST) -> list[ast.AST]:
@@ -723,15 +720,18 @@ class ProgramFiles:
         return found
 
     @cached_property
-    def grown(self) -> set[str | None]:
-        """The last names of the lists and dictionaries that get, or lose, elements after they were made."""
+    def grown(self) -> dict[str | None, list[ast.expr | None]]:
+        """What lists and dictionaries get after they were made, by last names; None for more than `append`."""
         names = ("append", "extend", "insert", "update", "setdefault", "pop", "remove", "clear")
-        calls = (call for name in names for file in self.files for call in file.calls_of.get(name, ()))
-        owners = [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]
+        found = defaultdict[str | None, list[ast.expr | None]](list)
+        for call in (call for name in names for file in self.files for call in file.calls_of.get(name, ())):
+            if isinstance(call.func, ast.Attribute):
+                found[last_name(call.func.value)] += call.args[:1] if call.func.attr == "append" else [None]
         assigned = (each for file in self.files for each in file.statements.get(ast.Assign, ()))
-        targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
-        owners += [each.value for each in targets if isinstance(each, ast.Subscript)]
-        return {last_name(each) for each in owners}
+        for target in (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets):
+            if isinstance(target, ast.Subscript):
+                found[last_name(target.value)].append(None)
+        return found
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""
