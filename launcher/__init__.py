@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.runs.diagnose_job import Outcome
-    from launcher.version import __version__
+
+__version__ = "0.1.0"
+"""The same as in pyproject.toml."""
 
 __all__ = [
     "AwsRefusal",
@@ -57,7 +59,6 @@ _HOMES = {
     "Outcome": "launcher.session.runs.diagnose_job",
     "Refusal": "launcher.failure_modes.model",
     "TrainingPlan": "launcher.planning.training_plan",
-    "__version__": "launcher.version",
     "check": "launcher.api",
     "launch": "launcher.api",
     "plan": "launcher.api",

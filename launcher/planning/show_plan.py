@@ -11,11 +11,12 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
 from launcher.jobs.specification import Strategy
 from launcher.planning.request import job_file_path
@@ -124,7 +125,7 @@ _SHORTEST_ANYWHERE = 8
 """Characters. A shorter value stands in other texts by chance; in its own field it is masked all the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanCredentials:
     """The credentials of a plan.
 
@@ -219,7 +220,7 @@ toolkit reads (aws/sagemaker-training-toolkit, modules.py) and the boot as well.
 _PIP_INDEX_VARIABLE = "PIP_INDEX_URL"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequirementsToInstall:
     """What pip installs on each host: the lines of the file, as they may be shown.
 

@@ -16,7 +16,6 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise, takewhile
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from launcher.failure_modes.model import Refusal
+from launcher.frozen import frozen
 from launcher.text.regular_files import read_regular
 from launcher.text.values import size_in_words
 
@@ -37,7 +37,7 @@ MOST_PROBLEMS = 20
 """So many are told one by one; a link farm has thousands."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FolderWalk:
     """What one walk through a source folder found.
 
@@ -82,7 +82,7 @@ def walk_folder(source_dir: Path) -> FolderWalk:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _View:
     """A folder under one of its paths, and the patterns that speak of what is below that path."""
 
@@ -93,7 +93,7 @@ class _View:
         return _View(self.path / name, self.layers)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Visit:
     """A folder that was looked at: what it holds, by name.
 
@@ -369,7 +369,7 @@ Origin = tuple[str, Path]
 """A pattern as it is written, and the file that it stands in."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """The pattern that speaks of a path, the file that it stands in, and whether it leaves the path out."""
 
@@ -378,7 +378,7 @@ class Match:
     ignore_file: Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layer:
     """The patterns of one folder, each with the file that it stands in; they speak of names below it."""
 
@@ -509,7 +509,7 @@ MOST_SOURCE_BYTES = 5_000_000_000
 """More than this is not code: every host downloads and unpacks all of it before it starts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceFile:
     """A file of the source: its name below it with slashes, and its size in bytes.
 
@@ -522,7 +522,7 @@ class SourceFile:
     executable: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IgnoredPath:
     """A file, or a folder (its name ends in a slash) with all that it holds, that is not packed.
 

@@ -13,9 +13,10 @@ import stat
 import tokenize
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from launcher.frozen import frozen
 from launcher.source.archive import (
     MOST_KEPT,
     SUFFIXES,
@@ -35,7 +36,7 @@ from launcher.text.values import size_in_words
 _MOST_SCRIPTS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredSource:
     """A source archive on S3: its URI, and the ETag of the object that was read, None where none was."""
 
@@ -43,7 +44,7 @@ class StoredSource:
     etag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceTree:
     """A source as it was when it was read, with the script that the job starts.
 
@@ -254,7 +255,7 @@ def make_packed_tree(
 # What of a source is not packed, by the files whose patterns leave it out.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftOut:
     """The paths that the patterns of one file leave out; of folders (with a slash) all that they hold.
 
@@ -385,7 +386,7 @@ _HARMLESS = frozenset({"description", "epilog", "formatter_class", "prog", "usag
 """What a parser may be made with and still takes no other words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandLine:
     """What a script takes on its command line.
 

@@ -15,9 +15,10 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from launcher.frozen import frozen
 
 _KINDS = (
     (stat.S_ISDIR, "it is a folder, not a file"),
@@ -87,7 +88,7 @@ def remove_old_files(folder: Path, pattern: str, seconds: float) -> None:
                 file.unlink()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoteFolder:
     """Small JSON files by the names of jobs in the folder that `place` gives, removed when they are old."""
 
