@@ -75,7 +75,7 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """The terminal. Rich is imported here, so that `--help` does not pay for it."""
-    screen = _terminal_class()(highlight=False, stderr=stderr)
+    screen = _terminal_class()(highlight=False, emoji=False, stderr=stderr)
     if not screen.is_terminal:
         # Logs and pipes are no 80 columns wide; a narrow guess would break paths and URIs.
         asked = os.environ.get("COLUMNS", "")

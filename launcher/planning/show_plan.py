@@ -7,7 +7,6 @@ and what two runs are held against each other by.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -347,6 +346,8 @@ def request_diff(earlier: Request, later: Request) -> list[str]:
 
     The jobs' own unique names, and what is made from them, do not count as a difference.
     """
+    import difflib  # here: what is only checked is not compared
+
     lines = difflib.unified_diff(_lines(earlier), _lines(later), "earlier", "now", lineterm="", n=2)
     return list(lines)
 

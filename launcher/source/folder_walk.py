@@ -18,14 +18,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise, takewhile
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Refusal
 from launcher.frozen import frozen
 from launcher.text.regular_files import read_regular
 from launcher.text.values import size_in_words
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", ".venv", ".slipway"})
 """Never part of a job's code: history, caches, and what local runs leave."""
@@ -445,6 +447,9 @@ def read_layers(folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
 
 
 def _pattern(line: str, file: Path) -> GitIgnoreSpecPattern:
+    # Here, as below: folders without patterns do without the library, which takes as long to load as a plan.
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
     try:
         return GitIgnoreSpecPattern(_as_bytes(line))
     except (ValueError, re.error) as error:
@@ -455,6 +460,8 @@ def _pattern(line: str, file: Path) -> GitIgnoreSpecPattern:
 
 
 def _layer(folder: Path, read: Sequence[tuple[GitIgnoreSpecPattern, Origin]]) -> Layer:
+    from pathspec import GitIgnoreSpec
+
     # RE2 needs linear time for whatever pattern, where Python's `re` may need exponential time.
     patterns = GitIgnoreSpec([pattern for pattern, _ in read], backend="re2")
     return Layer(folder, patterns, [origin for _, origin in read])

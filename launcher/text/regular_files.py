@@ -10,9 +10,7 @@ import errno
 import io
 import json
 import os
-import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +67,8 @@ def replace_file(path: Path, text: str) -> None:
 
     Raises OSError, and then leaves what was there before.
     """
+    import tempfile  # here, as the libraries below: most commands write no files
+
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
     try:
@@ -143,6 +143,8 @@ def user_secret() -> bytes:
 
     A new one each time where the cache's folder cannot be written.
     """
+    import secrets
+
     fresh = secrets.token_hex(_SECRET_BYTES).encode()
     try:
         path = cache_folder() / "secret"
