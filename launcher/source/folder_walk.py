@@ -45,7 +45,8 @@ class FolderWalk:
 
     `files` are those to be packed, sorted by their names' parts, `scripts` the names of all Python files
     directly in the folder, ignored ones too; `idle` are the patterns of `.slipwayignore` that are to bring
-    something back and fit nothing, with their files. `problems` are all that is in the way of packing, in
+    something back and fit nothing, with their files, `dangling` the links to what is not there, of which
+    there is nothing to pack. `problems` are all that is in the way of packing, in
     the order in which they were met; the files beside them are there all the same.
     """
 
@@ -54,14 +55,15 @@ class FolderWalk:
     scripts: tuple[str, ...]
     problems: tuple[SourceError, ...]
     idle: tuple[Origin, ...] = ()
+    dangling: tuple[str, ...] = ()
 
 
 def walk_folder(source_dir: Path) -> FolderWalk:
     """Look at each folder below the source folder once; never raises, what is in the way are the `problems`.
 
     Looks at names and sizes and reads nothing but the ignore files; folders that are left out are not
-    looked into. In the way of packing are a link that is absolute, leads nowhere, out of the folder, in a
-    circle or to what is left out, a special file that no pattern leaves out, what cannot be read, a folder
+    looked into. In the way of packing are a link that is absolute, leads out of the folder, in a circle or to
+    what is left out, a special file that no pattern leaves out, what cannot be read, a folder
     without files, and more than MOST_BYTES.
     """
     walking = _FolderWalker(source_dir)
@@ -81,6 +83,7 @@ def walk_folder(source_dir: Path) -> FolderWalk:
         scripts=tuple(walking.scripts),
         problems=tuple(problems),
         idle=tuple(each for each in walking.find_returns() if each not in walking.used),
+        dangling=tuple(walking.dangling),
     )
 
 
@@ -120,6 +123,7 @@ class _FolderWalker:
         self.problems: list[SourceError] = []
         self.used: set[Origin] = set()
         """The patterns that bring something back, with their files."""
+        self.dangling: list[str] = []
         self._source_dir = source_dir
         self._layers = PatternLayers(source_dir, self.problems)
         self._linked = 0
@@ -216,6 +220,9 @@ class _FolderWalker:
         self, entry: os.DirEntry[str], name: str, views: Sequence[_View], visit: _Visit
     ) -> _Visit | None:
         """Take up what a link leads to, under the link's name, or say why that cannot be packed."""
+        if is_dangling(Path(entry.path)):
+            self.dangling.append(name)
+            return None
         try:
             target = link_target(Path(entry.path), self._source_dir / name, self._source_dir)
         except SourceError as error:
@@ -498,6 +505,16 @@ def link_target(link: Path, shown: Path, source_dir: Path) -> Path:
     if top != target and top not in target.parents:
         raise refused_link(shown, f"{written} leads out of the source folder")
     return source_dir / target.relative_to(top)
+
+
+def is_dangling(link: Path) -> bool:
+    """Whether nothing is where a relative link leads. An absolute one may mean a place in the container."""
+    try:
+        return not link.readlink().is_absolute() and not link.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
 
 
 def refused_link(link: Path, reason: str) -> SourceError:

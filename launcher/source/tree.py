@@ -51,9 +51,10 @@ class SourceTree:
     `folder` is absolute: the source folder, or the archive where the source `is_packed` already. `exists`
     says whether it is there, `has_entry_point` whether the script is, which is no promise that it is packed.
     `files` are what is packed, `ignored` what is left out and why, `idle` the patterns that are to bring
-    something back and fit nothing, with their files, `scripts` the Python files directly in the folder,
-    `names` those of the names asked for that the packed code uses, `requirements` what the file asks for that
-    is to be installed, None where it is not packed. `problems` are all that keep the source from being
+    something back and fit nothing, with their files, `dangling` the links to what is not there, `scripts` the
+    Python files directly in the folder, `names` those of the names asked for that the packed code uses,
+    `requirements` what the file asks for that is to be installed, None where it is not packed. `problems` are
+    all that keep the source from being
     packed; `digest` is the SHA-256, in hexadecimal, of its archive before it is compressed, and None
     where there are problems, `archive_bytes` how long that is. `kept` is the content of an archive's small
     text files. `stored` is where an archive lies on S3; as long as it `is_unread`, nothing is known of it.
@@ -66,6 +67,7 @@ class SourceTree:
     files: tuple[SourceFile, ...] = ()
     ignored: tuple[IgnoredPath, ...] = ()
     idle: tuple[Origin, ...] = ()
+    dangling: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
     requirements: RequirementsFile | None = None
@@ -199,6 +201,7 @@ def _read_folder(
         files=found.files,
         ignored=found.ignored,
         idle=found.idle,
+        dangling=found.dangling,
         scripts=found.scripts,
         names=find_names(found.files, wanted, read_first_bytes),
         problems=found.problems,

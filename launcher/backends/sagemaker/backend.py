@@ -135,11 +135,9 @@ class SageMakerBackend(Backend):
             )
         with answers(f"describe the training job {job_name}"):
             described = self._sagemaker.describe_training_job(TrainingJobName=job_name)
-        request = request_in(self._sagemaker, described)
+        request, arn = request_in(self._sagemaker, described), described["TrainingJobArn"]
         with answers(f"list the tags of {job_name}"):
-            pages = self._sagemaker.get_paginator("list_tags").paginate(
-                ResourceArn=described["TrainingJobArn"]
-            )
+            pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
             request["Tags"] = [tag for page in pages for tag in page["Tags"]]
         return request
 
