@@ -20,10 +20,10 @@ from typing import Annotated, Literal, TextIO
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from launcher import __version__
 from launcher.cli.interaction import EXIT_INTERRUPTED, EXIT_USAGE, message
 from launcher.cli.launch import launch
 from launcher.failure_modes.model import Refusal
+from launcher.text import __version__
 
 # `launch --install-completion`: the shell completes commands, options and their values.
 

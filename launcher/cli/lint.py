@@ -22,12 +22,12 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from launcher import __version__
 from launcher.cli.interaction import EXIT_USAGE, message, print_json
 from launcher.cli.plan import line_of, summary_of
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Location, Refusal, Related, Severity
 from launcher.failure_modes.registry import CATALOGUE
 from launcher.rules.script.check import descriptions_of
+from launcher.text import __version__
 from launcher.text.values import without_controls, without_credentials
 
 if TYPE_CHECKING:

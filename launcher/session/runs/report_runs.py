@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from launcher import __version__
 from launcher.aws.clients import Clients
 from launcher.backends.interface import Backend, BackendError, Cursor, JobState, JobStatus, LogLine
 from launcher.diagnosis.diagnose import SuccessReader, diagnose
@@ -49,6 +48,7 @@ from launcher.session.runs.diagnose_job import Check, Outcome, diagnosis_of, out
 from launcher.session.runs.follow_job import Follower, Interrupted, Monitor, Screen, pace_of
 from launcher.session.runs.read_job_lines import RankMetrics, rank_of
 from launcher.session.submit_job import read_plan_note
+from launcher.text import __version__
 from launcher.text.log_lines import plain_name
 from launcher.text.regular_files import file_mode, read_regular, replace_file
 from launcher.text.values import HIDDEN, credential_in
