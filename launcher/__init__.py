@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.runs.diagnose_job import Outcome
-    from launcher.version import __version__
+    from launcher.text import __version__
 
 __all__ = [
     "AwsRefusal",
@@ -57,7 +57,7 @@ _HOMES = {
     "Outcome": "launcher.session.runs.diagnose_job",
     "Refusal": "launcher.failure_modes.model",
     "TrainingPlan": "launcher.planning.training_plan",
-    "__version__": "launcher.version",
+    "__version__": "launcher.text",
     "check": "launcher.api",
     "launch": "launcher.api",
     "plan": "launcher.api",

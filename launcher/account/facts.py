@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import unquote
@@ -19,11 +19,12 @@ from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.cluster.traffic import SecurityGroup
 from launcher.facts import read_data_file
 from launcher.failure_modes.model import AwsRefusal
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import CHECKPOINT_URI_VARIABLE
 from launcher.text.values import ImageReference
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bucket:
     """A bucket that exists, and its region."""
 
@@ -31,7 +32,7 @@ class Bucket:
     region: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BucketEncryption:
     """How what is put into a bucket is encrypted where the writer says nothing.
 
@@ -56,7 +57,7 @@ MOST_LISTED = 1000
 """What one answer holds at most (S3 API reference, ListObjectsV2, MaxKeys)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prefix:
     """A place in S3 that the job reads.
 
@@ -73,7 +74,7 @@ class Prefix:
 _SERVING = frozenset({"AVAILABLE", "UPDATING"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataRepositoryAssociation:
     """A link between a path on the file system and a prefix in S3."""
 
@@ -84,7 +85,7 @@ class DataRepositoryAssociation:
     failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileSystem:
     """An FSx for Lustre file system.
 
@@ -160,7 +161,7 @@ def parse_association(described: Mapping[str, Any]) -> DataRepositoryAssociation
 PolicyDocument = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Role:
     """A role; `trust` is the document that says who takes it on.
 
@@ -203,7 +204,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Permissions:
     """What IAM's simulation says a principal may not do: (action, resource) pairs.
 
@@ -216,7 +217,7 @@ class Permissions:
     undecided: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """Actions that a principal needs on each of some resources, in one simulation.
 
@@ -230,7 +231,7 @@ class Check:
     resource_may_allow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """IAM's word on one action and one resource; `explicit` where a statement denies it."""
 
@@ -291,7 +292,7 @@ _ABSENT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Image:
     """A training image in a registry; `exists` is false where the registry has no such tag or digest.
 
@@ -319,7 +320,7 @@ def parse_image(reference: ImageReference, answer: Mapping[str, Any]) -> Image:
     return Image(reference.uri, bool(answer.get("images")), reference.region)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunningJob:
     """A training job that has not ended; `checkpoints` is its prefix on S3, None without one.
 
@@ -361,7 +362,7 @@ def parse_running_job(described: Mapping[str, Any]) -> RunningJob:
 Use = Literal["training job", "spot training job", "training warm pool"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quota:
     """How many hosts of a type the account may use in training jobs at the same time.
 
@@ -375,7 +376,7 @@ class Quota:
     in_use: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceQuota:
     """A quota as Service Quotas knows it."""
 
@@ -425,7 +426,7 @@ def _codes() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unverified:
     """A fact that could not be had.
 
@@ -455,7 +456,7 @@ Fact: TypeAlias = T | Unverified
 """What was found, or why it could not be looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccountFacts:
     """All that the live rules look at.
 

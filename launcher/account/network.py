@@ -4,7 +4,6 @@ groups."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Literal, TypeVar
 
@@ -16,6 +15,7 @@ from launcher.cluster.traffic import (
     SecurityGroupRule,
     service_of,
 )
+from launcher.frozen import frozen
 
 _NAMES = {"6": "tcp", "17": "udp"}
 
@@ -57,7 +57,7 @@ def _port(described: Any) -> int | None:
 _TCP = "6"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NetworkAclEntry:
     """One entry; the first that matches, in the order of the numbers, decides.
 
@@ -88,7 +88,7 @@ class NetworkAclEntry:
         return 65535 if self.protocol == ALL_TRAFFIC or self.last_port is None else self.last_port
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NetworkAcl:
     """A network ACL with its entries in the order in which EC2 evaluates them."""
 
@@ -140,7 +140,7 @@ _DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "Destinatio
 _KINDS: Mapping[str, RouteKind] = {"local": "local", "nat-": "nat", "igw-": "internet", "vpce-": "endpoint"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subnet:
     """A subnet; `free_addresses` is what EC2 counts now, its own reserved addresses taken off."""
 
@@ -151,7 +151,7 @@ class Subnet:
     free_addresses: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route:
     """One route; the destination is an IPv4 or IPv6 range, or a prefix list.
 
@@ -164,7 +164,7 @@ class Route:
     active: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RouteTable:
     """A route table; the main one serves all subnets of its VPC that no other names."""
 
@@ -175,7 +175,7 @@ class RouteTable:
     routes: tuple[Route, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     """A VPC endpoint; `service` is the end of its service's name, such as `s3` or `ecr.api`.
 
@@ -201,7 +201,7 @@ class Endpoint:
 _InVpc = TypeVar("_InVpc", RouteTable, Endpoint)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WayOut:
     """One way by which a subnet's hosts leave it.
 
@@ -215,7 +215,7 @@ class WayOut:
     kind: RouteKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NetworkState:
     """What was found of the network that a job names; what does not exist is not in it."""
 

@@ -6,12 +6,12 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.aws.errors import aws_errors
 from launcher.aws.session import DaemonPool
 from launcher.failure_modes.model import AwsRefusal
+from launcher.frozen import frozen
 
 _AT_ONCE = 8
 """Batches that are deleted at the same time: 8,000 objects. S3 takes 3,500 deletions a second and prefix."""
@@ -25,7 +25,7 @@ OnCount = Callable[[int], None]
 """Called with how many versions and markers there were so far, after each page or batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BucketContents:
     """What a bucket holds: current objects, older versions, delete markers, unfinished uploads.
 

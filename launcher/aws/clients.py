@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,6 +14,7 @@ from botocore.loaders import Loader, instance_cache
 
 from launcher.aws.errors import aws_errors
 from launcher.aws.session import Caller, fetch_caller
+from launcher.frozen import frozen
 
 _TRIPPED = (AttributeError, KeyError, OSError, TypeError, ValueError)
 
@@ -61,7 +62,7 @@ class ServiceModels(Loader):  # type: ignore[misc]
         return sorted({service.name for folder in folders for service in folder.iterdir()})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallSettings:
     """How calls are made.
 

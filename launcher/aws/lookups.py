@@ -48,7 +48,11 @@ def fetch_request(sagemaker: Any, job_name: str) -> dict[str, Any]:
     Raises AwsRefusal where there is no such job, or AWS refuses.
     """
     with aws_errors(f"describe the training job {job_name}"):
-        described = sagemaker.describe_training_job(TrainingJobName=job_name)
+        return request_in(sagemaker, sagemaker.describe_training_job(TrainingJobName=job_name))
+
+
+def request_in(sagemaker: Any, described: Mapping[str, Any]) -> dict[str, Any]:
+    """What CreateTrainingJob was called with, of an answer of DescribeTrainingJob."""
     members = sagemaker.meta.service_model.operation_model("CreateTrainingJob").input_shape.members
     return {name: described[name] for name in members if name in described}
 

@@ -10,7 +10,6 @@ import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -18,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from launcher.aws.errors import aws_errors
 from launcher.failure_modes.model import Unreachable
+from launcher.frozen import frozen
 
 
 def session_region() -> str | None:
@@ -40,7 +40,7 @@ def session_region() -> str | None:
     return config.get(section, "region", fallback=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Caller:
     """Who the credentials belong to: the account's id, and the ARN of a user or of the session of a role."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +14,7 @@ from launcher.aws.session import DaemonPool
 from launcher.cluster.files import Template, is_kept, resources
 from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.failure_modes.model import AwsRefusal, Refusal
+from launcher.frozen import frozen
 
 GONE = "DELETE_COMPLETE"
 """The state of a stack, or of a resource, that was deleted."""
@@ -28,7 +28,7 @@ _AT_ONCE = 8
 """Stacks that are asked for at the same time; a cluster has six."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StackResource:
     """A resource of a stack: its ids, its type, its state and what CloudFormation says about that.
 
@@ -48,7 +48,7 @@ class StackResource:
         return bool(self.physical_id) and self.status != GONE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeployedStack:
     """A stack with the template that was deployed last, and what came of it."""
 
@@ -192,7 +192,7 @@ MOST_SECONDS = 3 * 3600.0
 DELETING, FAILED, SKIPPED = "DELETE_IN_PROGRESS", "DELETE_FAILED", "DELETE_SKIPPED"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeletionEvent:
     """What became of one resource when its stack was deleted, in CloudFormation's words."""
 

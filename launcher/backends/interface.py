@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from launcher.diagnosis.model import Stop
 from launcher.failure_modes.model import AwsRefusal, Refusal
+from launcher.frozen import frozen
 
 if TYPE_CHECKING:
     # Looking at a job needs nothing of what plans one.
@@ -39,7 +40,7 @@ class JobState(StrEnum):
         return self in (JobState.COMPLETED, JobState.FAILED, JobState.STOPPED)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transition:
     """A phase that a job was in; the times are seconds since the epoch, `ended` None while it lasts."""
 
@@ -48,7 +49,7 @@ class Transition:
     ended: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobStatus:
     """A job at one moment.
 
@@ -103,7 +104,7 @@ Cursor = Mapping[str, str]
 """Where reading stopped, per log stream; opaque to everybody but the backend that made it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogBatch:
     """The lines since a cursor, in the order of their times, and the cursor to go on from.
 
@@ -115,7 +116,7 @@ class LogBatch:
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobQuery:
     """Which jobs to list: all conditions hold together, None sets no condition.
 
@@ -129,7 +130,7 @@ class JobQuery:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobSummary:
     """A job in a list; the times carry their zone."""
 
@@ -140,7 +141,7 @@ class JobSummary:
     ended: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """How far a submission is: what it does, and how many bytes of how many are done.
 
@@ -156,7 +157,7 @@ OnProgress = Callable[[Progress], None]
 """Called with a submission's progress, from several threads, one call at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Polling:
     """How often a place may be asked about a job; the times are seconds.
 

@@ -23,7 +23,7 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from launcher.cli.interaction import EXIT_INTERRUPTED, EXIT_USAGE, message
 from launcher.cli.launch import launch
 from launcher.failure_modes.model import Refusal
-from launcher.version import __version__
+from launcher.text import __version__
 
 # `launch --install-completion`: the shell completes commands, options and their values.
 

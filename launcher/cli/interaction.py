@@ -75,7 +75,7 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """The terminal. Rich is imported here, so that `--help` does not pay for it."""
-    screen = _terminal_class()(highlight=False, stderr=stderr)
+    screen = _terminal_class()(highlight=False, emoji=False, stderr=stderr)
     if not screen.is_terminal:
         # Logs and pipes are no 80 columns wide; a narrow guess would break paths and URIs.
         asked = os.environ.get("COLUMNS", "")
@@ -190,6 +190,8 @@ def source_rows(source: SourceTree) -> dict[str, str]:
     most = f", most in {sizes_in_words(largest_entries(source.files))}" if count > 1 else ""
     left_out = [_left_out(source.folder, each) for each in group_left_out(source.ignored)]
     left_out += [f"{pattern} in {file.name} brings nothing back" for pattern, file in source.idle]
+    if source.dangling:
+        left_out.append(f"links to what is not there: {_first(source.dangling)}")
     return {
         "code": f"{packed} of {source.place}{most}",
         **({"left out": "\n".join(left_out)} if left_out else {}),
@@ -219,13 +221,16 @@ def source_json(source: SourceTree, shown: Callable[[str], str]) -> dict[str, An
 
 
 def _left_out(folder: Path, each: LeftOut) -> str:
-    names = ", ".join(each.names[:_SHOWN])
-    more = f" and {len(each.names) - _SHOWN:,} more" if len(each.names) > _SHOWN else ""
     if each.ignore_file is None:
-        return f"always: {names}{more}"
+        return f"always: {_first(each.names)}"
     file = each.ignore_file
     by = file.relative_to(folder) if file.is_relative_to(folder) else file
-    return f"by {by}: {names}{more}"
+    return f"by {by}: {_first(each.names)}"
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 JobFile = Annotated[Path, Parameter(help="The job file.")]

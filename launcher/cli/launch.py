@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +39,7 @@ from launcher.cli.interaction import (
     read,
 )
 from launcher.failure_modes.model import Refusal
+from launcher.frozen import frozen
 from launcher.text.regular_files import file_mode
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def make_launch(
 # What `launch JOB.yaml --local` asks and says before it starts processes on this machine.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalRunOptions:
     """What the command line says of a run on this machine.
 

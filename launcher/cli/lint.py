@@ -27,8 +27,8 @@ from launcher.cli.plan import line_of, summary_of
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Location, Refusal, Related, Severity
 from launcher.failure_modes.registry import CATALOGUE
 from launcher.rules.script.check import descriptions_of
+from launcher.text import __version__
 from launcher.text.values import without_controls, without_credentials
-from launcher.version import __version__
 
 if TYPE_CHECKING:
     from launcher.session.lint_scripts import Lint, Repair, Selection

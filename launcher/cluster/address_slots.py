@@ -12,13 +12,13 @@ appended finds its place between them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from itertools import combinations
 from typing import Final, Literal
 
 from launcher.cluster.traffic import RESERVED_ADDRESSES
 from launcher.failure_modes.model import Path
+from launcher.frozen import frozen
 
 LARGEST_NETWORK, SMALLEST_NETWORK = 16, 28
 """Prefix lengths: a VPC, a further range of one and a subnet are /16 at most and /28 at least (VPC user
@@ -60,7 +60,7 @@ class Misplaced(ValueError):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ZoneAddresses:
     """The ranges of one zone's subnets; `nat` is None where there is none, or where its slot is meant."""
 
@@ -68,7 +68,7 @@ class ZoneAddresses:
     nat: IPv4Network | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddressPlan:
     """How a network is divided among zones.
 
@@ -126,7 +126,7 @@ def most_hosts_of(slot: int) -> int | None:
     return hosts if hosts >= 1 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Placed:
     kind: Literal["training", "NAT"]
     zone: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from launcher.documents import DocumentError, read_document, validate_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location
 from launcher.failure_modes.model import Path as FieldPath
+from launcher.frozen import frozen
 
 CLUSTERS = Path("clusters")
 """Where the cluster files are, below the folder that the CDK is called in."""
@@ -147,7 +147,7 @@ _KEEPING = frozenset({"Retain", "RetainExceptOnCreate"})
 """Of DeletionPolicy and UpdateReplacePolicy (CloudFormation user guide, aws-attribute-deletionpolicy)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reference:
     """One reference to a resource of the template, to an export, or to an output of another stack.
 
@@ -161,7 +161,7 @@ class Reference:
     stack: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class References:
     """What a value refers to: resources of its template, exports, and outputs as (stack, output)."""
 

@@ -9,15 +9,15 @@ chip). None means unknown: no rule may judge by it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from launcher.facts import read_data_file
+from launcher.frozen import frozen
 from launcher.text.values import nearest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstanceFacts:
     """One training instance type.
 

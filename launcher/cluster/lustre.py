@@ -7,7 +7,6 @@ LustreReadCacheConfiguration and CreateFileSystemLustreMetadataConfiguration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, Literal
 
@@ -17,6 +16,7 @@ from launcher.documents import FilePart, refuse
 from launcher.facts import Provenance
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
+from launcher.frozen import frozen
 
 TIERING_PROVENANCE: Final = Provenance(
     date(2026, 11, 22),
@@ -135,7 +135,7 @@ _METADATA_STEP, _MOST_METADATA_IOPS = 12_000, 192_000
 _METADATA_CHOICES: Final = "1500, 3000, 6000 or a multiple of 12000 up to 192000"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sizes:
     """One row: the capacities, in GiB, that go with a deployment type and its throughputs."""
 

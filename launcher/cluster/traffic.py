@@ -4,12 +4,12 @@ templates."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Network, collapse_addresses
 from typing import Final, Literal, TypeAlias
 
 from launcher.cluster.instances import instance_facts
+from launcher.frozen import frozen
 
 
 class Unknown(str):
@@ -42,7 +42,7 @@ class Passage(IntEnum):
     OPEN = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SecurityGroupRule:
     """One protocol and range of ports that may pass in one direction, and any number of peers.
 
@@ -110,7 +110,7 @@ class SecurityGroupRule:
         return f"{self.protocol.upper()} {ports}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SecurityGroup:
     """A security group with all its rules; `vpc_id` is None where it is not known."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
@@ -18,6 +17,7 @@ from launcher.cluster.network_section import VpcSpec
 from launcher.cluster.specification import ClusterSpec
 from launcher.failure_modes.model import Path as FieldPath
 from launcher.failure_modes.model import dotted
+from launcher.frozen import frozen
 
 File = Mapping[str, Any]
 """A cluster file as plain JSON data with all defaults, as `ClusterSpec.model_dump(mode="json")` gives it."""
@@ -42,7 +42,7 @@ class Policy(StrEnum):
     """The deployment would fail and roll back."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """What one change does, and why."""
 
@@ -55,7 +55,7 @@ class Effect:
         return f"{self.policy.value}: {self.reason}" if self.reason else self.policy.value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Values:
     """A field before and after, with the whole files around it."""
 
@@ -65,7 +65,7 @@ class Values:
     wanted: File
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decided:
     """An effect that depends on the values; `words` say in the documentation how."""
 
@@ -73,7 +73,7 @@ class Decided:
     effect: Callable[[Values], Effect]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldPolicy:
     """The effects of one field; what is added or removed has that of a change unless it says otherwise.
 
@@ -366,7 +366,7 @@ that they would tell of an earlier file (CloudFormation user guide, metadata-sec
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldChange:
     """One field that differs: where it stands, what it was and is to be, and what the change does.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from launcher.documents import dotted_keys
 from launcher.failure_modes.model import Finding
+from launcher.frozen import frozen
 from launcher.jobs.specification import JobSpec, Strategy
 
 
@@ -42,7 +43,7 @@ NAMES = (
 """All that there can be, from the lowest up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rung:
     """One run: so many processes on each of so many hosts, here or on AWS, on its data or on made-up ones.
 
@@ -72,7 +73,7 @@ class Rung:
         return f"{processes} here{hosts}{data}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissingRung:
     """A rung that there is not, and why."""
 
@@ -80,7 +81,7 @@ class MissingRung:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Footing:
     """What the rungs of a job depend on besides the job file.
 
@@ -96,7 +97,7 @@ class Footing:
     synthetic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rungs:
     """The rungs of a job from the lowest up, and those that it has not."""
 
@@ -258,7 +259,7 @@ _PLAIN = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 """What means the same in YAML without quotes, where texts are kept as they are written."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Words:
     """What a script is told: hyperparameters by name, and words behind its arguments."""
 
@@ -414,7 +415,7 @@ class Result(StrEnum):
         return self not in (Result.HELD, Result.SKIPPED)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Climbed:
     """A rung and what came of it.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
@@ -23,6 +22,7 @@ from launcher.experiments.run_measures import (
 from launcher.failure_modes import training_compiler
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 
 SAME_WITHIN = 0.02
 """A loss that differs by less than this part of it counts as the same, unless the user says otherwise."""
@@ -47,7 +47,7 @@ class Judgement(StrEnum):
     UNCLEAR = "cannot tell"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunSide:
     """One of two runs: what it printed, and what a step of it was.
 
@@ -62,7 +62,7 @@ class RunSide:
     compiled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LossComparison:
     """The losses of the second run less those of the first, over the second half of what both trained.
 
@@ -90,7 +90,7 @@ class LossComparison:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpeedComparison:
     """The speed of the second run over that of the first, after the warm-up of each.
 
@@ -106,7 +106,7 @@ class SpeedComparison:
     why: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunComparison:
     """What two runs show beside each other."""
 
@@ -405,7 +405,7 @@ _BATCHES = ("batch_size", "batch-size", "per_device_train_batch_size")
 _ACCUMULATED = ("gradient_accumulation_steps", "gradient-accumulation-steps")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunDifference:
     """A field, with its dotted name, that two runs have with different values, as they are shown."""
 

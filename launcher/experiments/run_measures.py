@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import ClassVar
+
+from launcher.frozen import frozen
 
 MOST_POINTS = 100_000
 """Points kept of a run: of more, every second one, again and again."""
@@ -32,7 +33,7 @@ class Unit(StrEnum):
     """Neither steps nor epochs were printed with the losses: the first loss, the second, and so on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """One loss that a run printed: at which place, when (seconds since the epoch), and at which speed.
 
@@ -46,7 +47,7 @@ class Point:
     speed: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Series:
     """The points of a run, by rising place, each place once."""
 
@@ -59,7 +60,7 @@ class Series:
         return (self.points[0].place, self.points[-1].place) if self.points else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Printed:
     time: float
     loss: float
@@ -152,7 +153,7 @@ _MEDIAN_OVER_MEAN = 1.2533
 """How much less certain a median is than a mean, where values are normal: the root of half of pi."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Speed:
     """A run's speed in each of up to ten pieces of equally many points, which follow each other."""
 
@@ -167,7 +168,7 @@ class Speed:
         return statistics.median(self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpeedRatio:
     """A ratio of speeds with the ends of its interval of 95 %, which lie as many times above and below it."""
 
@@ -266,7 +267,7 @@ _NODES = 64
 _HALVINGS = 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """A value and the half width of its interval at `LEVEL`."""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from launcher.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Provenance:
     """What stands at the head of every table that others' facts are in.
 

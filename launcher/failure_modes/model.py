@@ -8,10 +8,12 @@ the container all speak it, and its JSON form is a contract of the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
 from enum import StrEnum
 from typing import Any, Final
+
+from launcher.frozen import frozen
 
 Path = tuple[str | int, ...]
 """The way to a field of a file: `("inputs", "train", "mode")`; `()` is the whole file."""
@@ -79,7 +81,7 @@ _LETTERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Location:
     """A place in a file; line and column start at 1. `file` may also name a command line option.
 
@@ -108,7 +110,7 @@ class Location:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Related:
     """Another place that a finding speaks of, such as the helper in which the collective stands."""
 
@@ -126,7 +128,7 @@ class Related:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edit:
     """The text that goes in place of what is from `start` to before `end`, in characters of the file from 0.
 
@@ -139,7 +141,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fix:
     """The edits after which a finding is gone; a safe one changes nothing else that the program does."""
 
@@ -155,7 +157,7 @@ Locate = Callable[..., Location | None]
 """Where a field stands in the job file: `locate("resources", "instance_type")`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One failure mode met in one place.
 
@@ -220,7 +222,7 @@ SHELF_LIFE_DAYS: Final = 365
 """For how many days a page that was read may be believed to say the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """One place where knowledge was read.
 
@@ -241,7 +243,7 @@ class Source:
         return f"{self.as_of}, commit {self.commit}" if self.commit else str(self.as_of)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """What AWS announced: a sentence, since when it holds (None where nobody says), and where it was read."""
 
@@ -250,7 +252,7 @@ class Notice:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figure:
     """A number as it is written in a text, what it is, and where it was read.
 
@@ -264,7 +266,7 @@ class Figure:
     source: Source | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailureMode:
     """One known way in which a distributed training job stalls, crashes or wastes money.
 

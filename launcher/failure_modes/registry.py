@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from launcher.failure_modes.model import FailureMode, Figure, Notice, Retry, Severity, Source, Stage, Symptom
+from launcher.frozen import frozen
 
 _CONTENT: dict[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").read_text("utf-8"))
 
@@ -93,7 +93,7 @@ ROOMS = (
 """The packages whose modules register what they find."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registration:
     """One finder: its stage, the modes it finds, its dotted name, and the function where it is one."""
 

@@ -171,6 +171,13 @@ def _capacity(value: Any) -> Any:
     raise ValueError("write on-demand, spot, or {training_plan: ARN}")
 
 
+MOST_HOSTS = 10_000
+"""More than any cluster of AWS has of one type: who asks for more has mistyped."""
+
+MOST_VOLUME_GB = 16_384
+"""The largest volume of the kind that SageMaker attaches (EBS user guide, general purpose SSD volumes)."""
+
+
 class Resources(Part):
     """The hosts of the job: their type, their number, their storage, and how they are obtained."""
 
@@ -183,8 +190,8 @@ class Resources(Part):
         description="Who tries `instance_types`: the launcher, in further attempts; or the service, which "
         "takes the first type that has capacity.",
     )
-    instance_count: int = Field(1, ge=1, description="How many hosts.")
-    volume_size_gb: int = Field(30, ge=1, description="Storage volume per host, GB.")
+    instance_count: int = Field(1, ge=1, le=MOST_HOSTS, description="How many hosts.")
+    volume_size_gb: int = Field(30, ge=1, le=MOST_VOLUME_GB, description="Storage volume per host, GB.")
     capacity: Annotated[
         Capacity,
         BeforeValidator(_capacity, json_schema_input_type=Literal["on-demand", "spot"] | dict[str, str]),

@@ -25,6 +25,7 @@ from launcher.documents import Document, DocumentError, read_document, validate_
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location, Path, Refusal, Stage, dotted
 from launcher.failure_modes.registry import CATALOGUE, finds
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE
 from launcher.jobs.script_inputs import (
     CODE_FOLDER,
@@ -51,7 +52,7 @@ _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
 _CUT = "..."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Substitution:
     """One text of the job file in which variables were replaced.
 
@@ -200,7 +201,7 @@ def _begins_with(path: Path, beginning: Path) -> bool:
     return bool(beginning) and path[: len(beginning)] == beginning
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadedJob:
     """A job file that was read: `spec` is None where the findings hold errors.
 
@@ -262,7 +263,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OFF = {"", "0", "false"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variables:
     """What `${NAME}` stands for: `values` by name, of which a job file may have the `allowed` ones.
 

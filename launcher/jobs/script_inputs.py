@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from launcher.failure_modes.model import Path
+from launcher.frozen import frozen
 
 CONTAINER_ROOT: Final = "/opt/ml"
 """The folder that SageMaker mounts into every training container; all others are in it."""
@@ -71,7 +71,7 @@ _MOST_DIGITS = 10
 _NOTHING: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GivenNumber:
     """A number, the name that the script gets it by, without dashes before it, and its field of the job."""
 

@@ -9,7 +9,7 @@ itself without Training Compiler (XLA007).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 
 from packaging.version import Version
@@ -18,6 +18,7 @@ from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.failure_modes import images
 from launcher.failure_modes.model import Finding, Path, Refusal, Severity, Stage, dotted
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import LATEST
 from launcher.jobs.specification import Distribution, JobSpec, Strategy
 from launcher.planning.images import (
@@ -43,7 +44,7 @@ from launcher.planning.strategies.toolkit import COMPILER_FRAMEWORK
 from launcher.text.values import parse_image_uri
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VersionChoice:
     """The version that was chosen for a job, in full, and why."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from packaging.version import InvalidVersion, Version
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.facts import read_data_file
+from launcher.frozen import frozen
 from launcher.jobs.specification import JobSpec
 from launcher.text.values import nearest, parse_image_uri
 
@@ -36,7 +36,7 @@ class ImageUnavailableError(Exception):
         self.remedy = remedy
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageRelease:
     """A framework's version in full, and the Python versions that its image comes with.
 
@@ -157,7 +157,7 @@ def _image_table() -> dict[str, Any]:
 # What the images hold, by framework and version, and until when AWS patches them.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageSoftware:
     """The software of one release of AWS's images.
 
@@ -271,7 +271,7 @@ FRAMEWORK_OF = {
 """The framework of the image table by AWS's repository; all their tags begin with its version."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AwsImage:
     """One of AWS's training images.
 
@@ -342,7 +342,7 @@ NO_P2_FROM = {"pytorch": "1.13", "tensorflow": "2.12"}
 _validate_instance_deprecation."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Misfit:
     """Why an image does not run on a machine, and what to do."""
 

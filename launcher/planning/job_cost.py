@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from launcher.facts import read_data_file
+from launcher.frozen import frozen
 from launcher.planning.request_view import RequestView
 from launcher.text.values import exact_duration
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostEstimate:
     """What the hosts cost on demand, in US dollars, without storage, traffic, discounts and taxes.
 
@@ -179,7 +179,7 @@ _KINDS: Final = {
 """Families by how their names begin. Others have no known pair of prices (P2, P3), so no estimate."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriceMultiple:
     """How many times EC2's price SageMaker asks for a kind of host.
 
@@ -191,7 +191,7 @@ class PriceMultiple:
     families: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostPrice:
     """US dollars for one host and hour on demand, in a region, as of a day.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -12,6 +11,7 @@ from launcher.cluster.manifest import Cluster
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Stage, dotted
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.jobs.load_job import check_folders, list_folders, replace_folders
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec
@@ -62,7 +62,7 @@ from launcher.source.packaging import package_digest
 from launcher.source.tree import SourceTree
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Inputs:
     """What a job is planned with, the same on each of its instance types."""
 
@@ -73,7 +73,7 @@ class _Inputs:
     today: date
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Draft:
     """All that is decided of a job before its request is built.
 
@@ -96,7 +96,7 @@ class _Draft:
     no_lustre: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Built:
     """The request of a draft with what goes along with it: nothing where no request can be built."""
 

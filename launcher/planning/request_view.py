@@ -16,9 +16,9 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE, RESERVED_CHANNEL
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.values import SECRETS_VARIABLE
@@ -57,7 +57,7 @@ PROCESSES_OPTION = "--processes-per-host"
 """Tells the boot how many processes to start on a host (the same file)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class S3Channel:
     """A channel that reads the objects below an S3 prefix."""
 
@@ -67,7 +67,7 @@ class S3Channel:
     mode: str = "File"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileSystemChannel:
     """A channel that mounts a directory of a file system; `access` is `ro` or `rw`.
 
@@ -84,7 +84,7 @@ class FileSystemChannel:
 RequestChannel = S3Channel | FileSystemChannel
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckpointPlaces:
     """Where a job's checkpoints go.
 
@@ -104,7 +104,7 @@ class CheckpointPlaces:
         return self.moved_by_service or self.moved_by_script
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceOptions:
     """What the service does for a job besides running it.
 
@@ -123,7 +123,7 @@ class ServiceOptions:
     shares_ultra_servers: bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchedParameter:
     """A hyperparameter that a tuning job varies: among `values`, or from `minimum` to `maximum`.
 
@@ -137,7 +137,7 @@ class SearchedParameter:
     scaling: str = "Auto"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Search:
     """What a tuning job does: `parallel` training jobs at a time, for at most `max_seconds` in all.
 
@@ -216,7 +216,7 @@ DEFAULT_MAX_RUNTIME_SECONDS = 86_400
 _PROCESSES = re.compile("[0-9]{1,6}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestView:
     """What a request says of a job; of a tuning job, of each of its training jobs.
 

@@ -7,15 +7,15 @@ and what two runs are held against each other by.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
 from launcher.jobs.specification import Strategy
 from launcher.planning.request import job_file_path
@@ -124,7 +124,7 @@ _SHORTEST_ANYWHERE = 8
 """Characters. A shorter value stands in other texts by chance; in its own field it is masked all the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanCredentials:
     """The credentials of a plan.
 
@@ -219,7 +219,7 @@ toolkit reads (aws/sagemaker-training-toolkit, modules.py) and the boot as well.
 _PIP_INDEX_VARIABLE = "PIP_INDEX_URL"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequirementsToInstall:
     """What pip installs on each host: the lines of the file, as they may be shown.
 
@@ -346,6 +346,8 @@ def request_diff(earlier: Request, later: Request) -> list[str]:
 
     The jobs' own unique names, and what is made from them, do not count as a difference.
     """
+    import difflib  # here: what is only checked is not compared
+
     lines = difflib.unified_diff(_lines(earlier), _lines(later), "earlier", "now", lineterm="", n=2)
     return list(lines)
 

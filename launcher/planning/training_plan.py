@@ -29,6 +29,7 @@ from launcher.cluster.manifest import CLUSTER_TAG, CODE_FOLDER, Cluster, Lustre
 from launcher.failure_modes import checkpoints, debugger, job_file, storage
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Source, Stage, any_blocks
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import CHECKPOINT_CHANNEL, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.load_job import NOTHING_REPLACED, Substitutions
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder
@@ -40,7 +41,7 @@ from launcher.source.tree import SourceTree
 from launcher.text.values import list_in_words
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """One environment variable of the job: why it has this value, who says so, and when we last looked.
 
@@ -76,7 +77,7 @@ REGIONS_WITHOUT_DEBUGGER = frozenset(
 what AWS offers, and regions that are newer than it are not in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedDebugger:
     """Whether the request turns Debugger on; `conflict` is what would go wrong then, None for nothing.
 
@@ -119,7 +120,7 @@ Operation = Literal["CreateTrainingJob", "CreateHyperParameterTuningJob"]
 """What a request is sent to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourcePackage:
     """What must be uploaded before the request is sent.
 
@@ -138,7 +139,7 @@ class SourcePackage:
         return self.s3_uri.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrainingPlan:
     """A job, or a tuning job of several, made concrete.
 
@@ -212,7 +213,7 @@ PLACEHOLDER_LUSTRE = Lustre(
 # submission to AWS refuses while there is one.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Destination:
     """The resolved places of a job. URIs end without a slash.
 
@@ -390,7 +391,7 @@ def _resolve_output(job: JobSpec, cluster: Cluster | None, gaps: _Placeholders) 
 # Where a job's checkpoints go, and who moves them.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedCheckpoints:
     """The place of a job's checkpoints.
 

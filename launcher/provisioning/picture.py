@@ -9,13 +9,14 @@ from html import escape
 from typing import Any
 
 from launcher.cluster.files import Template, each_reference, exports, is_kept, outputs, resources
+from launcher.frozen import frozen
 
 Properties = Mapping[str, Any]
 Key = tuple[str, str]
 """A resource's stack and logical id."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnResource:
     """A resource of a template, with the place of the construct that it is drawn in."""
 
@@ -167,7 +168,7 @@ FONT = "Helvetica"
 _RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Box:
     """A construct: its place (`stack/id`), its class, and its resources in words.
 
@@ -200,7 +201,7 @@ Handle = str | tuple[str, str]
 Handles = Mapping[Handle, Key]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnApp:
     """The resources in the order of deployment, the constructs' classes by place, and the handles."""
 

@@ -10,15 +10,15 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from launcher.cluster.files import Template, resources
 from launcher.facts import read_data_file
+from launcher.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestingPrice:
     """A list price in US dollars `per` hour, hour and zone, GB-month or month.
 
@@ -35,7 +35,7 @@ class RestingPrice:
     looked_up: datetime.date
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostLine:
     """What one kind of thing costs: the `quantity` of it (pieces, or GB of storage) and its price.
 

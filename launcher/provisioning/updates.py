@@ -26,6 +26,7 @@ from launcher.cluster.files import (
 )
 from launcher.cluster.lustre import overlapping_paths
 from launcher.facts import read_data_file
+from launcher.frozen import frozen
 
 
 class Fate(StrEnum):
@@ -51,7 +52,7 @@ class StackFate(StrEnum):
     """The app no longer has it: nothing updates or deletes it any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResourceChange:
     """One resource: its logical id, its type, its place in the app, and what becomes of it.
 
@@ -85,7 +86,7 @@ class ResourceChange:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockedExport:
     """An export that CloudFormation does not let go or change, as deployed stacks import it."""
 
@@ -98,7 +99,7 @@ class BlockedExport:
         return {"name": self.name, "removed": self.removed, "importers": list(self.importers)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StackChange:
     """One stack: what becomes of it and of its resources, and what makes its update fail."""
 

@@ -14,7 +14,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from statistics import median
@@ -25,6 +24,7 @@ from markupsafe import Markup, escape
 
 from launcher.diagnosis.model import CollectiveCall, RankState, Verdict
 from launcher.failure_modes.model import Finding
+from launcher.frozen import frozen
 from launcher.report import sentences
 from launcher.report.run_report import RunReport
 from launcher.report.sentences import position_in_words, writer_name
@@ -247,7 +247,7 @@ _EARLIER = 0.02
 """A last output counts as early where it is more than this part of the run before the others'."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RanksTable:
     """The rows of some ranks in words, with the columns in which at least one of them has something."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from launcher.diagnosis.logs.lines import LogRecord
 from launcher.diagnosis.model import Diagnosis, RankState, RootCause
 from launcher.failure_modes.model import Finding, Severity
+from launcher.frozen import frozen
 from launcher.planning.job_cost import cost_in_words, estimate_cost
 from launcher.planning.show_plan import find_credentials, mask_job, mask_request, mask_text
 from launcher.planning.training_plan import TrainingPlan
@@ -27,7 +28,7 @@ from launcher.report.summaries import (
 from launcher.text.log_lines import PrintedMetrics, printed_time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunPhase:
     """A phase that the job was in; times in seconds since the epoch, `ended` None while it lasts."""
 
@@ -36,7 +37,7 @@ class RunPhase:
     ended: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunJob:
     """What the place where a job runs says of it; nothing of this is known of log files.
 
@@ -62,7 +63,7 @@ class RunJob:
         return self.hosts * self.processes_per_host
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedFinding:
     """What was found before the launch: code, `error`, `warning` or `info`, what is wrong, what to do, and
     whether the user accepted it."""
@@ -74,7 +75,7 @@ class PlannedFinding:
     ignored: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedSetting:
     """A variable that the plan chose for the environment, why, and the user's where that stands instead."""
 
@@ -84,7 +85,7 @@ class PlannedSetting:
     yours: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedRun:
     """The plan that a job was launched from, as it may be shown: without credentials.
 
@@ -100,7 +101,7 @@ class PlannedRun:
     usd_per_hour: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkedIncident:
     """The failure on the timeline: where (a time in seconds, or the number of a line, None where that is not
     known), and who. `is_exact` where the line that shows it stands there, else it is the last output of who
@@ -112,7 +113,7 @@ class MarkedIncident:
     is_exact: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunReport:
     """A run as its page shows it.
 

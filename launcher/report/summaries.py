@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from launcher.diagnosis.logs.lines import parse, shown
 from launcher.diagnosis.logs.tracebacks import HEADER, Traceback, open_traceback
+from launcher.frozen import frozen
 
 Writer = tuple[str, int | None]
 """Who prints: the host, and the global rank where a line names it."""
@@ -112,7 +113,7 @@ MOST_SERIES_PIECES = 600
 """Pieces of a series, with two points each: about one for each column of pixels of a chart."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LossPoint:
     """A value that was printed: by the line with the number `order`, at a time in seconds where the log has
     times, at the script's own step where the line has one."""
@@ -189,7 +190,7 @@ _ENOUGH = 0.5
 """Only ranks with at least half as many steps as the busiest one are compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankPace:
     """How fast a rank was: seconds a step in the mean, over so many steps."""
 
@@ -198,7 +199,7 @@ class RankPace:
     steps: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PacePoint:
     """A piece of the run: the time in its middle, the longest time a step took and whose it was, and the
     mean of all ranks; seconds."""
@@ -327,7 +328,7 @@ _TROUBLE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextLine:
     """A line of the log: who printed it, the number it has among all lines, its time in seconds where it has
     one. `is_cause` marks the one that shows the root cause."""

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.account.facts import parse_file_system
@@ -47,6 +46,7 @@ from launcher.cluster.files import Template, references, resources
 from launcher.cluster.manifest import Lustre
 from launcher.cluster.names import PARTS, stack_name
 from launcher.failure_modes.model import AwsRefusal
+from launcher.frozen import frozen
 from launcher.provisioning.rest_costs import CostLine, rest_costs
 from launcher.session.plan_update import ClusterJob, unfinished_jobs
 from launcher.session.show_cluster import not_deployed
@@ -61,7 +61,7 @@ Tell = Callable[[str], None]
 """Called with a sentence for each thing that is done, and while something takes long."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aftermath:
     """What there is when the stacks are gone: ARNs of what was kept on purpose, and of what is left over.
 
@@ -213,7 +213,7 @@ def _is_among(arn: str, ids: set[str]) -> bool:
 BUCKET, FILE_SYSTEM, FUNCTION = "AWS::S3::Bucket", "AWS::FSx::FileSystem", "AWS::Lambda::Function"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Survey:
     """A cluster before it is destroyed.
 
@@ -332,7 +332,7 @@ def _deleted_and_kept(cloudformation: Any, stack_ids: Sequence[str]) -> list[Sta
 _GROUP = "AWS::EC2::SecurityGroup"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptLustre:
     """A file system that stays, in full, and the VPC and the hosts' group that stay with it.
 

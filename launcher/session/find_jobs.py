@@ -9,7 +9,6 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import cached_manifests
 from launcher.failure_modes.model import AwsRefusal, Refusal, UnusableSession
+from launcher.frozen import frozen
 from launcher.session.local_runs import local_home
 from launcher.text.values import nearest
 
@@ -29,7 +29,7 @@ _CALL_SETTINGS: Mapping[str, CallSettings] = {"logs": FOLLOWING}
 """How a backend calls a service, where that is not patiently."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundJob:
     """A job, the backend that has it, and how it was when it was found."""
 
@@ -42,7 +42,7 @@ class FoundJob:
         return self.status.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopAnswer:
     """Whether a job was asked to stop, and how it was before, where that is known."""
 

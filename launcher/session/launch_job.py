@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from launcher.account.facts import FileSystem
@@ -21,6 +21,7 @@ from launcher.backends.interface import Backend, BackendError, JobState, OnProgr
 from launcher.backends.sagemaker.upload import read_stored_source
 from launcher.cluster.manifest import Cluster, ManifestError, cache_manifest, is_path
 from launcher.failure_modes.model import Finding, Retry
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import Checkpoint
 from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
@@ -47,7 +48,7 @@ class LiveDisplay(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Submission:
     """How a plan is submitted: the account that pays, and what starts the job there, once.
 
@@ -64,7 +65,7 @@ class Submission:
         return self.start.backend
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """One launch of a job that was read, with the clients of its command.
 
@@ -394,7 +395,7 @@ ATTEMPTS_WITHOUT_PROGRESS = 2
 """So many in a row end the retries, whatever the budget: the cause does not pass by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempt:
     """One job that failed.
 
@@ -416,7 +417,7 @@ class Attempt:
         return self.cause is not None and self.cause.startswith(_OF_HOSTS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TryAgain:
     """The next attempt: on which instance type, after how long, and whether its hosts are tested first."""
 
@@ -426,7 +427,7 @@ class TryAgain:
     infra_check: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GiveUp:
     """No other attempt, and why not."""
 

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Edit, Finding, Fix, Refusal
+from launcher.frozen import frozen
 from launcher.program.index import Unread
 from launcher.program.program import (
     NO_CHANGED_FILES,
@@ -62,7 +63,7 @@ PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 """What lies in the folder of a project."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """What the command line asks of a lint: codes or families that are looked for (all where there are
     none), and those whose findings are accepted besides what comments and configuration accept."""
@@ -74,7 +75,7 @@ class Selection:
 ALL_FINDINGS = Selection()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lint:
     """What came of a lint: its findings, accepted ones among them, in the order of files and lines.
 
@@ -86,7 +87,7 @@ class Lint:
     files: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Script:
     """A script to judge. One that was `given` by its name is judged whatever it is."""
 

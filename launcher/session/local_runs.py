@@ -15,7 +15,6 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from launcher.backends.local.processes import busy_jobs
 from launcher.backends.local.records import JobStore
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Refusal
+from launcher.frozen import frozen
 
 if TYPE_CHECKING:
     from launcher.backends.local.python import Machine
@@ -117,7 +117,7 @@ BRING_TORCH = frozenset(
 _MINOR = re.compile(r"(\d+)\.(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Crowd:
     """More processes than this machine is made for: how many, what comes of it, and how to have fewer."""
 
@@ -126,7 +126,7 @@ class Crowd:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preflight:
     """What is to be said of this machine, a sentence each, and the crowd that the job would be on it."""
 
@@ -292,7 +292,7 @@ class OldKind(StrEnum):
     """Of an earlier deletion that did not come to its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OldFolder:
     """Something that goes: its folder, what it is, the state of a run, since when it is there, its bytes.
 
@@ -311,7 +311,7 @@ class OldFolder:
         return self.folder.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cleaning:
     """What would go, how many ended runs stay, and which were left alone because they run."""
 
@@ -325,7 +325,7 @@ class Cleaning:
         return sum(each.size for each in self.goes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Run:
     folder: Path
     state: str | None

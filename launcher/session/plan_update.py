@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from launcher.cluster.names import stack_name
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import FieldChange, Policy, changes, deployed_cluster_file
 from launcher.failure_modes.model import Finding, Refusal
+from launcher.frozen import frozen
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request import build_network_request
 from launcher.planning.request_view import RequestView
@@ -52,7 +52,7 @@ from launcher.session.find_jobs import queue_backend
 _HITS_JOBS = frozenset({Policy.IDLE, Policy.REPLACES, Policy.REPLACES_DATA})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterPlan:
     """What an update would do to a cluster.
 
@@ -395,7 +395,7 @@ _JOB = JobSpec.model_validate(
 # The jobs of a cluster that have not ended, by what they carry and what they use of it.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterJob:
     """A job that has not ended: its name, and where it is (`running` on SageMaker, `queued` in the queue)."""
 

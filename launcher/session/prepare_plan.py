@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, i
 from launcher.documents import read_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Refusal, Severity, accept
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
 from launcher.jobs.load_job import LoadedJob, Variables, allowed_variables, is_variable_name, load_job
 from launcher.jobs.specification import AS_WRITTEN, JobSpec
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from launcher.aws.clients import Clients
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobSource:
     """What the command line says of a job: its file, what is changed for this run, and what it may read.
 

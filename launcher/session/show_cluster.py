@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from html import unescape
@@ -39,6 +38,7 @@ from launcher.cluster.files import region_in_file
 from launcher.cluster.manifest import Cluster
 from launcher.cluster.names import ALWAYS_THERE, PARTS, stack_name
 from launcher.failure_modes.model import AwsRefusal, Figure, Refusal, Source
+from launcher.frozen import frozen
 from launcher.provisioning.picture import FONT, graph_of
 from launcher.provisioning.rest_costs import CostLine, rest_costs
 
@@ -58,7 +58,7 @@ class StackHealth(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownCluster:
     """A cluster as the account has it; `stacks` by part, in the order of deployment.
 
@@ -207,7 +207,7 @@ class Presence(StrEnum):
     UNVERIFIED = "unverified"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thing:
     """One thing of a cluster: its kind, what it is for, its id, how it is, and more about that.
 
@@ -222,7 +222,7 @@ class Thing:
     adopted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedThing:
     """A thing that is to be looked at."""
 

@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from launcher.backends.interface import (
     UncertainError,
 )
 from launcher.failure_modes.model import Figure, Refusal
+from launcher.frozen import frozen
 from launcher.planning.training_plan import (
     TrainingPlan,
     build_resumed_request,
@@ -57,7 +58,7 @@ Send = Callable[[TrainingPlan], str]
 """Starts the plan's job under the plan's name, and returns it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Begun:
     """A job that an earlier launch of the same plan has started; `news` tells the user which."""
 
@@ -66,7 +67,7 @@ class Begun:
     news: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Started:
     """A job that runs now, by its name; `begun` where an earlier launch had started it."""
 
@@ -74,7 +75,7 @@ class Started:
     begun: Begun | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """The start of a job: where, and how often it can be repeated without starting another.
 
@@ -175,7 +176,7 @@ class Start:
             self.on_progress(Progress(news))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pending:
     """The job to start, by its name; `begun` where it is there already."""
 
@@ -264,7 +265,7 @@ def run_id_of(given: str | None, environment: Mapping[str, str]) -> str | None:
 # A new job from an earlier one's request, which goes on from that one's newest checkpoint.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resumption:
     """What a resumed job will be: the earlier job's name and the plan of the new one.
 
@@ -328,7 +329,7 @@ _DRAFT_SECONDS = 3600
 """Writing an entry takes milliseconds; a draft of this age is nobody's any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JournalEntry:
     """A launch: the job's unique name, its user's name for it, and when it began (epoch seconds).
 

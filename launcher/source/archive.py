@@ -15,10 +15,10 @@ import gzip
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
+from launcher.frozen import frozen
 from launcher.source.folder_walk import MOST_PROBLEMS, MOST_SOURCE_BYTES, SourceError, SourceFile
 from launcher.text.regular_files import open_regular, read_regular
 from launcher.text.values import size_in_words
@@ -50,7 +50,7 @@ def archive_blocks(files: Sequence[SourceFile]) -> Iterator[bytes]:
     yield bytes(2 * _BLOCK)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveDigest:
     """The SHA-256, in hexadecimal, of an archive before it is compressed, and how many bytes that are."""
 
@@ -130,7 +130,7 @@ _MOST_READ_AT_ONCE = 4 * 1024 * 1024
 _INFLATE_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackedSource:
     """What a packed source holds; `kept` is the content of its small text files, by name.
 

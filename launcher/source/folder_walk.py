@@ -16,16 +16,18 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise, takewhile
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+from typing import TYPE_CHECKING
 
 from launcher.failure_modes.model import Refusal
+from launcher.frozen import frozen
 from launcher.text.regular_files import read_regular
 from launcher.text.values import size_in_words
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", ".venv", ".slipway"})
 """Never part of a job's code: history, caches, and what local runs leave."""
@@ -37,13 +39,14 @@ MOST_PROBLEMS = 20
 """So many are told one by one; a link farm has thousands."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FolderWalk:
     """What one walk through a source folder found.
 
     `files` are those to be packed, sorted by their names' parts, `scripts` the names of all Python files
     directly in the folder, ignored ones too; `idle` are the patterns of `.slipwayignore` that are to bring
-    something back and fit nothing, with their files. `problems` are all that is in the way of packing, in
+    something back and fit nothing, with their files, `dangling` the links to what is not there, of which
+    there is nothing to pack. `problems` are all that is in the way of packing, in
     the order in which they were met; the files beside them are there all the same.
     """
 
@@ -52,14 +55,15 @@ class FolderWalk:
     scripts: tuple[str, ...]
     problems: tuple[SourceError, ...]
     idle: tuple[Origin, ...] = ()
+    dangling: tuple[str, ...] = ()
 
 
 def walk_folder(source_dir: Path) -> FolderWalk:
     """Look at each folder below the source folder once; never raises, what is in the way are the `problems`.
 
     Looks at names and sizes and reads nothing but the ignore files; folders that are left out are not
-    looked into. In the way of packing are a link that is absolute, leads nowhere, out of the folder, in a
-    circle or to what is left out, a special file that no pattern leaves out, what cannot be read, a folder
+    looked into. In the way of packing are a link that is absolute, leads out of the folder, in a circle or to
+    what is left out, a special file that no pattern leaves out, what cannot be read, a folder
     without files, and more than MOST_BYTES.
     """
     walking = _FolderWalker(source_dir)
@@ -79,10 +83,11 @@ def walk_folder(source_dir: Path) -> FolderWalk:
         scripts=tuple(walking.scripts),
         problems=tuple(problems),
         idle=tuple(each for each in walking.find_returns() if each not in walking.used),
+        dangling=tuple(walking.dangling),
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _View:
     """A folder under one of its paths, and the patterns that speak of what is below that path."""
 
@@ -93,7 +98,7 @@ class _View:
         return _View(self.path / name, self.layers)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Visit:
     """A folder that was looked at: what it holds, by name.
 
@@ -118,6 +123,7 @@ class _FolderWalker:
         self.problems: list[SourceError] = []
         self.used: set[Origin] = set()
         """The patterns that bring something back, with their files."""
+        self.dangling: list[str] = []
         self._source_dir = source_dir
         self._layers = PatternLayers(source_dir, self.problems)
         self._linked = 0
@@ -214,6 +220,9 @@ class _FolderWalker:
         self, entry: os.DirEntry[str], name: str, views: Sequence[_View], visit: _Visit
     ) -> _Visit | None:
         """Take up what a link leads to, under the link's name, or say why that cannot be packed."""
+        if is_dangling(Path(entry.path)):
+            self.dangling.append(name)
+            return None
         try:
             target = link_target(Path(entry.path), self._source_dir / name, self._source_dir)
         except SourceError as error:
@@ -369,7 +378,7 @@ Origin = tuple[str, Path]
 """A pattern as it is written, and the file that it stands in."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """The pattern that speaks of a path, the file that it stands in, and whether it leaves the path out."""
 
@@ -378,7 +387,7 @@ class Match:
     ignore_file: Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layer:
     """The patterns of one folder, each with the file that it stands in; they speak of names below it."""
 
@@ -445,6 +454,9 @@ def read_layers(folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
 
 
 def _pattern(line: str, file: Path) -> GitIgnoreSpecPattern:
+    # Here, as below: folders without patterns do without the library, which takes as long to load as a plan.
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
     try:
         return GitIgnoreSpecPattern(_as_bytes(line))
     except (ValueError, re.error) as error:
@@ -455,6 +467,8 @@ def _pattern(line: str, file: Path) -> GitIgnoreSpecPattern:
 
 
 def _layer(folder: Path, read: Sequence[tuple[GitIgnoreSpecPattern, Origin]]) -> Layer:
+    from pathspec import GitIgnoreSpec
+
     # RE2 needs linear time for whatever pattern, where Python's `re` may need exponential time.
     patterns = GitIgnoreSpec([pattern for pattern, _ in read], backend="re2")
     return Layer(folder, patterns, [origin for _, origin in read])
@@ -493,6 +507,16 @@ def link_target(link: Path, shown: Path, source_dir: Path) -> Path:
     return source_dir / target.relative_to(top)
 
 
+def is_dangling(link: Path) -> bool:
+    """Whether nothing is where a relative link leads. An absolute one may mean a place in the container."""
+    try:
+        return not link.readlink().is_absolute() and not link.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+
+
 def refused_link(link: Path, reason: str) -> SourceError:
     """What is told of a link that cannot be followed."""
     return SourceError(
@@ -509,7 +533,7 @@ MOST_SOURCE_BYTES = 5_000_000_000
 """More than this is not code: every host downloads and unpacks all of it before it starts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceFile:
     """A file of the source: its name below it with slashes, and its size in bytes.
 
@@ -522,7 +546,7 @@ class SourceFile:
     executable: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IgnoredPath:
     """A file, or a folder (its name ends in a slash) with all that it holds, that is not packed.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from launcher.frozen import frozen
 from launcher.source.folder_walk import SourceError, SourceFile
 from launcher.text.values import nearest, without_credentials
 
@@ -330,7 +331,7 @@ def _without_comment(line: str) -> str:
     return _COMMENT.sub("", line).strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileLine:
     """A line of a requirements file: the file's name below the source folder, and where it lies here."""
 
@@ -342,7 +343,7 @@ class FileLine:
         return f"{self.file}, line {self.line}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WantedPackage:
     """One package that a line asks for.
 
@@ -356,7 +357,7 @@ class WantedPackage:
     in_source: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnusableLine:
     """A line that pip would refuse on the hosts, or must not follow: why, and what to do."""
 

@@ -13,9 +13,10 @@ import stat
 import tokenize
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from launcher.frozen import frozen
 from launcher.source.archive import (
     MOST_KEPT,
     SUFFIXES,
@@ -35,7 +36,7 @@ from launcher.text.values import size_in_words
 _MOST_SCRIPTS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredSource:
     """A source archive on S3: its URI, and the ETag of the object that was read, None where none was."""
 
@@ -43,16 +44,17 @@ class StoredSource:
     etag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceTree:
     """A source as it was when it was read, with the script that the job starts.
 
     `folder` is absolute: the source folder, or the archive where the source `is_packed` already. `exists`
     says whether it is there, `has_entry_point` whether the script is, which is no promise that it is packed.
     `files` are what is packed, `ignored` what is left out and why, `idle` the patterns that are to bring
-    something back and fit nothing, with their files, `scripts` the Python files directly in the folder,
-    `names` those of the names asked for that the packed code uses, `requirements` what the file asks for that
-    is to be installed, None where it is not packed. `problems` are all that keep the source from being
+    something back and fit nothing, with their files, `dangling` the links to what is not there, `scripts` the
+    Python files directly in the folder, `names` those of the names asked for that the packed code uses,
+    `requirements` what the file asks for that is to be installed, None where it is not packed. `problems` are
+    all that keep the source from being
     packed; `digest` is the SHA-256, in hexadecimal, of its archive before it is compressed, and None
     where there are problems, `archive_bytes` how long that is. `kept` is the content of an archive's small
     text files. `stored` is where an archive lies on S3; as long as it `is_unread`, nothing is known of it.
@@ -65,6 +67,7 @@ class SourceTree:
     files: tuple[SourceFile, ...] = ()
     ignored: tuple[IgnoredPath, ...] = ()
     idle: tuple[Origin, ...] = ()
+    dangling: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
     requirements: RequirementsFile | None = None
@@ -198,6 +201,7 @@ def _read_folder(
         files=found.files,
         ignored=found.ignored,
         idle=found.idle,
+        dangling=found.dangling,
         scripts=found.scripts,
         names=find_names(found.files, wanted, read_first_bytes),
         problems=found.problems,
@@ -254,7 +258,7 @@ def make_packed_tree(
 # What of a source is not packed, by the files whose patterns leave it out.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftOut:
     """The paths that the patterns of one file leave out; of folders (with a slash) all that they hold.
 
@@ -385,7 +389,7 @@ _HARMLESS = frozenset({"description", "epilog", "formatter_class", "prog", "usag
 """What a parser may be made with and still takes no other words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandLine:
     """What a script takes on its command line.
 

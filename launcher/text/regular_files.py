@@ -10,14 +10,13 @@ import errno
 import io
 import json
 import os
-import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from launcher.frozen import frozen
 
 _KINDS = (
     (stat.S_ISDIR, "it is a folder, not a file"),
@@ -68,6 +67,8 @@ def replace_file(path: Path, text: str) -> None:
 
     Raises OSError, and then leaves what was there before.
     """
+    import tempfile  # here, as the libraries below: most commands write no files
+
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
     try:
@@ -87,7 +88,7 @@ def remove_old_files(folder: Path, pattern: str, seconds: float) -> None:
                 file.unlink()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoteFolder:
     """Small JSON files by the names of jobs in the folder that `place` gives, removed when they are old."""
 
@@ -142,6 +143,8 @@ def user_secret() -> bytes:
 
     A new one each time where the cache's folder cannot be written.
     """
+    import secrets
+
     fresh = secrets.token_hex(_SECRET_BYTES).encode()
     try:
         path = cache_folder() / "secret"

@@ -13,10 +13,10 @@ from moto import mock_aws
 from launcher.account.questions.ask_storage import fetch_bucket, fetch_prefix
 from launcher.aws.clients import Clients
 from launcher.aws.errors import Outage, answers, aws_errors
-from launcher.aws.lookups import fetch_manifest
+from launcher.aws.lookups import fetch_manifest, fetch_request
 from launcher.aws.session import fetch_caller
 from launcher.backends.interface import JobQuery
-from launcher.backends.sagemaker.backend import fetch_request, list_jobs
+from launcher.backends.sagemaker.backend import list_jobs
 from launcher.backends.sagemaker.logs import LogStreams
 from launcher.failure_modes.model import AwsRefusal, Unreachable
 from tests.emulator.account import use_test_keys

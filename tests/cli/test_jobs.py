@@ -274,6 +274,20 @@ def test_resume_makes_a_new_job_from_the_same_request_and_the_newest_checkpoint(
     assert copied["Body"].read() == b"weights"
 
 
+def test_a_job_that_was_looked_at_is_described_once_more_for_its_request(account: TrainingScript) -> None:
+    clients = Clients()
+    backend, asked = sagemaker_backend(clients, REGION), list[str]()
+    backend.describe(NAME)
+    clients("sagemaker", REGION).meta.events.register(
+        "before-call.sagemaker.DescribeTrainingJob", lambda model, **_: asked.append(model.name)
+    )
+    request = backend.request_of(NAME)
+    assert {key: request[key] for key in ("TrainingJobName", "RoleArn", "Tags")} == {
+        key: REQUEST[key] for key in ("TrainingJobName", "RoleArn", "Tags")
+    }
+    assert len(asked) == 1
+
+
 def test_a_running_job_is_not_resumed(run_launch: RunLaunch, account: TrainingScript, buckets: Any) -> None:
     code, _, err = run_launch("resume", NAME)
     assert code == 2

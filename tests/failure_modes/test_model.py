@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import pickle
+
 import pytest
 
 from launcher.failure_modes import job_file
@@ -39,3 +43,11 @@ def test_what_is_wrong_with_the_whole_file_is_located_too() -> None:
 def test_a_finding_without_a_field_has_no_location() -> None:
     found = job_file.INVALID_VALUE.finding(Stage.SPEC, "it is wrong", subject="role_arn")
     assert found.located(locate) == found
+
+
+def test_a_frozen_class_is_a_data_class_by_its_fields() -> None:
+    one, same, other = Location("a.py", 1, 2), Location("a.py", 1, 2), Location("a.py", 1, 3)
+    assert (one == same, one == other, len({one, same, other})) == (True, False, 2)
+    assert repr(one) == "Location(file='a.py', line=1, column=2, end_line=None, end_column=None)"
+    assert pickle.loads(pickle.dumps(one)) == copy.copy(one) == one
+    assert dataclasses.replace(one, column=3) == other

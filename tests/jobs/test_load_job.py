@@ -95,6 +95,13 @@ def test_an_override_is_validated_like_the_file(write_job: WriteJob) -> None:
     assert str(loaded.findings[0].location) == "--set resources.instance_count"
 
 
+@pytest.mark.parametrize("field", ["instance_count", "volume_size_gb"])
+def test_more_than_aws_has_of_anything_is_a_slip(write_job: WriteJob, field: str) -> None:
+    loaded = load_job(write_job(), {f"resources.{field}": "9" * 23})
+    assert codes(loaded) == ["SPEC003"]
+    assert "less than or equal to 1" in loaded.findings[0].message
+
+
 def test_of_a_large_file_no_more_is_read_than_shows_it(write_job: WriteJob) -> None:
     file = write_job("name: a\n")
     os.truncate(file, 1 << 40)  # a hole: it takes no room on the disk, but would in memory

@@ -151,14 +151,13 @@ def test_a_link_has_the_content_size_and_mode_of_its_file(source: Path) -> None:
     ("name", "target", "says"),
     [
         pytest.param("a", "/etc/hostname", "/etc/hostname is an absolute path", id="absolute"),
-        pytest.param("a", "gone.py", "leads nowhere", id="dangling"),
+        pytest.param("a", "/opt/ml/x", "/opt/ml/x is an absolute path", id="absolute, and not here"),
         pytest.param("a", "../outside.py", "../outside.py leads out of the source folder", id="out"),
         pytest.param("a", "..", ".. leads out of the source folder", id="folder above"),
         pytest.param("a", "../srcs", "leads out of the source folder", id="same beginning"),
         pytest.param("a", "a", "leads back to itself", id="itself"),
         pytest.param("a", ".", "holds the link itself", id="source folder"),
         pytest.param("lib/a", "../lib", "holds the link itself", id="its folder"),
-        pytest.param("a", "train.py/x", "leads nowhere", id="below a file"),
     ],
 )
 def test_a_link_that_cannot_be_followed_says_why(source: Path, name: str, target: str, says: str) -> None:
@@ -166,6 +165,18 @@ def test_a_link_that_cannot_be_followed_says_why(source: Path, name: str, target
     link(source, name, target)
     assert f"{source / name} is a symbolic link that cannot be packed" in problem(source)
     assert says in problem(source)
+
+
+@pytest.mark.parametrize("target", ["gone.py", "train.py/x", "../gone", "next"])
+def test_a_link_to_what_is_not_there_is_left_out(source: Path, target: str) -> None:
+    link(source, "docs/old", target)
+    link(source, "docs/next", "gone")
+    walk = walk_folder(source)
+    assert walk.problems == ()
+    assert walk.dangling == ("docs/next", "docs/old")
+    assert not [each for each in walk.files if each.name.startswith("docs/")]
+    (source / ".slipwayignore").write_text("docs/old\n")
+    assert walk_folder(source).dangling == ("docs/next",)
 
 
 def test_links_between_two_folders_end(source: Path) -> None:
@@ -227,7 +238,7 @@ def test_links_that_multiply_files_are_bounded(source: Path, monkeypatch: pytest
 
 def test_of_many_problems_the_first_are_told_and_the_rest_counted(source: Path) -> None:
     for number in range(30):
-        link(source, f"a{number:02}", "nowhere")
+        link(source, f"a{number:02}", "/nowhere")
     problems = walk_folder(source).problems
     assert len(problems) == 21
     assert "10 more entries" in problems[-1].message
@@ -235,7 +246,7 @@ def test_of_many_problems_the_first_are_told_and_the_rest_counted(source: Path) 
 
 def test_a_folder_too_large_says_so_beside_its_links(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_walk, "MOST_SOURCE_BYTES", 10)
-    link(source, "a", "nowhere")
+    link(source, "a", "/nowhere")
     assert [("link" in each.message, "holds" in each.message) for each in walk_folder(source).problems] == [
         (True, False),
         (False, True),

@@ -4,7 +4,7 @@ hangs the rest."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
@@ -13,10 +13,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 from launcher.account.facts import Unverified
 from launcher.aws.clients import BRISK, Clients
 from launcher.failure_modes.model import AwsRefusal, Unreachable, UnusableSession
+from launcher.frozen import frozen
 from launcher.text.values import split_uri
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What one job names; of a tuning job, what each of its training jobs names.
 
@@ -83,7 +84,7 @@ T_co = TypeVar("T_co", covariant=True)
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question(Generic[T_co]):
     """One thing to ask AWS, whose answer is a `T_co`.
 
@@ -104,7 +105,7 @@ class Question(Generic[T_co]):
         return self.fetch(clients(self.service, self.region, BRISK), *self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Service:
     """A service in a region, as boto3 names both; puts together the questions to it."""
 
@@ -128,7 +129,7 @@ class Service:
         return Question(what, permission, self.name, self.region, fetch, arguments)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answers:
     """What came of the questions so far, read by the question itself."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.backends.interface import BackendError
 from launcher.cluster.names import host_name
+from launcher.frozen import frozen
 from launcher.text.regular_files import read_regular, replace_file
 from launcher.text.values import without_controls
 
@@ -21,7 +21,7 @@ ROOT_VARIABLE = "SLIPWAY_ROOT"
 """The environment variable with a host's `root`, which the boot reads and all of its processes inherit."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Host:
     """One host of a local job: its folder, in it what stands for /opt/ml, and its log."""
 

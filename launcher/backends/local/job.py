@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.backends.interface import JobState
@@ -32,12 +31,13 @@ from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes import disk, hardware
 from launcher.failure_modes.model import Symptom
 from launcher.failure_modes.registry import CATALOGUE
+from launcher.frozen import frozen
 from launcher.text.regular_files import read_regular
 
 POLL_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grace:
     """How many seconds processes have at the end of a job.
 
@@ -52,7 +52,7 @@ class Grace:
     report: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Schedule:
     """When what is done to end a job before its hosts do by themselves (monotonic).
 
@@ -277,7 +277,7 @@ _REPORT_BYTES = 64 * 1024
 """More than a report ever has (slipway/failure.py writes 980 characters)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostEnd:
     """How a host's boot ended: its exit code (negative for a signal, or LOST_STATUS) and when it was seen."""
 

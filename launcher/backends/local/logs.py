@@ -15,12 +15,12 @@ import re
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.backends.interface import LogLine
 from launcher.backends.local.files import FORMAT, Host, UnreadableJob, check_format
 from launcher.backends.local.records import LATEST
+from launcher.frozen import frozen
 from launcher.text.regular_files import open_regular
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -49,7 +49,7 @@ class LogClock:
                 self._sizes[host] = size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Position:
     """Where reading stopped: an offset in the log, and one in the file of its times."""
 
@@ -91,7 +91,7 @@ def read_lines(host: Host, position: Position, *, to_the_end: bool) -> tuple[lis
     return lines, Position(offset, times.position)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LogSpan:
     """A file with the bytes of the stream from `start` to before `end`."""
 
@@ -100,7 +100,7 @@ class _LogSpan:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Piece:
     """Bytes of the stream from `offset` on: `cut_off` if there are more in their file, `ended` if the file
     gets no more."""

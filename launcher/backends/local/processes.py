@@ -13,18 +13,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from launcher.backends.local.files import ROOT_VARIABLE
+from launcher.frozen import frozen
 from launcher.source.packaging import BOOT_NAME
 
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, OSError)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessId:
     """A process for good: its id may be given to another one later, but not with the same start."""
 

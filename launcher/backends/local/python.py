@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.backends.interface import BackendError
+from launcher.frozen import frozen
 from launcher.source.requirements_file import RequirementsFile, WantedPackage
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ print(json.dumps(found))
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interpreter:
     """A Python: its path as it was given, its version, and which torch it would import.
 
@@ -228,7 +228,7 @@ print(json.dumps({
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstalledPackages:
     """What a Python finds: by its comparable name each package's version, and what it requires.
 
@@ -320,7 +320,7 @@ LISTING_SECONDS = 30.0
 """For nvidia-smi to list the GPUs; on a machine with a broken driver it may never answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """This machine as a place for a job; `gpus` are their numbers as CUDA_VISIBLE_DEVICES has them."""
 

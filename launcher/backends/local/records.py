@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from launcher.backends.local.processes import ORPHANED_FILE, ProcessId, boots_am
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
+from launcher.frozen import frozen
 
 if TYPE_CHECKING:
     from launcher.planning.training_plan import Request
@@ -31,7 +32,7 @@ LATEST = 253_402_300_799.0
 """The last second of the year 9999, beyond which Python has no dates."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRecord:
     """A job at one moment, as its status file holds it. Times are seconds since the epoch.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import answers
-from launcher.aws.lookups import expected_owners, fetch_request
+from launcher.aws.lookups import expected_owners, request_in
 from launcher.backends.interface import (
     Backend,
     BackendError,
@@ -126,15 +126,16 @@ class SageMakerBackend(Backend):
 
     def request_of(self, job_name: str) -> Request:
         """What CreateTrainingJob was called with, the tags too. Raises UnknownJob where there is none."""
-        self.describe(job_name)
+        if job_name not in self._described:
+            self.describe(job_name)
         if job_name in self._tuning:
             raise BackendError(
                 f"{job_name} is a tuning job; its training jobs are resumed one by one.",
                 f"`launch list --name {job_name}` shows them.",
             )
         with answers(f"describe the training job {job_name}"):
-            request = fetch_request(self._sagemaker, job_name)
-            arn = self._sagemaker.describe_training_job(TrainingJobName=job_name)["TrainingJobArn"]
+            described = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+        request, arn = request_in(self._sagemaker, described), described["TrainingJobArn"]
         with answers(f"list the tags of {job_name}"):
             pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
             request["Tags"] = [tag for page in pages for tag in page["Tags"]]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from launcher.backends.interface import (
 from launcher.cluster.names import host_name
 from launcher.diagnosis.model import Stop, StopCause
 from launcher.failure_modes.model import AwsRefusal, Refusal
+from launcher.frozen import frozen
 from launcher.text.regular_files import user_secret
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from launcher.planning.training_plan import Operation, Request, TrainingPlan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Api:
     """The calls for one kind of job, and their keys."""
 

@@ -14,7 +14,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, repeat
 from operator import attrgetter
@@ -25,6 +24,7 @@ from launcher.aws.errors import answers
 from launcher.aws.session import DaemonPool
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
 from launcher.cluster.names import TRAINING_LOGS
+from launcher.frozen import frozen
 
 _PAGE_LINES = 10_000
 _HELD_LINES = 320_000
@@ -208,7 +208,7 @@ class LogStreams:
         return lines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StreamPosition:
     """A place in a stream: so many lines after the beginning of the page that the token asks for."""
 

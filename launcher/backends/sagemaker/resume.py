@@ -10,12 +10,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.upload import ByteCounter, transfer_config
+from launcher.frozen import frozen
 from launcher.text.values import split_uri
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ _MANAGED = re.compile(r"step-\d{12}-[0-9a-f]{8}")
 MANIFEST = "manifest.json"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredObject:
     """An object below the prefix: its name there, with slashes, and its bytes."""
 
@@ -195,7 +195,7 @@ class StoredObject:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckpointChoice:
     """What to copy: the names of the checkpoint, all objects that go along, and newer names passed over."""
 

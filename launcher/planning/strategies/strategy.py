@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -23,6 +22,7 @@ from launcher.documents import AsWritten
 from launcher.failure_modes import distribution, job_file, training_script
 from launcher.failure_modes.model import Figure, Finding, Source, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import RESERVED_CHANNEL
 from launcher.jobs.script_inputs import channel_folder
 from launcher.jobs.specification import JobSpec, Strategy
@@ -48,7 +48,7 @@ TENSORFLOW = "tensorflow"
 """Frameworks of the image table that several strategies use."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """The container's command, as ContainerEntrypoint and ContainerArguments take it."""
 
@@ -56,7 +56,7 @@ class Entry:
     arguments: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartParameters:
     """What the start of a job's script depends on and is known only once it has a name and a destination.
 
@@ -148,7 +148,7 @@ UNSUPPORTED_DLC_IMAGE_FOR_SM_PARALLELISM."""
 _BEFORE_THE_BOOT = frozenset({"py2", "py3", "py36", "py37"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Support:
     """What a library runs on.
 

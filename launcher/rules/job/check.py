@@ -25,6 +25,7 @@ from launcher.rules.job.code_rules import (
     entry_point_is_there,
     hyperparameters_are_in_the_scripts_style,
     imports_are_listed,
+    links_lead_somewhere,
     module_is_there,
     named_requirements_are_packed,
     nothing_hides_the_boot,
@@ -151,6 +152,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     workers_have_their_cpus,
     state_leaves_room,
     source_can_be_packed,
+    links_lead_somewhere,
     entry_point_is_packed,
     code_is_small,
     nothing_hides_the_boot,
@@ -171,6 +173,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
 SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (
     entry_point_is_there,
     source_can_be_packed,
+    links_lead_somewhere,
     entry_point_is_packed,
     code_is_small,
     nothing_hides_the_boot,

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 LARGE_BYTES = 100_000_000
 """More code than this is data that came along: it is read for every plan and sent with every change."""
 
+_MOST_LINKS = 3
+"""So many links that lead nowhere are told one by one."""
+
 _SOURCE_DIR = ("code", "source_dir")
 _ENTRY_POINT = ("code", "entry_point")
 _MODULE = ("code", "module")
@@ -75,6 +78,19 @@ def source_can_be_packed(subject: SourceSubject) -> Iterator[Finding]:
             yield training_script.ENTRY_POINT_MISSING.at(
                 _SOURCE_DIR, problem.message.rstrip("."), remedy=problem.remedy
             )
+
+
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
+def links_lead_somewhere(subject: SourceSubject) -> Iterator[Finding]:
+    """A link to what is not there is left out: whoever opens it fails here as there."""
+    for name in subject.source.dangling[:_MOST_LINKS]:
+        yield training_script.ENTRY_POINT_MISSING.at(
+            _SOURCE_DIR,
+            f"{subject.source.folder / name} is a symbolic link to what is not there, and is left out",
+            remedy=f"Remove it, or put back what it leads to, if the job needs that. The line {name} in "
+            ".slipwayignore leaves it out without a word.",
+            severity=Severity.WARNING,
+        )
 
 
 @finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)

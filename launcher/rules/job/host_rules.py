@@ -227,10 +227,13 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
     else:
         return
     if given != expected:
+        instead = f"or set it to {expected}"
+        if subject.here and expected > 1:
+            instead = f"and give --processes {given}, which is for this machine alone"
         yield distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.at(
             ("distribution", "processes_per_host"),
             f"processes_per_host is {given}, but {owner}",
-            remedy=f"Leave `processes_per_host` out, or set it to {expected}.",
+            remedy=f"Leave `processes_per_host` out, {instead}.",
         )
 
 

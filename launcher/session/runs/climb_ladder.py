@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from launcher.experiments.ladder_rungs import (
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Refusal
 from launcher.failure_modes.registry import CATALOGUE
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import Ladder
 from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
@@ -47,7 +48,7 @@ from launcher.source.tree import SourceTree, find_offered_options
 from launcher.text.values import elapsed_time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LadderRequest:
     """What is asked of a ladder: the job, which of its rungs, and how long each is.
 
@@ -113,7 +114,7 @@ class LadderRequest:
         return NAMES.index(self.first) <= NAMES.index(name) <= NAMES.index(self.last)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadyRung:
     """A rung with its plan; `settings` are what it changes, as `--set` takes it.
 
@@ -137,7 +138,7 @@ class ReadyRung:
         return f"{found.code} {found.message}" if found else "its plan has errors"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadyLadder:
     """A job's ladder; where the job's own `plan` is refused, it has no rungs.
 
@@ -287,7 +288,7 @@ _SLOWEST_REPORTS = 3
 """A run stands still when nothing has come for a minute and three times the longest pause before."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     """How far a rung goes: to its end, after so many reports of progress (None: all), or so many seconds."""
 

@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from launcher.diagnosis.remedies import NOTHING_ASKED, AskedJob
 from launcher.diagnosis.signatures import FRAGMENTS, LACKS
 from launcher.failure_modes import model_hub, training_script
 from launcher.failure_modes.model import AwsRefusal, Finding
+from launcher.frozen import frozen
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, find_left_out
 from launcher.text.regular_files import NoteFolder, cache_folder, file_mode
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from launcher.planning.request_view import RequestView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How a job ended; `diagnosis` is that of one that failed or was stopped, `step` the furthest that it
     reported.
@@ -259,7 +260,7 @@ _REPAIR = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A run on this machine: whether its hosts saw GPUs, None where unknown, and the type they stand for."""
 
@@ -365,7 +366,7 @@ _FILE = re.compile(r"No such file or directory: b?['\"]([^'\"]{1,4096})['\"]")
 _MODULE = re.compile(r"No module named '([\w.]{1,500})'")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftOutNote:
     """What a launch left out of the source that lies in `folder`, and by which patterns."""
 

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
@@ -23,6 +22,7 @@ from launcher.aws.session import SHOW_SECONDS, bounded
 from launcher.backends.interface import Backend, Cursor, JobStatus, LogBatch, LogLine
 from launcher.diagnosis.diagnose import SuccessReader
 from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
+from launcher.frozen import frozen
 from launcher.session.runs.diagnose_job import Check, Outcome, outcome_of
 from launcher.session.runs.read_job_lines import Moving, ProgressReader, Stall, StallWatch, TrainingProgress
 from launcher.text.values import duration_in_words
@@ -149,7 +149,7 @@ class Display(Protocol):
         return
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """How a job is followed; all times are seconds.
 

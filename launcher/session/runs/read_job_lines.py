@@ -15,12 +15,13 @@ from launcher.diagnosis.logs.lines import LogRecord, parse
 from launcher.diagnosis.logs.tracebacks import Traceback, open_traceback
 from launcher.failure_modes import capacity, checkpoints, data, images, nccl, network, storage
 from launcher.failure_modes.model import FailureMode, Refusal
+from launcher.frozen import frozen
 from launcher.jobs.values import parse_duration
 from launcher.text.log_lines import LONGEST_LINE, Origin, PrintedMetrics, origin_of
 from launcher.text.values import duration_in_words, without_controls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogFilter:
     """Which lines to show: those that fulfil all conditions; None is no condition.
 
@@ -302,7 +303,7 @@ _LONGEST_CURVE = 1024
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrainingProgress:
     """The newest value of each metric by its name, and the values so far of the one that is drawn."""
 
@@ -424,7 +425,7 @@ _SAVING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Situation:
     """What a job was doing when it fell silent: after how many seconds that is strange, and what is likely
     then, the likeliest first."""
@@ -470,7 +471,7 @@ _PHASES = {
 """SecondaryStatus of the SageMaker API; Training is judged by its steps."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stall:
     """A job that has stood still for `seconds`, and what it was doing when it fell silent."""
 
@@ -493,7 +494,7 @@ class Stall:
         return f"launch diagnose {self.job_name}   or   launch explain {self.situation.likely[0].code}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moving:
     """A job that stood still moves again."""
 

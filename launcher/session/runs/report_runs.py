@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -28,6 +28,7 @@ from launcher.experiments.run_comparison import (
 )
 from launcher.experiments.run_measures import Series, SeriesReader
 from launcher.failure_modes.model import Refusal
+from launcher.frozen import frozen
 from launcher.planning.request_view import RequestView
 from launcher.planning.show_plan import fields_of_job, fields_of_plan, job_uses_compiler, plan_uses_compiler
 from launcher.planning.training_plan import TrainingPlan
@@ -47,10 +48,10 @@ from launcher.session.runs.diagnose_job import Check, Outcome, diagnosis_of, out
 from launcher.session.runs.follow_job import Follower, Interrupted, Monitor, Screen, pace_of
 from launcher.session.runs.read_job_lines import RankMetrics, rank_of
 from launcher.session.submit_job import read_plan_note
+from launcher.text import __version__
 from launcher.text.log_lines import plain_name
 from launcher.text.regular_files import file_mode, read_regular, replace_file
 from launcher.text.values import HIDDEN, credential_in
-from launcher.version import __version__
 
 if TYPE_CHECKING:
     from launcher.session.launch_job import Submission
@@ -205,7 +206,7 @@ LABELS = ("A", "B")
 """What the two sides of a pair are called."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepFacts:
     """What a step of a run is: how many processes take part, with how many samples together.
 
@@ -217,7 +218,7 @@ class StepFacts:
     compiled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PairFacts:
     """What is known of a pair before it runs: what its sides differ in, and what makes that mean less."""
 
@@ -226,7 +227,7 @@ class PairFacts:
     cautions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRead:
     """A run of a pair as it is: its outcome, how it came to be, and the losses that it printed."""
 
@@ -239,7 +240,7 @@ class RunRead:
         return self.outcome.status.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PairResult:
     """What became of a pair: both runs, what they differ in, and what that did.
 
@@ -371,7 +372,7 @@ def _hidden(found: RunDifference) -> RunDifference:
 # The runs of a pair on AWS: both submitted, and followed beside each other or one after the other.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PairedRun:
     """A side of a pair that is to run on AWS: what is submitted, how, and where it is shown."""
 

@@ -40,6 +40,19 @@ def test_all_that_is_in_the_way_of_packing_is_told(judge, src: Path) -> None:
     assert not finding.message.endswith(".")
 
 
+def test_a_link_to_what_is_not_there_is_left_out_with_a_word(judge, src: Path) -> None:
+    (src / "old").symlink_to("gone")
+    (finding,) = judge("CODE002")
+    assert (finding.severity, finding.subject) == ("warning", "code.source_dir")
+    assert finding.message == f"{src / 'old'} is a symbolic link to what is not there, and is left out"
+
+
+def test_an_entry_point_that_is_a_link_to_what_is_not_there_is_refused(judge, src: Path) -> None:
+    (src / "main.py").symlink_to("gone.py")
+    found = judge("CODE002", code_section={**TRAIN, "entry_point": "main.py"})
+    assert ("error", "code.entry_point") in [(each.severity, each.subject) for each in found]
+
+
 @pytest.mark.parametrize("entry_point", ["train.py", "lib/train.py"])
 @pytest.mark.parametrize("hiding", ["slipway.py", "slipway/__init__.py"])
 def test_a_module_that_would_hide_the_boot_is_refused(

@@ -229,6 +229,26 @@ def test_a_shell_script_starts_its_ranks_itself(judge, tmp_path) -> None:
     assert judge("DIST001", code_section=code, distribution=NONE) == []
 
 
+@pytest.mark.parametrize(
+    ("strategy", "here", "remedy"),
+    [
+        ("torchrun", False, "Leave `processes_per_host` out, or set it to 8."),
+        (
+            "torchrun",
+            True,
+            "Leave `processes_per_host` out, and give --processes 4, which is for this machine alone.",
+        ),
+        ("none", True, "Leave `processes_per_host` out, or set it to 1."),
+    ],
+)
+def test_fewer_processes_on_this_machine_are_an_option_of_the_command(
+    judge, strategy: str, here: bool, remedy: str
+) -> None:
+    asked = {"strategy": strategy, "processes_per_host": 4}
+    (found,) = judge("DIST001", distribution=asked, resources=TWO_P4D, here=here)
+    assert found.remedy == remedy
+
+
 def test_a_run_on_this_machine_has_other_devices(judge) -> None:
     assert judge("DIST001", distribution=None, here=True) == []
 

@@ -11,7 +11,7 @@ LOOKS = 60.0
 
 WORKS = 3 * 3600.0
 """Seconds for commands whose calls are repeated patiently, one after the other; not promised, but an end. A
-drip at each call of `resume` that describes a job took two hours."""
+drip at each call of `resume` that describes a job takes 80 minutes."""
 
 FOLLOWS = 2 * WORKS
 """Seconds for those that wait out an outage, in which every call may hang until its time-out."""
