@@ -22,7 +22,6 @@ from launcher.jobs.specification import JobSpec
 from launcher.planning.request_view import Budget, RequestView
 from launcher.text.values import exact_duration
 
-
 SHORTEST_RUN_SECONDS: Final = 600
 """Hosts are billed while image and data are downloaded and ranks start: minutes, a bound of our own."""
 
@@ -220,7 +219,7 @@ def _on_demand_in_words(estimate: CostEstimate | None) -> str:
 
 def _warm_pool_in_words(request: RequestView) -> str:
     """A warm pool is billed like the job that it waits for (developer guide, train-warm-pools)."""
-    seconds = request.keep_alive_seconds
+    seconds = request.keep_alive_seconds if request.budget is None else 0
     return f", without {exact_duration(seconds)} of warm pool" if seconds else ""
 
 
