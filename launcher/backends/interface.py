@@ -56,13 +56,14 @@ class JobStatus:
     `phase` is the secondary status (Starting, Downloading, Training ...); `failure_reason` is in the
     service's form, `AlgorithmError: <content of /opt/ml/output/failure>, exit code: N`; the three
     paths are URIs on AWS and local paths otherwise; `seconds` is the time since the start, billable
-    or not. `explanation` is what the service says about the phase, `transitions` the phases so far.
-    `hosts` and `processes_per_host` are None where the backend does not know them. `metrics` are the
-    job's own metric definitions: name to regular expression, whose first group is the value. Of a run on
-    this machine `instance_type` is what its hosts stand for and `gpus` whether they see any; None elsewhere.
-    `request` is what it was started from, None where the place does not tell.
-    `stop` is what ended the job from outside, or is about to, where the place tells. `shell` are the commands
-    that lead to a shell in the first of its containers, in turn; none where there is no way in.
+    or not, `billable_seconds` what each host is billed for, None where nothing is. `explanation` is what
+    the service says about the phase, `transitions` the phases so far. `hosts` and `processes_per_host` are
+    None where the backend does not know them. `metrics` are the job's own metric definitions: name to
+    regular expression, whose first group is the value. Of a run on this machine `instance_type` is what its
+    hosts stand for and `gpus` whether they see any; None elsewhere. `request` is what it was started from,
+    None where the place does not tell. `stop` is what ended the job from outside, or is about to, where the
+    place tells. `shell` are the commands that lead to a shell in the first of its containers, in turn; none
+    where there is no way in.
     """
 
     name: str
@@ -72,6 +73,7 @@ class JobStatus:
     checkpoints: str | None = None
     output: str | None = None
     seconds: float | None = None
+    billable_seconds: float | None = None
     explanation: str | None = None
     transitions: tuple[Transition, ...] = ()
     hosts: int | None = None

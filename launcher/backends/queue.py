@@ -258,18 +258,25 @@ _TRAINING_JOB = re.compile(r":training-job/(?P<name>[^/]+)$")
 
 
 def retries_of(request: RequestView) -> dict[str, Any]:
-    """How often the queue starts a job again, and after what.
+    """How often the queue starts a job again, and after what; no more often than its budget pays for.
 
     The reason that it compares begins with its own words. It repeats a job without capacity by itself
     and without counting. Source: AWS Batch user guide, service-job-retries.
     """
     return {
-        "attempts": min(request.max_retries + 1, _MOST_ATTEMPTS),
+        "attempts": min(request.max_retries + 1, _MOST_ATTEMPTS, paid_attempts(request)),
         "evaluateOnExit": [
             {"action": "RETRY", "onStatusReason": f"{_FROM_SAGEMAKER}InternalServerError*"},
             {"action": "EXIT", "onStatusReason": "*"},
         ],
     }
+
+
+def paid_attempts(request: RequestView) -> int:
+    """How many attempts of its full length a job's budget pays for; the queue looks at no bill in between."""
+    budget = request.budget
+    paid = None if budget is None else budget.seconds(request.hosts or 1, request.keep_alive_seconds)
+    return _MOST_ATTEMPTS if paid is None else max(1, paid // request.max_runtime_seconds)
 
 
 def state_in_queue(job: Mapping[str, Any]) -> JobState:

@@ -243,9 +243,29 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         console.print(redacted(status.failure_reason), markup=False)
     for warning in outcome.warnings or ():
         show_warning(console, warning)
-    for label, place in places_of(status):
+    for label, place in (*bill_rows(status), *places_of(status)):
         console.print(Text.assemble((f"{label:<11} ", "dim"), place), soft_wrap=True)
     console.print(Text(f"launch report {status.name}", "cyan"))
+
+
+def bill_rows(status: JobStatus) -> Iterator[tuple[str, str]]:
+    """The line of what a job has cost; none where it costs nothing, or no price is known."""
+    from launcher.planning.job_cost import bill_in_words
+
+    if status.request is None or not status.billable_seconds:
+        return
+    words = bill_in_words(status.request, status.request.region, status.billable_seconds)
+    if words is not None:
+        yield "cost", words
+
+
+def _usd(status: JobStatus) -> float | None:
+    from launcher.planning.job_cost import spent_usd
+
+    if status.request is None or status.billable_seconds is None:
+        return None
+    usd = spent_usd(status.request, status.request.region, status.billable_seconds)
+    return None if usd is None else round(usd, 2)
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -262,6 +282,8 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "checkpoints": status.checkpoints,
         "output": status.output,
         "seconds": status.seconds,
+        "billable_seconds": status.billable_seconds,
+        "usd": _usd(status),
         "warnings": None if outcome.warnings is None else [warning.to_json() for warning in outcome.warnings],
     }
 

@@ -196,7 +196,7 @@ def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int
 def _show_status(outcome: Outcome) -> None:
     from rich.text import Text
 
-    from launcher.cli.job_view import show_outcome, show_warning
+    from launcher.cli.job_view import bill_rows, show_outcome, show_warning
     from launcher.text.values import elapsed_time
 
     screen, job = console(), outcome.status
@@ -209,6 +209,8 @@ def _show_status(outcome: Outcome) -> None:
             screen.print(job.explanation, style="dim", markup=False)
         for warning in outcome.warnings or ():
             show_warning(screen, warning)
+        for label, text in bill_rows(job):
+            screen.print(f"{label}: {text}", style="dim", markup=False)
         screen.print(f"launch logs {job.name} --follow", style="dim", markup=False)
         _show_shell_access(screen, job)
     for transition in job.transitions:

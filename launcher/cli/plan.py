@@ -326,7 +326,8 @@ def _limits(view: RequestView) -> str:
     from launcher.planning.request_view import RESTARTS_OPTION
     from launcher.text.values import exact_duration
 
-    limits = [f"{exact_duration(view.max_runtime_seconds)} of running"]
+    paid = " (limits.max_usd pays no longer)" if view.is_cut_by_budget and view.search is None else ""
+    limits = [f"{exact_duration(view.max_runtime_seconds)} of running{paid}"]
     if view.max_wait_seconds is not None:
         limits.append(f"{exact_duration(view.max_wait_seconds)} with the waiting for spot")
     retries = view.max_retries

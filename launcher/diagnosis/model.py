@@ -22,6 +22,8 @@ class StopCause(StrEnum):
     """Somebody or something asked for it: Ctrl-C, `launch stop`, a signal, StopTrainingJob."""
     MAX_RUNTIME = "max-runtime"
     """It ran for as long as its limits allow."""
+    MAX_USD = "max-usd"
+    """It ran for as long as its budget pays for."""
     MAX_WAIT = "max-wait"
     """A spot job waited and ran for as long as its limits allow."""
     SPOT = "spot"

@@ -119,7 +119,7 @@ def _seconds_forms(schema: dict[str, Any]) -> None:
 
 
 class Limits(Part):
-    """What the job may use up: time, waiting included, attempts, and starts of its ranks in each."""
+    """What the job may use up: time, waiting included, money, attempts, and starts of its ranks in each."""
 
     model_config = ConfigDict(json_schema_extra=_seconds_forms)
 
@@ -130,6 +130,15 @@ class Limits(Part):
     max_retries: int = Field(0, ge=0, le=30, description="Retries after a failure that may pass.")
     restarts: int = Field(
         0, ge=0, le=1000, description="Starts of the ranks after the first, in the same job, by cause."
+    )
+    max_usd: float | None = Field(
+        None, ge=0.01, allow_inf_nan=False, description="What all attempts may cost together, in US dollars."
+    )
+    usd_per_hour: float | None = Field(
+        None,
+        ge=0.0001,
+        allow_inf_nan=False,
+        description="What a host costs an hour, in US dollars, where the launcher knows no price.",
     )
 
     @model_validator(mode="before")

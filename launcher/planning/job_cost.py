@@ -18,8 +18,12 @@ from typing import Final
 
 from launcher.facts import read_data_file
 from launcher.frozen import frozen
-from launcher.planning.request_view import RequestView
+from launcher.jobs.specification import JobSpec
+from launcher.planning.request_view import Budget, RequestView
 from launcher.text.values import exact_duration
+
+SHORTEST_RUN_SECONDS: Final = 600
+"""Hosts are billed while image and data are downloaded and ranks start: minutes, a bound of our own."""
 
 
 @frozen
@@ -29,15 +33,16 @@ class CostEstimate:
     `per_hour` counts all hosts, and in a search over hyperparameters those of all jobs that run at a
     time. `at_limit` is for all hosts for the whole MaxRuntimeInSeconds, which bounds all attempts of
     the service together (SageMaker API reference, StoppingCondition), and for all jobs of a search.
-    `price_date` is the date of the price, `price_region` the region that has it. With `spot` the bill
+    `price_date` is the date of the price, `price_region` the region that has it; both are None of a price
+    that the job file gives. With `spot` the bill
     is lower; by how much is not known before. `estimated_by` is set where SageMaker's price is not known:
     the multiple by which it is estimated from EC2's, of that region and day.
     """
 
     per_hour: float
     at_limit: float
-    price_date: datetime.date
-    price_region: str
+    price_date: datetime.date | None
+    price_region: str | None
     spot: bool = False
     estimated_by: PriceMultiple | None = None
 
@@ -49,21 +54,71 @@ def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | No
     instance type is known or can be estimated in any region. Of several types, among which the service
     chooses, it is the estimate for the dearest.
     """
-    prices = [host_price(each, region) for each in request.instance_types]
-    known = [price for price in prices if price is not None]
-    if not known or len(known) < len(prices):
+    price, budget = _dearest_price(request.instance_types, region), request.budget
+    usd = price.usd_per_hour if price is not None else budget.usd_per_hour if budget is not None else None
+    if usd is None:
         return None
-    price = max(known, key=lambda each: each.usd_per_hour)
-    per_job = price.usd_per_hour * (request.hosts or 1)
+    per_job = usd * (request.hosts or 1)
     per_hour = per_job * request.jobs_at_once
     at_limit = per_job * request.max_runtime_seconds / 3600
     if request.search is not None:
         at_limit *= request.search.jobs
         if request.search.max_seconds is not None:
             at_limit = min(at_limit, per_hour * request.search.max_seconds / 3600)
+    if price is None:
+        return CostEstimate(per_hour, at_limit, None, None, spot=request.is_spot)
     return CostEstimate(
         per_hour, at_limit, price.as_of, price.region, spot=request.is_spot, estimated_by=price.estimated_by
     )
+
+
+def plan_budget(job: JobSpec, region: str | None) -> Budget | None:
+    """What a job may cost, and how fast it spends that, by the dearest of the types that it may get.
+
+    None where its file says nothing of it, where no price is known and the file gives none, and with a
+    training plan, which is paid for as a whole.
+    """
+    limits, resources = job.limits, job.resources
+    if resources.capacity.training_plan is not None:
+        return None
+    chosen_later = resources.instance_types if resources.instance_choice == "service" else ()
+    price = _dearest_price((resources.instance_type, *chosen_later), region)
+    if limits.max_usd is None:
+        known = price is not None or limits.usd_per_hour is None
+        return None if known else Budget(None, round(limits.usd_per_hour or 0, 4))
+    usd_per_hour = limits.usd_per_hour if price is None else price.usd_per_hour
+    return None if usd_per_hour is None else Budget(round(limits.max_usd, 2), round(usd_per_hour, 4))
+
+
+def _dearest_price(instance_types: Sequence[str], region: str | None) -> HostPrice | None:
+    """The highest of the types' prices; None where one of them is not known."""
+    prices = [host_price(each, region) for each in instance_types]
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
+        return None
+    return max(known, key=lambda each: each.usd_per_hour)
+
+
+def spent_usd(request: RequestView, region: str | None, billable_seconds: float) -> float | None:
+    """What a job has cost whose hosts were billed for so many seconds each; None where no price is known.
+
+    It holds for spot hosts, too: they are billed for fewer seconds than they ran. With a training plan it is
+    None, as that is paid for as a whole.
+    """
+    estimate = None if request.training_plan is not None else estimate_cost(request, region)
+    return None if estimate is None else estimate.per_hour * billable_seconds / 3600
+
+
+def bill_in_words(request: RequestView, region: str | None, billable_seconds: float) -> str | None:
+    """What a job has cost, in one line; None where no price is known."""
+    usd = spent_usd(request, region, billable_seconds)
+    if usd is None:
+        return None
+    hosts = request.hosts or 1
+    budget = request.budget.max_usd if request.budget is not None else None
+    within = f" of {_usd(budget)}" if budget is not None else ""
+    billed = f"{exact_duration(round(billable_seconds))} of {hosts} {'host' if hosts == 1 else 'hosts'}"
+    return f"{_usd(usd)}{within} ({billed}; storage and traffic apart)"
 
 
 def cost_in_words(request: RequestView, region: str | None) -> str:
@@ -80,9 +135,7 @@ def cost_in_words(request: RequestView, region: str | None) -> str:
             f"unknown: the price table of {newest_price_date()} has no {unpriced}; "
             "see aws.amazon.com/sagemaker/ai/pricing"
         )
-    figures = (
-        f"{_hourly_in_words(estimate)} an hour, up to {_usd(estimate.at_limit)} {_limit_in_words(request)}"
-    )
+    figures = f"{_hourly_in_words(estimate)} an hour, {_most_in_words(request, estimate)}"
     if estimate.spot:
         figures = f"at most {figures}: the on-demand price, {_SPOT}"
     dearest = ", the dearest of its types" if len(request.instance_types) > 1 else ""
@@ -117,6 +170,15 @@ def _type_without_price(request: RequestView, region: str | None) -> str | None:
     return next((each for each in request.instance_types if host_price(each, region) is None), None)
 
 
+def _most_in_words(request: RequestView, estimate: CostEstimate) -> str:
+    """What it may cost: by its budget, where that ends first, else by its limit."""
+    if request.budget is None or request.budget.max_usd is None:
+        return f"up to {_usd(estimate.at_limit)} {_limit_in_words(request)}"
+    attempts = request.max_retries + 1
+    within = "" if attempts == 1 else f" in {attempts} attempts, or more where each gets further"
+    return f"at most {_usd(request.budget.max_usd)} (limits.max_usd){within}"
+
+
 def _limit_in_words(request: RequestView) -> str:
     """What the second figure is for."""
     each, search = exact_duration(request.max_runtime_seconds), request.search
@@ -127,6 +189,8 @@ def _limit_in_words(request: RequestView) -> str:
 
 
 def _price_in_words(estimate: CostEstimate, region: str | None) -> str:
+    if estimate.price_region is None:
+        return "by limits.usd_per_hour, as no price is known"
     price = f"list price of {estimate.price_region}, {estimate.price_date}"
     if estimate.estimated_by is not None:
         price = (
@@ -155,7 +219,7 @@ def _on_demand_in_words(estimate: CostEstimate | None) -> str:
 
 def _warm_pool_in_words(request: RequestView) -> str:
     """A warm pool is billed like the job that it waits for (developer guide, train-warm-pools)."""
-    seconds = request.keep_alive_seconds
+    seconds = request.keep_alive_seconds if request.budget is None else 0
     return f", without {exact_duration(seconds)} of warm pool" if seconds else ""
 
 

@@ -24,6 +24,7 @@ from launcher.planning.image_choice import (
     job_image_software,
     job_on_type,
 )
+from launcher.planning.job_cost import plan_budget
 from launcher.planning.request import (
     build_request,
     build_tuning_request,
@@ -192,6 +193,7 @@ def _build(draft: _Draft, source: SourceTree) -> _Built:
     ):
         return _Built()
     job, strategy, code = draft.job, draft.strategy, draft.destination.code
+    budget = plan_budget(job, draft.destination.region)
     chosen = choose_settings(
         job,
         draft.facts,
@@ -200,6 +202,7 @@ def _build(draft: _Draft, source: SourceTree) -> _Built:
         source_digest=source.digest,
         checkpoints=draft.checkpoints,
         software=job_image_software(job, draft.facts),
+        budget=budget,
     )
     own_checkpoints = draft.checkpoints.local_path if draft.checkpoints else DEFAULT_CHECKPOINT_PATH
     folders = list_folders(job, own_checkpoints)
@@ -218,6 +221,7 @@ def _build(draft: _Draft, source: SourceTree) -> _Built:
         checkpoints=draft.checkpoints,
         debugger=draft.debugger,
         facts=draft.facts,
+        budget=budget,
     )
     if job.tuning is not None:
         request = build_tuning_request(job.tuning, request)

@@ -34,7 +34,7 @@ from launcher.jobs.job_sections import (
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.tuning import Range, Tuning
 from launcher.jobs.values import SECRETS_VARIABLE
-from launcher.planning.request_view import RequestView
+from launcher.planning.request_view import Budget, RequestView, budget_in
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.strategies.toolkit import json_text
 from launcher.planning.training_plan import (
@@ -60,6 +60,7 @@ def build_request(
     checkpoints: PlannedCheckpoints | None,
     debugger: PlannedDebugger,
     facts: InstanceFacts | None,
+    budget: Budget | None = None,
 ) -> Request:
     """The request for a job whose every derived part is given.
 
@@ -81,7 +82,7 @@ def build_request(
         "InputDataConfig": channels,
         "OutputDataConfig": _with_key({"S3OutputPath": f"{destination.output}/"}, "KmsKeyId", destination),
         "ResourceConfig": _resource_member(job, destination, facts),
-        "StoppingCondition": _stopping_member(job),
+        "StoppingCondition": _stopping_member(job, budget),
         "Environment": dict(environment),
         "Tags": job_tags(job, destination.cluster_name),
         "CheckpointConfig": _checkpoint_member(checkpoints),
@@ -202,8 +203,12 @@ def _instance_types(resources: Resources) -> dict[str, Any]:
     return {"InstancePreferences": [{"InstanceType": each} for each in ordered]}
 
 
-def _stopping_member(job: JobSpec) -> dict[str, int]:
+def _stopping_member(job: JobSpec, budget: Budget | None) -> dict[str, int]:
+    """How long the job may run: as its file says, or for as long as its budget lasts."""
     condition = {"MaxRuntimeInSeconds": job.limits.max_runtime}
+    if budget is not None:
+        paid = budget.seconds(job.resources.instance_count, job.resources.keep_alive or 0)
+        condition["MaxRuntimeInSeconds"] = min(job.limits.max_runtime, paid or job.limits.max_runtime)
     if job.resources.capacity.kind == "spot":
         condition["MaxWaitTimeInSeconds"] = job.limits.max_wait or 2 * job.limits.max_runtime
     return condition
@@ -382,7 +387,7 @@ def build_tuning_request(tuning: Tuning, training: Request) -> Request:
     algorithm = training["AlgorithmSpecification"]
     request: Request = {
         "HyperParameterTuningJobName": training["TrainingJobName"],
-        "HyperParameterTuningJobConfig": _tuning_config(tuning),
+        "HyperParameterTuningJobConfig": _tuning_config(tuning, _paid_seconds(tuning, training)),
         "TrainingJobDefinition": {
             "StaticHyperParameters": training.get("HyperParameters", {}),
             "AlgorithmSpecification": {key: algorithm[key] for key in _ALGORITHM_ALIKE if key in algorithm},
@@ -394,7 +399,14 @@ def build_tuning_request(tuning: Tuning, training: Request) -> Request:
     return request
 
 
-def _tuning_config(tuning: Tuning) -> dict[str, Any]:
+def _paid_seconds(tuning: Tuning, training: Request) -> int | None:
+    """How long the budget pays for all jobs that run beside each other; None without a budget."""
+    view = RequestView(training)
+    budget = budget_in(view.environment)
+    return None if budget is None else budget.seconds((view.hosts or 1) * tuning.parallel)
+
+
+def _tuning_config(tuning: Tuning, paid_seconds: int | None) -> dict[str, Any]:
     config: dict[str, Any] = {
         "Strategy": tuning.strategy,
         "HyperParameterTuningJobObjective": {
@@ -408,8 +420,9 @@ def _tuning_config(tuning: Tuning) -> dict[str, Any]:
     # A grid is tried as a whole: its number of jobs follows from the values.
     if tuning.max_jobs is not None and tuning.strategy != "Grid":
         config["ResourceLimits"]["MaxNumberOfTrainingJobs"] = tuning.max_jobs
-    if tuning.max_runtime is not None:
-        config["ResourceLimits"]["MaxRuntimeInSeconds"] = tuning.max_runtime
+    limits = [each for each in (tuning.max_runtime, paid_seconds) if each is not None]
+    if limits:
+        config["ResourceLimits"]["MaxRuntimeInSeconds"] = min(limits)
     if tuning.hyperband is not None:
         bounds = {"MinResource": tuning.hyperband.min_resource, "MaxResource": tuning.hyperband.max_resource}
         given = {key: value for key, value in bounds.items() if value is not None}

@@ -210,6 +210,46 @@ def _parameters(ranges: Mapping[str, Any]) -> Iterator[SearchedParameter]:
             yield SearchedParameter(each["Name"], (), *bounds, each.get("ScalingType", "Auto"))
 
 
+BUDGET_VARIABLE = "SLIPWAY_BUDGET"
+"""Holds a job's budget as JSON, so that whoever looks at the job knows what bounds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a job may cost, in US dollars: all its hosts (None: without bound), and one of them an hour."""
+
+    max_usd: float | None
+    usd_per_hour: float
+
+    def seconds(self, hosts: int, keep_alive: int = 0) -> int | None:
+        """How long it pays for so many hosts to run, in whole seconds, at least one, as the API demands.
+
+        None without bound.
+
+        A warm pool that is kept for `keep_alive` seconds after the run is billed like it (developer guide,
+        train-warm-pools).
+        """
+        if self.max_usd is None:
+            return None
+        return max(1, int(self.max_usd / (self.usd_per_hour * hosts) * 3600) - keep_alive)
+
+    def to_json(self) -> str:
+        """The text of `BUDGET_VARIABLE`."""
+        return json.dumps({"max_usd": self.max_usd, "usd_per_hour": self.usd_per_hour})
+
+
+def budget_in(environment: Mapping[str, str]) -> Budget | None:
+    """The budget that the environment of a request holds; None without one that makes sense."""
+    try:
+        given = json.loads(environment.get(BUDGET_VARIABLE, "null"))
+        most, usd_per_hour = given["max_usd"], float(given["usd_per_hour"])
+        budget = Budget(None if most is None else float(most), usd_per_hour)
+    except (ValueError, TypeError, KeyError):
+        return None  # Of a request that somebody else made.
+    amounts = (1.0 if budget.max_usd is None else budget.max_usd, budget.usd_per_hour)
+    return budget if all(0 < amount < math.inf for amount in amounts) else None
+
+
 DEFAULT_MAX_RUNTIME_SECONDS = 86_400
 """MaxRuntimeInSeconds where the request has none (SageMaker API, StoppingCondition)."""
 
@@ -318,6 +358,20 @@ class RequestView:
     def max_runtime_seconds(self) -> int:
         """How long it may run, with all attempts of the service."""
         return int(self._limits.get("MaxRuntimeInSeconds", DEFAULT_MAX_RUNTIME_SECONDS))
+
+    @property
+    def budget(self) -> Budget | None:
+        """What it may cost, where its job file says so (`limits.max_usd`)."""
+        return budget_in(self.environment)
+
+    @property
+    def is_cut_by_budget(self) -> bool:
+        """Whether it may run only for as long as its budget lasts, and not for `limits.max_runtime`."""
+        if self.budget is None:
+            return False
+        paid = self.budget.seconds((self.hosts or 1) * self.jobs_at_once, self.keep_alive_seconds)
+        limit = self.search.max_seconds if self.search is not None else self.max_runtime_seconds
+        return paid is not None and limit == paid
 
     @property
     def max_wait_seconds(self) -> int | None:

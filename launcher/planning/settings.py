@@ -33,6 +33,7 @@ from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.values import SECRETS_VARIABLE
 from launcher.planning.image_choice import efa_plugin_version
 from launcher.planning.images import ImageSoftware, torch_version
+from launcher.planning.request_view import BUDGET_VARIABLE, Budget
 from launcher.planning.training_plan import PlannedCheckpoints, Setting
 
 FLIGHT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder/rank_"
@@ -64,6 +65,7 @@ def choose_settings(
     source_digest: str | None,
     checkpoints: PlannedCheckpoints | None,
     software: ImageSoftware | None,
+    budget: Budget | None = None,
 ) -> list[Setting]:
     """The settings for a job; `facts` is None for an unknown instance type, `software` for an unknown image.
 
@@ -74,6 +76,7 @@ def choose_settings(
     chosen = (
         *(_code_setting(source_digest) if with_boot and source_digest else ()),
         *(_secrets_setting(job) if with_boot else ()),
+        *_budget_setting(budget),
         *_evidence_settings(job, with_boot),
         *_thread_settings(facts, processes_per_host),
         *choose_network_settings(job, facts, software),
@@ -117,6 +120,16 @@ def _secrets_setting(job: JobSpec) -> Iterator[Setting]:
             json.dumps(job.secrets, separators=(",", ":")),
             "what the boot fetches from Secrets Manager before it starts the script: names, no values",
             (sources.JOB_FILE,),
+        )
+
+
+def _budget_setting(budget: Budget | None) -> Iterator[Setting]:
+    if budget is not None:
+        yield Setting(
+            BUDGET_VARIABLE,
+            budget.to_json(),
+            "limits.max_usd, and what a host costs an hour: whoever looks at the job knows what bounds it",
+            (_LIFE_OF_A_JOB,),
         )
 
 

@@ -26,6 +26,7 @@ from launcher.jobs.job_sections import Checkpoint
 from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_choice import job_on_type
+from launcher.planning.job_cost import SHORTEST_RUN_SECONDS, plan_budget, spent_usd
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.subject import SEARCHED_NAMES
 from launcher.session.account_checks import check_before_submission
@@ -327,7 +328,8 @@ def run_attempts(
 def next_job(
     job: JobSpec, attempts: Sequence[Attempt], decision: TryAgain, *, resumes: bool = True
 ) -> JobSpec:
-    """The job of the next attempt: the decided instance type, the last attempt's checkpoints, the tags.
+    """The job of the next attempt: the decided instance type, the last attempt's checkpoints, the tags, and
+    what is left of the budget.
 
     Where it was decided, AWS tests the hosts first.
     """
@@ -336,6 +338,9 @@ def next_job(
     if decision.infra_check:
         job = job.model_copy(update={"resources": job.resources.with_infra_check()})
     tags = {FIRST_TAG: attempts[0].name, NUMBER_TAG: str(len(attempts) + 1)}
+    if job.limits.max_usd is not None:
+        left = max(0.01, job.limits.max_usd - _spent(attempts))
+        job = job.model_copy(update={"limits": job.limits.model_copy(update={"max_usd": left})})
     checkpoint = job.checkpoint
     if resumes:
         checkpoint = (checkpoint or Checkpoint()).model_copy(update={"resume_from": attempts[-1].name})
@@ -346,13 +351,34 @@ def _decide_next(
     job: JobSpec, plan: TrainingPlan, attempts: Sequence[Attempt], backend: Backend
 ) -> TryAgain | GiveUp:
     resources = job.resources
-    return after_failure(
+    decision = after_failure(
         attempts,
         max_retries=_max_retries(job, plan, backend),
         instance_types=[resources.instance_type, *resources.instance_types],
         service_chooses=resources.instance_choice == "service",
         may_check_hosts=resources.with_infra_check().infra_check,
     )
+    if isinstance(decision, GiveUp) or job.limits.max_usd is None:
+        return decision
+    return _within_budget(next_job(job, attempts, decision), plan.region, attempts, decision)
+
+
+def _within_budget(
+    following: JobSpec, region: str | None, attempts: Sequence[Attempt], decision: TryAgain
+) -> TryAgain | GiveUp:
+    """The decision, unless what is left of the budget would end before the next attempt had started."""
+    budget = plan_budget(following, region)
+    if any(attempt.usd is None for attempt in attempts):
+        return GiveUp("what the attempts so far have cost is not known, and limits.max_usd bounds it")
+    paid = None if budget is None else budget.seconds(following.resources.instance_count)
+    if paid is not None and paid < SHORTEST_RUN_SECONDS:
+        return GiveUp(f"limits.max_usd is used up: the attempts so far cost {_spent(attempts):,.2f} USD")
+    return decision
+
+
+def _spent(attempts: Sequence[Attempt]) -> float:
+    """What the attempts cost together, in US dollars."""
+    return sum(attempt.usd or 0.0 for attempt in attempts)
 
 
 def _max_retries(job: JobSpec, plan: TrainingPlan, backend: Backend) -> int:
@@ -370,7 +396,9 @@ def _attempt(name: str, plan: TrainingPlan, outcome: Outcome) -> Attempt:
     instance_type = plan.view.instance_type if plan.view else None
     retry = outcome.diagnosis.retry if outcome.diagnosis else Retry.NEVER
     cause = outcome.cause.code if outcome.cause else None
-    return Attempt(name, str(instance_type), retry, outcome.step, cause)
+    billed = outcome.status.billable_seconds
+    usd = spent_usd(plan.view, plan.region, billed) if plan.view and billed is not None else None
+    return Attempt(name, str(instance_type), retry, outcome.step, cause, usd)
 
 
 def _refusals(plan: TrainingPlan) -> str:
@@ -400,7 +428,8 @@ class Attempt:
     """One job that failed.
 
     `retry` is what its diagnosis advises, `step` the furthest training step that it reported, None where
-    it reported none, `cause` the code of what ended it, None where that is not known.
+    it reported none, `cause` the code of what ended it, None where that is not known. `usd` is what it cost,
+    None where no price is known.
     """
 
     name: str
@@ -408,6 +437,7 @@ class Attempt:
     retry: Retry
     step: float | None = None
     cause: str | None = None
+    usd: float | None = None
 
     @property
     def blames_hosts(self) -> bool:

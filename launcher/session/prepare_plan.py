@@ -141,6 +141,9 @@ def prepare_for(
         findings = (*loaded.findings, *_about_readable_source(loaded, ignore))
         return TrainingPlan(job={}, region=None, request=None, package=None, findings=findings)
     source = source or source_of(job, loaded.file.parent)
+    if here and job.limits.max_usd is not None:
+        # This machine costs nothing by the hour.
+        job = job.model_copy(update={"limits": job.limits.model_copy(update={"max_usd": None})})
     plan = plan_job(
         job,
         cluster,

@@ -12,11 +12,12 @@ import boto3
 import pytest
 
 from launcher.backends.interface import BackendError, JobQuery, JobState, NameTakenError
-from launcher.backends.queue import QueueBackend
+from launcher.backends.queue import QueueBackend, retries_of
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import AwsRefusal
 from launcher.jobs.load_job import load_job
+from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan, without_host_token
 from launcher.session.prepare_plan import prepare_for
 from tests.emulator.batch import EmulatedQueue
@@ -104,6 +105,22 @@ def test_only_what_may_pass_is_repeated(site: Queued) -> None:
     [job] = site.queue.jobs.values()
     assert job["retryStrategy"]["attempts"] == 3
     assert [rule["action"] for rule in job["retryStrategy"]["evaluateOnExit"]] == ["RETRY", "EXIT"]
+
+
+@pytest.mark.parametrize(
+    ("max_usd", "attempts"),
+    [(500, 3), (126.6 * 2.5, 2), (50, 1)],
+    ids=["all", "two in full", "a part of one"],
+)
+def test_the_queue_repeats_no_more_often_than_a_budget_pays_for(max_usd: float, attempts: int) -> None:
+    budget = json.dumps({"max_usd": max_usd, "usd_per_hour": 63.296})
+    request = {
+        "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 2},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        "RetryStrategy": {"MaximumRetryAttempts": 2},
+        "Environment": {"SLIPWAY_BUDGET": budget},
+    }
+    assert retries_of(RequestView(request))["attempts"] == attempts
 
 
 def test_a_tuning_job_does_not_fit_a_queue(site: Queued) -> None:

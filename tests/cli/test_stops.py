@@ -50,9 +50,9 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Trainin
         yield script
 
 
-def ended(run_launch: RunLaunch, script: TrainingScript) -> None:
+def ended(run_launch: RunLaunch, script: TrainingScript, request: dict[str, Any] = REQUEST) -> None:
     """The job of a script, seen to its end."""
-    boto3.client("sagemaker", region_name=REGION).create_training_job(**REQUEST)
+    boto3.client("sagemaker", region_name=REGION).create_training_job(**request)
     for _ in range(len(script.phases) + 3):
         run_launch("logs", NAME)
 
@@ -99,6 +99,20 @@ def test_a_training_job_that_was_stopped_is_told_as_such_everywhere(
     assert "CODE001" not in out
     code, out, _ = run_launch("logs", NAME, "--follow")
     assert (code, "STOP001" in out, "CODE001" in out) == (1, True, False)
+
+
+def test_a_job_whose_budget_is_used_up_is_told_as_such(
+    run_launch: RunLaunch, account: TrainingScript
+) -> None:
+    account.phases, account.stopped_as = ("Downloading", "Training"), "MaxRuntimeExceeded"
+    hosts = REQUEST["ResourceConfig"]["InstanceCount"]
+    budget = {"max_usd": 8.0 * hosts, "usd_per_hour": 8.0}
+    environment = {**REQUEST.get("Environment", {}), "SLIPWAY_BUDGET": json.dumps(budget)}
+    ended(run_launch, account, {**REQUEST, "Environment": environment})
+    _, seen, _, why = told(run_launch, NAME)
+    assert (seen["stop"]["cause"], seen["stop"]["limit"]) == ("max-usd", 3600)
+    assert f"limits.max_usd: a budget of {8 * hosts:.2f} USD is used up" in seen["stop"]["message"]
+    assert "max_usd" in why["root_cause"]["remedy"]
 
 
 def test_what_failed_before_the_stop_is_the_failure(run_launch: RunLaunch, account: TrainingScript) -> None:

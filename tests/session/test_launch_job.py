@@ -230,6 +230,7 @@ class ScriptedCluster(Backend):
     decisions: list[TryAgain | GiveUp] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     retries_itself: bool = False
+    billable_seconds: float | None = None
 
     def submit(self, plan: TrainingPlan, on_progress: object = None) -> str:
         self.submitted.append(plan)
@@ -251,7 +252,8 @@ class ScriptedCluster(Backend):
             return Outcome(JobStatus(name, JobState.COMPLETED, "Completed"))
         retry, step = self.endings.pop(0)
         diagnosis = Diagnosis(Verdict.UNKNOWN, None, (), (), retry)
-        return Outcome(JobStatus(name, JobState.FAILED, "Failed"), diagnosis, step)
+        status = JobStatus(name, JobState.FAILED, "Failed", billable_seconds=self.billable_seconds)
+        return Outcome(status, diagnosis, step)
 
     def run(self, loaded: LoadedJob, **changes: Any) -> Outcome | None:
         steps: dict[str, Any] = {"replan": planned, "follow": self.follow, "pause": self.waits.append}
@@ -327,6 +329,33 @@ def test_a_further_attempt_is_linked_to_the_first_and_resumes_from_the_last(load
     # Each has a name and a prefix of its own.
     prefixes = {(plan.request or {})["CheckpointConfig"]["S3Uri"] for plan in cluster.submitted}
     assert len({first.name, second.name, third.name}) == len(prefixes) == 3
+
+
+def run_on_a_budget(write_job: WriteJob, billable_seconds: float | None) -> ScriptedCluster:
+    """Attempts on two hosts of 63.30 USD an hour each, with 300 USD in all, that fail after so many seconds."""
+    cluster = ScriptedCluster(
+        [(Retry.SAME, 10.0 * n) for n in range(1, 9)], billable_seconds=billable_seconds
+    )
+    resources = {"instance_type": P5, "instance_count": 2}
+    cluster.run(
+        job_of(write_job, region="us-east-1", resources=resources, limits={"max_retries": 3, "max_usd": 300})
+    )
+    return cluster
+
+
+def test_each_attempt_may_run_for_what_is_left_of_the_budget(write_job: WriteJob) -> None:
+    cluster = run_on_a_budget(write_job, 3600.0)
+    limits = [plan.view.max_runtime_seconds for plan in cluster.submitted if plan.view]
+    assert limits == [8531, 4931, 1331]
+    last = cluster.decisions[-1]
+    assert isinstance(last, GiveUp)
+    assert last.why == "limits.max_usd is used up: the attempts so far cost 379.78 USD"
+
+
+def test_nothing_is_tried_again_on_a_budget_of_which_nobody_knows_what_is_left(write_job: WriteJob) -> None:
+    cluster = run_on_a_budget(write_job, None)
+    assert len(cluster.submitted) == 1
+    assert "is not known" in cluster.decisions[-1].why
 
 
 def test_an_attempt_starts_anew_where_the_last_left_no_checkpoint(loaded: LoadedJob) -> None:

@@ -221,6 +221,7 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
         checkpoints=request.checkpoints.prefix,
         output=job.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         seconds=seconds_of(job),
+        billable_seconds=_billable_seconds(job),
         explanation=_explanation(job),
         transitions=transitions,
         hosts=request.hosts,
@@ -255,6 +256,22 @@ def seconds_of(job: Mapping[str, Any]) -> float | None:
     return max(0.0, float((ended - started).total_seconds()))
 
 
+def _billable_seconds(job: Mapping[str, Any]) -> float:
+    """What each host is billed for so far; 0 before there are hosts.
+
+    Hosts are billed from TrainingStartTime to TrainingEndTime, spot hosts for less (SageMaker API reference,
+    DescribeTrainingJob), so that without BillableTimeInSeconds, as while the job runs, it is that at most.
+    """
+    billed = job.get("BillableTimeInSeconds")
+    if billed is not None:
+        return float(billed)
+    started = job.get("TrainingStartTime")
+    if started is None:
+        return 0.0
+    ended = job.get("TrainingEndTime") or _answered_at(job)
+    return max(0.0, float((ended - started).total_seconds()))
+
+
 def _stop(
     state: JobState, job: Mapping[str, Any], request: RequestView, transitions: Sequence[Transition]
 ) -> Stop | None:
@@ -267,6 +284,9 @@ def _stop(
         return None
     at = _stopped_at(transitions)
     match job.get("SecondaryStatus"):
+        case "MaxRuntimeExceeded" if request.budget is not None and request.is_cut_by_budget:
+            who = f"a budget of {request.budget.max_usd:,.2f} USD"
+            return Stop(StopCause.MAX_USD, who, at, request.max_runtime_seconds)
         case "MaxRuntimeExceeded":
             return Stop(StopCause.MAX_RUNTIME, at=at, limit=request.max_runtime_seconds)
         case "MaxWaitTimeExceeded":

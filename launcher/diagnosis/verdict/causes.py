@@ -661,6 +661,7 @@ def _cause_by_place(ending: Ending) -> Finding:
     whole = {
         StopCause.ASKED: f"stopped{by or ' from outside'}{when}",
         StopCause.MAX_RUNTIME: f"stopped by limits.max_runtime{limit}{when}",
+        StopCause.MAX_USD: f"stopped by limits.max_usd: {shown(stop.who or '')} is used up{when}",
         StopCause.MAX_WAIT: f"stopped by limits.max_wait{limit}{when}, with spot hosts taken from it",
         StopCause.SPOT: f"its spot hosts were taken{when}, and it was not started again",
         StopCause.LAUNCHER: f"its launcher{f' ({shown(stop.who)})' if stop.who else ''} was killed{when}, "
@@ -686,6 +687,11 @@ def _remedy(stop: Stop, ending: Ending) -> str | None:
                 f"Raise limits.max_runtime{used}, and launch the job file again with {with_more} ; `{again}` "
                 "goes on from the last checkpoint for as long once more."
             )
+        case StopCause.MAX_USD:
+            return (
+                f"Launch the job file again with {with_more} and a limits.max_usd for what is still to do; "
+                f"`{again}` goes on from the last checkpoint and spends as much once more."
+            )
         case StopCause.MAX_WAIT:
             return (
                 f"Raise limits.max_wait or leave out `capacity: spot`, and launch the job file again with "
@@ -705,6 +711,7 @@ def _from_the_beginning(cause: StopCause) -> str:
     """What to do about a job that left no checkpoint to go on from."""
     first = {
         StopCause.MAX_RUNTIME: "Raise limits.max_runtime, and launch",
+        StopCause.MAX_USD: "Raise limits.max_usd, and launch",
         StopCause.MAX_WAIT: "Raise limits.max_wait or leave out `capacity: spot`, and launch",
         StopCause.LAUNCHER: "A local run ends with its launcher: keep that alive with tmux or nohup, and "
         "launch",

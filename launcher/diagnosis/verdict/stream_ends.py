@@ -364,7 +364,11 @@ times as long."""
 _SHARED = "stream"
 """The clock of the streams, which all hosts share; what hosts print may be hours apart."""
 
-_BY_LIMIT = (StopCause.MAX_RUNTIME, StopCause.MAX_WAIT)
+_BY_LIMIT = {
+    StopCause.MAX_RUNTIME: "limits.max_runtime",
+    StopCause.MAX_USD: "limits.max_usd",
+    StopCause.MAX_WAIT: "limits.max_wait",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,11 +397,10 @@ def describe_silence_before_limit(
         return None
     if stop.at - last < _SILENT_FOR:
         return None
-    limit = "limits.max_runtime" if stop.cause is StopCause.MAX_RUNTIME else "limits.max_wait"
     first = _first_silent(of_stream, ranks, whole)
     return (
-        f"nothing failed before {limit} ended it, but it stood still: the last output came at "
-        f"{moment_in_words(last)}, {duration_in_words(stop.at - last)} before"
+        f"nothing failed before {_BY_LIMIT[stop.cause]} ended it, but it stood still: the last output came "
+        f"at {moment_in_words(last)}, {duration_in_words(stop.at - last)} before"
     ) + (f"; {first}" if first else "")
 
 

@@ -74,7 +74,6 @@ from launcher.rules.job.host_rules import (
     image_uses_the_gpus,
     known_alternatives,
     known_instance_type,
-    max_wait_needs_spot,
     no_accelerators_idle_without_a_launcher,
     no_debugging_in_a_normal_run,
     no_obsolete_environment,
@@ -85,9 +84,15 @@ from launcher.rules.job.host_rules import (
     several_hosts_have_efa,
     shells_start_one_process_per_accelerator,
     volume_has_a_meaning,
+    workers_have_their_cpus,
+)
+from launcher.rules.job.limit_rules import (
+    a_budget_has_a_price,
+    a_budget_pays_for_a_start,
+    a_given_price_is_needed,
+    max_wait_needs_spot,
     waiting_includes_running,
     warm_pools_are_not_spot,
-    workers_have_their_cpus,
 )
 from launcher.rules.job.subject import JobSubject, SourceSubject
 
@@ -105,6 +110,9 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     max_wait_needs_spot,
     waiting_includes_running,
     warm_pools_are_not_spot,
+    a_budget_has_a_price,
+    a_given_price_is_needed,
+    a_budget_pays_for_a_start,
     volume_has_a_meaning,
     hosts_are_of_ultra_servers,
     mlflow_is_in_the_jobs_region,
