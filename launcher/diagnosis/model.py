@@ -8,11 +8,12 @@ diagnosis.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from typing import Any
 
 from launcher.failure_modes.model import Finding, Retry
+from launcher.frozen import frozen
 
 
 class StopCause(StrEnum):
@@ -34,7 +35,7 @@ class StopCause(StrEnum):
     """It was taken out of its queue before any host was started for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """What ended a job from outside, and when.
 
@@ -59,7 +60,7 @@ class End(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ending:
     """How a job ended, as its place tells it; by default nobody does.
 
@@ -103,7 +104,7 @@ class Confidence(StrEnum):
     UNSURE = "unsure"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sureness:
     """How sure a root cause is, and why."""
 
@@ -114,7 +115,7 @@ class Sureness:
 _TOLD = Sureness(Confidence.SURE, "the place where it ran tells it")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RootCause:
     """The failure that came first: the finding, who failed, and the lines that show it.
 
@@ -153,7 +154,7 @@ class CheckOutcome(StrEnum):
     """It could not be seen, such as for want of a permission."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccountCheck:
     """What the account shows, after a failure, of a failure mode that may lie behind it.
 
@@ -175,7 +176,7 @@ class AccountCheck:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectiveCall:
     """A collective operation of a process group: its name, such as `ALLREDUCE`, the number that its group
     counts it by (from 1), the group's name, and how many elements go in. None is what is not known."""
@@ -186,7 +187,7 @@ class CollectiveCall:
     elements: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankState:
     """A rank as the evidence shows it last; None is what is not known.
 
@@ -230,7 +231,7 @@ def _newer_over(known: RankState, newer: RankState) -> RankState:
     return replace(known, **told)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnosis:
     """Why a job failed.
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.diagnosis.signs.sightings import Sighting
 from launcher.failure_modes import capacity, data, disk, distribution, hardware, nccl
+from launcher.frozen import frozen
 from launcher.jobs.script_inputs import BATCH_NAMES, WORKER_NAMES, GivenNumber, find_given_numbers
 from launcher.text.values import exact_duration, memory_in_words
 
@@ -55,7 +56,7 @@ _MOVES_WEIGHTS = re.compile(
 _MOVES_A_BATCH = re.compile(r"batch|input|image|label|target|\bx\b|\by\b", re.I)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GpuShortage:
     """A failed allocation, in bytes: what was asked for and free, of how much in all, how much PyTorch held
     without using it, and how much other processes held. None is what the line does not say."""
@@ -305,7 +306,7 @@ def _first(pattern: re.Pattern[str], texts: Sequence[str]) -> re.Match[str] | No
     return next((found for text in texts if (found := pattern.search(text))), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedJob:
     """What the request of a job says; None is what nobody knows.
 

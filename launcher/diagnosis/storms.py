@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from launcher.diagnosis.logs.lines import Writer
 from launcher.diagnosis.signatures import Signature
+from launcher.frozen import frozen
 from launcher.text.log_lines import (
     LONGEST_LINE,
     Layout,
@@ -622,7 +623,7 @@ class FollowedSoFar:
     lines: list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownWindow:
     """Lines from a number on, one more than are searched, their shapes, and what is known of each.
 

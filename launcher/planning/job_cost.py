@@ -19,7 +19,7 @@ from typing import Final
 from launcher.facts import read_data_file
 from launcher.frozen import frozen
 from launcher.jobs.specification import JobSpec
-from launcher.planning.request_view import Budget, RequestView
+from launcher.planning.request_view import CostLimit, RequestView
 from launcher.text.values import exact_duration
 
 SHORTEST_RUN_SECONDS: Final = 600
@@ -72,7 +72,7 @@ def estimate_cost(request: RequestView, region: str | None) -> CostEstimate | No
     )
 
 
-def plan_budget(job: JobSpec, region: str | None) -> Budget | None:
+def plan_budget(job: JobSpec, region: str | None) -> CostLimit | None:
     """What a job may cost, and how fast it spends that, by the dearest of the types that it may get.
 
     None where its file says nothing of it, where no price is known and the file gives none, and with a
@@ -85,9 +85,9 @@ def plan_budget(job: JobSpec, region: str | None) -> Budget | None:
     price = _dearest_price((resources.instance_type, *chosen_later), region)
     if limits.max_usd is None:
         known = price is not None or limits.usd_per_hour is None
-        return None if known else Budget(None, round(limits.usd_per_hour or 0, 4))
+        return None if known else CostLimit(None, round(limits.usd_per_hour or 0, 4))
     usd_per_hour = limits.usd_per_hour if price is None else price.usd_per_hour
-    return None if usd_per_hour is None else Budget(round(limits.max_usd, 2), round(usd_per_hour, 4))
+    return None if usd_per_hour is None else CostLimit(round(limits.max_usd, 2), round(usd_per_hour, 4))
 
 
 def _dearest_price(instance_types: Sequence[str], region: str | None) -> HostPrice | None:

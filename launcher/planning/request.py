@@ -34,7 +34,7 @@ from launcher.jobs.job_sections import (
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.tuning import Range, Tuning
 from launcher.jobs.values import SECRETS_VARIABLE
-from launcher.planning.request_view import Budget, RequestView, budget_in
+from launcher.planning.request_view import CostLimit, RequestView, budget_in
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.strategies.toolkit import json_text
 from launcher.planning.training_plan import (
@@ -60,7 +60,7 @@ def build_request(
     checkpoints: PlannedCheckpoints | None,
     debugger: PlannedDebugger,
     facts: InstanceFacts | None,
-    budget: Budget | None = None,
+    budget: CostLimit | None = None,
 ) -> Request:
     """The request for a job whose every derived part is given.
 
@@ -203,7 +203,7 @@ def _instance_types(resources: Resources) -> dict[str, Any]:
     return {"InstancePreferences": [{"InstanceType": each} for each in ordered]}
 
 
-def _stopping_member(job: JobSpec, budget: Budget | None) -> dict[str, int]:
+def _stopping_member(job: JobSpec, budget: CostLimit | None) -> dict[str, int]:
     """How long the job may run: as its file says, or for as long as its budget lasts."""
     condition = {"MaxRuntimeInSeconds": job.limits.max_runtime}
     if budget is not None:

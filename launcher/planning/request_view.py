@@ -214,8 +214,8 @@ BUDGET_VARIABLE = "SLIPWAY_BUDGET"
 """Holds a job's budget as JSON, so that whoever looks at the job knows what bounds it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+@frozen
+class CostLimit:
     """What a job may cost, in US dollars: all its hosts (None: without bound), and one of them an hour."""
 
     max_usd: float | None
@@ -238,13 +238,13 @@ class Budget:
         return json.dumps({"max_usd": self.max_usd, "usd_per_hour": self.usd_per_hour})
 
 
-def budget_in(environment: Mapping[str, str]) -> Budget | None:
+def budget_in(environment: Mapping[str, str]) -> CostLimit | None:
     """The budget that the environment of a request holds; None without one that makes sense."""
     try:
         given = json.loads(environment.get(BUDGET_VARIABLE, "null"))
         most, usd_per_hour = given["max_usd"], float(given["usd_per_hour"])
-        budget = Budget(None if most is None else float(most), usd_per_hour)
-    except (ValueError, TypeError, KeyError):
+        budget = CostLimit(None if most is None else float(most), usd_per_hour)
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None  # Of a request that somebody else made.
     amounts = (1.0 if budget.max_usd is None else budget.max_usd, budget.usd_per_hour)
     return budget if all(0 < amount < math.inf for amount in amounts) else None
@@ -360,7 +360,7 @@ class RequestView:
         return int(self._limits.get("MaxRuntimeInSeconds", DEFAULT_MAX_RUNTIME_SECONDS))
 
     @property
-    def budget(self) -> Budget | None:
+    def budget(self) -> CostLimit | None:
         """What it may cost, where its job file says so (`limits.max_usd`)."""
         return budget_in(self.environment)
 

@@ -33,7 +33,7 @@ from launcher.jobs.specification import JobSpec, Strategy
 from launcher.jobs.values import SECRETS_VARIABLE
 from launcher.planning.image_choice import efa_plugin_version
 from launcher.planning.images import ImageSoftware, torch_version
-from launcher.planning.request_view import BUDGET_VARIABLE, Budget
+from launcher.planning.request_view import BUDGET_VARIABLE, CostLimit
 from launcher.planning.training_plan import PlannedCheckpoints, Setting
 
 FLIGHT_RECORDER_PATH = f"{OUTPUT_DATA}/flight_recorder/rank_"
@@ -65,7 +65,7 @@ def choose_settings(
     source_digest: str | None,
     checkpoints: PlannedCheckpoints | None,
     software: ImageSoftware | None,
-    budget: Budget | None = None,
+    budget: CostLimit | None = None,
 ) -> list[Setting]:
     """The settings for a job; `facts` is None for an unknown instance type, `software` for an unknown image.
 
@@ -123,7 +123,7 @@ def _secrets_setting(job: JobSpec) -> Iterator[Setting]:
         )
 
 
-def _budget_setting(budget: Budget | None) -> Iterator[Setting]:
+def _budget_setting(budget: CostLimit | None) -> Iterator[Setting]:
     if budget is not None:
         yield Setting(
             BUDGET_VARIABLE,

@@ -246,8 +246,8 @@ def origins_of_binding(program: Program, binding: Binding) -> tuple[ast.expr | N
 def _origins_of_elements(
     program: Program, binding: Binding, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    """What a loop's variable may be: each element, or part of one, of the lists that are written out, and what
-    they get."""
+    """What a loop's variable may be: each element, or part of one, of the lists that are written out, and
+    what they get."""
     listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
     names = [getattr(each, "id", None) for each in getattr(target, "elts", [target])]
     if listed is None or binding.name not in names:

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from launcher.failure_modes.model import Location
+from launcher.frozen import frozen
 
 EXIT_NAMES = ("exit", "_exit", "quit", "abort")
 """The last names of what ends the process."""
@@ -574,7 +575,8 @@ class _IndexWalk:
             whole = Binding(name, BindingKind.IMPORTED, node, module=alias.name)
             self.index.imports.append(whole)
             # `import a.b` binds `a` alone.
-            self.bind(scope, whole if alias.asname else Binding(name, BindingKind.IMPORTED, node, module=name))
+            first = whole if alias.asname else Binding(name, BindingKind.IMPORTED, node, module=name)
+            self.bind(scope, first)
 
     def imported_from(self, node: ast.ImportFrom, scope: Scope) -> None:
         module = "." * node.level + (node.module or "")
@@ -652,7 +654,7 @@ def nodes_within(node: ast.AST) -> list[ast.AST]:
 # The files of a program together.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unread:
     """A file that could not be read as Python: why, and at which line and column where that is known."""
 
@@ -721,16 +723,15 @@ class ProgramFiles:
 
     @cached_property
     def grown(self) -> dict[str | None, list[ast.expr | None]]:
-        """What lists and dictionaries get after they were made, by last names; None for more than `append`."""
+        """What lists and dictionaries get later, by last names; None for more than `append`."""
         names = ("append", "extend", "insert", "update", "setdefault", "pop", "remove", "clear")
         found = defaultdict[str | None, list[ast.expr | None]](list)
-        for call in (call for name in names for file in self.files for call in file.calls_of.get(name, ())):
+        for call in (each for name in names for file in self.files for each in file.calls_of.get(name, ())):
             if isinstance(call.func, ast.Attribute):
                 found[last_name(call.func.value)] += call.args[:1] if call.func.attr == "append" else [None]
         assigned = (each for file in self.files for each in file.statements.get(ast.Assign, ()))
-        for target in (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets):
-            if isinstance(target, ast.Subscript):
-                found[last_name(target.value)].append(None)
+        targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
+        found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
         return found
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
+from launcher.frozen import frozen
 from launcher.program.bindings import CallSite
 from launcher.program.dataflow import (
     argument_of,
@@ -126,7 +127,7 @@ def mentions_environment(program: Program, test: ast.expr) -> bool:
     return any(last_name(each) in asks or program.value(each) in _ASKED_FOR for each in read)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _SettingWay:
     """How variables are set, as in ChangedVariable; without a node the value is looked at."""
 

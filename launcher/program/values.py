@@ -12,12 +12,12 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from launcher.frozen import frozen
 from launcher.program.index import (
     PARENT,
     SCOPE,
@@ -44,7 +44,7 @@ class RankKind(Enum):
     """Calculated from a rank: it differs between ranks, and is none itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankValue:
     """A number that differs between the processes; `source` is where it comes from, such as `RANK`."""
 
@@ -52,28 +52,28 @@ class RankValue:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorldSize:
     """The number of processes, of all or of those on a host."""
 
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constant:
     """A literal."""
 
     value: bool | int | float | str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class External:
     """A module, class, function or member of a library, by its one dotted name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Instance:
     """What a call of `name`, a class or function of a library, gives: by `call`."""
 
@@ -82,14 +82,14 @@ class Instance:
     item: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModuleOf:
     """A module of the program."""
 
     file: FileIndex
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Defined:
     """A function or class of the program; `owner` is the object's class where it is a bound method."""
 
@@ -97,28 +97,28 @@ class Defined:
     owner: ast.ClassDef | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """An object of a class of the program."""
 
     definition: ast.ClassDef
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Several:
     """A tuple or list that is written out."""
 
     node: ast.Tuple | ast.List
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dictionary:
     """A dictionary that is written out, or made by a call with its entries as keywords."""
 
     node: ast.Dict | ast.Call
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Either:
     """One of several things, depending on what runs before."""
 

@@ -7,11 +7,12 @@ costs are shared by the rules on jobs and on the account.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
+from launcher.frozen import frozen
 
 FIGURES = (Figure("3", "default of TORCH_NCCL_ASYNC_ERROR_HANDLING", sources.TORCH_NCCL_ENVIRONMENT),)
 
@@ -64,7 +65,7 @@ _REMOVED_VARIABLES = {
 """What NCCL read once, and the first version that does not (the same tags)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     """What a variable does to a job; not with the harmless values, and with some only where EFA is."""
 

@@ -332,7 +332,7 @@ def test_a_further_attempt_is_linked_to_the_first_and_resumes_from_the_last(load
 
 
 def run_on_a_budget(write_job: WriteJob, billable_seconds: float | None) -> ScriptedCluster:
-    """Attempts on two hosts of 63.30 USD an hour each, with 300 USD in all, that fail after so many seconds."""
+    """Attempts on two hosts of 63.30 USD an hour, with 300 USD in all, that fail after so many seconds."""
     cluster = ScriptedCluster(
         [(Retry.SAME, 10.0 * n) for n in range(1, 9)], billable_seconds=billable_seconds
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from launcher.cluster.names import host_in
@@ -41,6 +41,7 @@ from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import checkpoints, nccl
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.text.values import ranks_text
 
 HEAD = 4096
@@ -311,7 +312,7 @@ class StallEvidence(Enum):
     ALONE = "there is no other rank's dump"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stuck:
     """Why a job stands still: the `ranks` that the others wait for, where `waiting` wait in `operation`.
 

@@ -22,10 +22,11 @@ from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import nccl
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.text.values import ranks_text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileEvidence:
     """What was read of one file, or of all files of a job put together.
 
@@ -49,7 +50,7 @@ class FileEvidence:
 # Which ranks stand elsewhere than the others, by their stacks.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elsewhere:
     """The ranks that stand elsewhere than most, which are `usual`; each with where. `saving` where these save
     and the others do not."""
@@ -104,7 +105,7 @@ _RANK = re.compile(r"\d{1,7}")
 _SYNCHRONISING = ("all_", "_all_", "all", "reduce_scatter", "_reduce_scatter", "barrier")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedOperation:
     """A collective, send or receive that a rank has called.
 
@@ -132,7 +133,7 @@ class RecordedOperation:
         return self.peer is None and self.name.startswith(_SYNCHRONISING)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recording:
     """What one rank's recorder knew: its collectives in their order, and the global ranks of the groups.
 

@@ -11,6 +11,7 @@ from math import nan
 
 from launcher.diagnosis.logs.lines import LogRecord, Record
 from launcher.diagnosis.signatures import FRAGMENTS
+from launcher.frozen import frozen
 from launcher.text.log_lines import PrintedMetrics
 
 # Where a log says that the job was started again, and where it says that training ended well.
@@ -146,7 +147,7 @@ _MOST_MOMENTS = 64
 _MOST_SEEN = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """Where in its stream something stands, and when it was printed; `clock` is the kind of `time`."""
 

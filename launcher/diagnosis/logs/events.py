@@ -11,7 +11,6 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice, pairwise
 from typing import Any, Final
@@ -19,6 +18,7 @@ from typing import Any, Final
 from launcher.diagnosis.logs.decode import Unreadable
 from launcher.diagnosis.logs.lines import LogRecord, Record, characters_of, lines_of
 from launcher.diagnosis.logs.tracebacks import HEADER
+from launcher.frozen import frozen
 from launcher.text.log_lines import origin_of
 
 LARGEST_EVENT: Final = 4 << 20
@@ -28,7 +28,7 @@ _MOST_LINES = 10_000
 """Lines of one message that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """One message, of one line or several: `time` in seconds since the epoch, None where nothing tells it;
     `stream` is the name of the log stream that it stood in, empty where nothing tells that."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Final, TypeAlias
 
@@ -17,6 +16,7 @@ from launcher.diagnosis.logs.decode import bound_lines
 from launcher.diagnosis.logs.events import LARGEST_EVENT, Event, event_within, in_order_of_time, object_in
 from launcher.diagnosis.logs.lines import LONGEST_RAW_LINE, lines_of
 from launcher.diagnosis.logs.tracebacks import prefix_shape
+from launcher.frozen import frozen
 
 _DOCUMENT = re.compile(r'\s*\{\s*"')
 _LISTED = re.compile(r'"(?:events|results)"\s*:\s*\[')
@@ -31,7 +31,7 @@ AsEvents: TypeAlias = Callable[[Iterable[bytes]], Iterator[Event]]
 AsText: TypeAlias = Callable[[Iterable[bytes]], Iterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """How a stream is read: as events, or as text where that is None.
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import chain
 from typing import Final, Protocol, TypeAlias
 
+from launcher.frozen import frozen
 from launcher.text.log_lines import LONGEST_LINE, origin_of
 from launcher.text.values import CREDENTIAL_FORMS, HIDDEN, without_controls, without_secrets
 
@@ -95,7 +96,7 @@ class LogRecord(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """A log record that no backend made, such as a line of a file; the fields are those of LogRecord.
 
@@ -112,7 +113,7 @@ class Record:
             object.__setattr__(self, "stream", self.host)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogStream:
     """One stream of lines without times: UTF-8 in blocks of any size, cut anywhere, read once.
 
@@ -132,7 +133,7 @@ Writer: TypeAlias = "int | str | None"
 """Which of the processes whose lines are mixed wrote a line; None where it does not tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A line without its prefixes, and what these tell (see `Origin`).
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from launcher.frozen import frozen
+
 HEADER = "Traceback (most recent call last):"
 BOX_END = "╰─"
 """How rich ends its box around a traceback; the exception follows."""
@@ -293,7 +295,7 @@ _WAITING = (
 """Where a rank stands while it waits for others: the file's end, and the function where it matters."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankStack:
     """Where the main thread of a rank is: its frames, the innermost first."""
 

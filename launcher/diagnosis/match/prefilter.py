@@ -29,6 +29,7 @@ from launcher.diagnosis.logs.lines import (
 )
 from launcher.diagnosis.signatures import SHORTLY
 from launcher.diagnosis.storms import KnownBounds, KnownLines
+from launcher.frozen import frozen
 
 _BATCH = 128
 """Records of a stream that are taken together."""
@@ -313,7 +314,7 @@ _SPARSE = 16
 _BREAK = ord(b"\n")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hits:
     """The numbers of the lines of a window in which a literal begins: of all of them, and of those that tell
     something by themselves or shortly before one that does."""

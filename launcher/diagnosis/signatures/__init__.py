@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from launcher.failure_modes.model import FailureMode, Retry, Stage
 from launcher.failure_modes.registry import CATALOGUE, register
+from launcher.frozen import frozen
 
 
 class LineRole(StrEnum):
@@ -40,7 +40,7 @@ class LineRole(StrEnum):
         return self not in (LineRole.TEARDOWN, LineRole.ADVISORY)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """One kind of line.
 
@@ -87,7 +87,7 @@ SHORTLY: Final = 12
 """Lines of a stream between a context and the symptom that it explains, at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """A line that is ordinary by itself and, shortly before a symptom, tells what the symptom meant.
 
@@ -103,7 +103,7 @@ class Context:
     near_miss: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lack:
     """What is printed where this machine lacks something, in a local run only: `lacks` says what.
 

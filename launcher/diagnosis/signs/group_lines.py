@@ -20,6 +20,7 @@ from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, sight
 from launcher.failure_modes import distribution, hardware, interruption, nccl, training_script
 from launcher.failure_modes.model import Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.text.values import list_some, ranks_text
 
 # How large the ranks say that their world is, against how many of them were started.
@@ -107,7 +108,7 @@ _TOGETHER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Speaker:
     """The first line in which somebody said that the world is one rank."""
 
@@ -265,7 +266,7 @@ _WAITS_FOR = re.compile(
 _MOST_CLAIMS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _World:
     """A set of ranks that each belongs to one process: those of a communicator, or of the job."""
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.cluster.names import HOST_NAME
 from launcher.diagnosis.logs.lines import TAIL, Line, parse
 from launcher.diagnosis.model import CollectiveCall, RankState, table_of
+from launcher.frozen import frozen
 from launcher.text.values import list_some, ranks_text
 
 _LARGEST_WORLD = 65_536
@@ -202,7 +203,7 @@ _COMMUNICATOR = re.compile(r"\bcomm 0x[\da-f]{1,16} rank \d{1,6} nranks (?P<size
 _WORLD = re.compile(r"^\s*global_world_sizes=\[(?P<size>\d{1,6})[\],]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """Where a rank stands in the collectives of a process group, as its watchdog says it.
 
@@ -513,7 +514,7 @@ _OWN_RANK = re.compile(r"^\W{0,3}(?:(?:INFO|DEBUG)\W{1,3})?rank[\"']?[ =:]{1,3}(
 """A rank that a line begins with and that is no prefix, as in an object of JSON."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnevenLoops:
     """That ranks have different numbers of steps in one loop: the counts in words, and who has the fewest."""
 

@@ -28,6 +28,7 @@ from launcher.diagnosis.signatures import Context, LineRole
 from launcher.diagnosis.signs.ranks import UnevenLoops, Waiting
 from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with, time_of
 from launcher.failure_modes import interruption, losses
+from launcher.frozen import frozen
 
 _WATCHED = 1_000
 """Lines after a sign of a failure that are all read, to see whether the job goes on. After that the end of
@@ -180,7 +181,7 @@ _MOST = 20_000
 _MOST_HISTORY = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Survived:
     """A sign after which the job went on; `restarted` where its ranks were started again, `dealt_with` where
     a line below said so, else they made further steps."""
@@ -305,7 +306,7 @@ DATED = ("stream", "iso")
 """The clocks that know the day and the year."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LastLine:
     """One of the last lines of a stream: its number, behind its prefixes, and who printed it when.
 
@@ -363,7 +364,7 @@ class Closing:
         return max(dated, default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """What was noted: the first of each kind of sign by row, host and rank."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from launcher.diagnosis.logs.lines import Line, parse
 from launcher.diagnosis.logs.tracebacks import HEADER, names_exception
@@ -20,6 +20,7 @@ from launcher.diagnosis.signs.ranks import group_and_rank
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import FailureMode, Finding, Retry, Stage, Symptom
 from launcher.failure_modes.registry import CATALOGUE
+from launcher.frozen import frozen
 from launcher.text.log_lines import printed_time
 
 _SMALLER = r"(?:the )?(?:micro[- ]?)?batch[ _]size"
@@ -57,7 +58,7 @@ def is_dealt_with(text: str) -> bool:
     return any(word in lower for word in _DEALT_WITH) and GOES_ON.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sighting:
     """A failure mode seen in the lines of one host.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.match.rows import ROLES
@@ -18,6 +18,7 @@ from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.diagnosis.verdict.incidents import reading_order
 from launcher.failure_modes import checkpoints, data, model_hub, nccl, network, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.frozen import frozen
 from launcher.text.values import list_some
 
 _MOST_EVIDENCE = 4
@@ -195,7 +196,7 @@ _COPY_BELOW = 3
 _NAMED_RANKS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OddRanks:
     """The ranks for which the others wait, and how that shows."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
 
@@ -18,6 +18,7 @@ from launcher.diagnosis.signatures import SHORTLY, LineRole
 from launcher.diagnosis.signs.readings import COMES_DOWN, Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting
 from launcher.failure_modes import hardware, interruption, losses, nccl, network, training_script
+from launcher.frozen import frozen
 
 ONE_CLOCK_APART = 60.0
 """Seconds between a failure and steps by one clock, on another host or after an error that was caught: so
@@ -27,7 +28,7 @@ _WARNING = re.compile(r"^(?:\S{1,60} )?(?:\[rank\d{1,6}\]:)?\[?W\d{3,4} ")
 """How glog marks a warning of C++: of a process that tells of another one's end, and goes on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Incident:
     """The signs of the last incident, those of its ordinary end, and what was survived before."""
 

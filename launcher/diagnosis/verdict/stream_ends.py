@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from launcher.diagnosis.logs.lines import TAIL
@@ -18,6 +18,7 @@ from launcher.diagnosis.signs.sightings import Sighting, is_dealt_with
 from launcher.failure_modes import hardware, nccl, training_compiler
 from launcher.failure_modes.model import FailureMode, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.text.values import duration_in_words, moment_in_words, ranks_text
 
 # How the streams of a log end: whether that shows a job that is well, and what in it nobody has explained.
@@ -82,7 +83,7 @@ _DIGITS = re.compile(r"\d+|0x[0-9a-f]+")
 _CONTINUED = (" ", "\t")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Impression:
     """Whether the ends of all streams show that all is well, and what speaks against it."""
 
@@ -371,7 +372,7 @@ _BY_LIMIT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _OutputTimes:
     """Who prints into a stream, and when: the `times` of all its last lines, and of the `steps` among them.
 

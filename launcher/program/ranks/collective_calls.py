@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from launcher.frozen import frozen
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
 from launcher.program.index import (
@@ -56,7 +57,7 @@ Ranks = frozenset[int] | None
 """The members of a group: None for all ranks."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectiveRun:
     """A collective that a call runs: `node` is the call here, `origin` that of the collective itself.
 
@@ -532,7 +533,7 @@ it; DDP's init_sync; rank_zero_only of Lightning's log.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Collective:
     """A call that every rank of a group must make.
 

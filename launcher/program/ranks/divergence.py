@@ -15,6 +15,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from launcher.frozen import frozen
 from launcher.program.dataflow import all_arguments
 from launcher.program.index import (
     FunctionNode,
@@ -478,7 +479,7 @@ def _next_round(body: Block, leaving: Departure) -> Block:
     return Block(list(body.must), [run for run in body.may if run.direct])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Divergence:
     """A collective that some ranks run and others do not.
 
@@ -490,7 +491,7 @@ class Divergence:
     leaves: ast.stmt | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Departure:
     """Ranks that leave a block before its end: by which statement, which stay, and what they ran before."""
 
@@ -524,7 +525,7 @@ class Block:
         return [*self.must, *(run for run in self.may if run.direct)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionSummary:
     """What a function runs, with these arguments; `divergences` are where its ranks part."""
 
@@ -570,7 +571,7 @@ _DRAWING = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
 """How the names of what draws random numbers begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """What differs between the ranks in a function that works on their parts of a batch.
 

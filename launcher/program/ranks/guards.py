@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from launcher.frozen import frozen
 from launcher.program.dataflow import origins
 from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
@@ -46,7 +47,7 @@ from launcher.program.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """A test that is true on some ranks and false on others.
 
@@ -396,7 +397,7 @@ class Guards:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Returned:
     """How a block ends: whether it returns, with what, or raises."""
 
@@ -671,7 +672,7 @@ class NamePresence:
         return found or [None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _BoundTruth:
     truth: Truth
     under: Truth

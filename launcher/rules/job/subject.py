@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import Severity
+from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
 from launcher.jobs.specification import JobSpec
 from launcher.planning.training_plan import TrainingPlan
@@ -66,7 +67,7 @@ SEARCHED_NAMES = frozenset(
 """The names in a script by which the rules see how it divides data and state."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GivenVariable:
     """An environment variable that the user gave, and where: `path` leads to it in the job file."""
 
@@ -89,7 +90,7 @@ class SourceSubject(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadableSource:
     """The source of a job whose file has errors elsewhere."""
 
@@ -97,7 +98,7 @@ class ReadableSource:
     source: SourceTree
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobSubject:
     """A job with its plan and the facts about it; `facts` is None for an unknown instance type.
 
@@ -168,7 +169,7 @@ _CONVERTERS: Mapping[str, type] = {"int": int, "float": float, "str": str}
 _CONVERTERS_OF_CLICK = {"click.INT": int, "click.FLOAT": float, "click.STRING": str}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeclaredWords:
     """An option or positional argument: what argparse would be told of it, and where it is declared."""
 
@@ -193,7 +194,7 @@ class ScriptParser:
     abbreviates: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SaidOfWords:
     """What is wrong with the words that a job gives, and where in the script; None is an error."""
 
@@ -410,8 +411,7 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
     elif isinstance(key, ast.ClassDef):
         own = {each.name for each in key.body if isinstance(each, ast.FunctionDef)}
         parser.knows_all &= not own & {"parse_args", "parse_known_args", "add_argument", "error", "exit"}
-    if _is_handed_out(program, key):
-        parser.knows_all = False
+    parser.knows_all &= not _is_handed_out(program, key)
     reaches = program.analysis(Reachability).reaches
     for file in program.files:
         others = [each for each in file.attributes.get("add_argument", ()) if not _is_called(each)]
@@ -427,7 +427,7 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
     for call in (each for file in program.files for each in file.calls_of.get("add_subparsers", ())):
         made = _receivers(program, call)
         if made is None or key in made:
-            commands = _commands_of(program, call) if made is not None else None
+            commands = _commands_of(program, call) if made else None
             places = [each for each in parser.declared if not each.names[0].startswith("-")]
             parser.knows_all &= commands is not None and not places
             parser.declared += [commands] if commands is not None and parser.knows_all else []
@@ -437,7 +437,7 @@ def _commands_of(program: Program, made: ast.Call) -> DeclaredWords | None:
     """The commands that subparsers know, to the first of which argparse leaves all the words after it."""
     texts = list[object]()
     for call in (each for file in program.files for each in file.calls_of.get("add_parser", ())):
-        owner = program.value(call.func.value) if isinstance(call.func, ast.Attribute) else UNKNOWN
+        owner = program.value(getattr(call.func, "value", call.func))
         names = [constant_argument(program, one) for each in call.args[:1] for one in origins(program, each)]
         if not isinstance(owner, Instance) or not all(names) or argument_of(call, "aliases"):
             return None

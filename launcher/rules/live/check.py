@@ -4,7 +4,6 @@ failure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from launcher.account.facts import Unverified
 from launcher.cluster.traffic import ALL_TRAFFIC, Direction, Passage, SecurityGroupRule, ports_in_words
@@ -12,6 +11,7 @@ from launcher.diagnosis.model import AccountCheck, CheckOutcome, Diagnosis
 from launcher.failure_modes import capacity, checkpoints, nccl, network, storage
 from launcher.failure_modes.model import Finding, Severity
 from launcher.failure_modes.registry import CATALOGUE, REGISTRY
+from launcher.frozen import frozen
 from launcher.rules.live.account_rules import (
     caller_may_submit,
     image_exists,
@@ -113,7 +113,7 @@ _DIRECTIONS: tuple[tuple[Direction, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissingRule:
     """A rule to add to a security group: what passes between its members and those of `peer`.
 

@@ -4,7 +4,6 @@ system."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from launcher.account.facts import DataRepositoryAssociation, FileSystem, Prefix, Unverified
 from launcher.cluster.traffic import (
@@ -17,6 +16,7 @@ from launcher.cluster.traffic import (
 )
 from launcher.failure_modes import checkpoints, storage
 from launcher.failure_modes.model import Figure, Finding, Severity, Stage
+from launcher.frozen import frozen
 from launcher.planning.request_view import FileSystemChannel
 from launcher.rules.live.subject import LiveSubject, S3Location, could_not_verify, known, live_rule
 from launcher.rules.shared_facts import LARGE_DATASET_BYTES, disk_bytes
@@ -459,7 +459,7 @@ def _unavailable(subject: LiveSubject, mount: FileSystemChannel, problem: str, r
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Side:
     """One end of the traffic in one direction: the groups there, and the groups at the other end."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from launcher.account.facts import AccountFacts, Fact, Unverified
@@ -14,6 +13,7 @@ from launcher.cluster.instances import InstanceFacts
 from launcher.cluster.traffic import SecurityGroup
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.jobs.specification import JobSpec
 from launcher.planning.request_view import FileSystemChannel, RequestView, S3Channel
 from launcher.text.values import split_uri
@@ -21,7 +21,7 @@ from launcher.text.values import split_uri
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class S3Location:
     """A place in S3 that the request names: its URI, what it is to the job, and the field it came from.
 
@@ -38,7 +38,7 @@ class S3Location:
         return split_uri(self.uri)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveSubject:
     """A job, its request, and the facts about both.
 

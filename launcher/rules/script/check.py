@@ -12,7 +12,7 @@ import os
 import tokenize
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from inspect import getdoc
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 from launcher.failure_modes import job_file, registry, training_script
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import CATALOGUE, REGISTRY, finds
+from launcher.frozen import frozen
 from launcher.program.index import FileIndex, Unread
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
@@ -231,7 +232,7 @@ def unread_finding(unread: Unread, *, imported: bool) -> Finding:
 # and `Good:` with a line of code each, and last `Source:`.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleDescription:
     """The parts of a rule's docstring as Markdown, each without the word that begins it."""
 
@@ -299,7 +300,7 @@ IGNORE_MARK = "slipway:"
 _IGNORE_WORDS = {"ignore": False, "ignore-file": True}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IgnoreComment:
     """One comment: the codes that it accepts, with the column of each, and the lines that it holds for.
 
@@ -390,7 +391,7 @@ Comments = Mapping[str, tuple[IgnoreComment, ...]]
 """The ignore comments of each file, by its name as findings have it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Acceptance:
     """What accepts findings: the comments of the files, and the codes or families of the command line.
 
@@ -508,7 +509,7 @@ CONFIGURATION_SECTION = "tool.slipway.lint"
 CONFIGURATION_KEYS = ("select", "ignore", "per-file-ignores", "exclude")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LintConfiguration:
     """What a project says of its lint. Codes may be whole (`DDP004`) or those of a family (`DDP`).
 

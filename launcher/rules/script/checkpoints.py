@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
@@ -318,8 +319,8 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = owner
         case ast.Attribute() if option_of(subject.program, origin):
             return path_beginnings(subject, origin, depth)
-        case ast.Attribute(attr=str() as key) | ast.Subscript(slice=ast.Constant(value=str() as key)):
-            return _beginnings_of_entry(subject, origin, key, depth)
+        case ast.Attribute():
+            return _beginnings_of_entry(subject, origin, depth)
         case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
             return _begin_of_variable(subject, variable, others, depth)
         case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
@@ -334,61 +335,28 @@ def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
     return isinstance(made, Instance) and made.name in _HOST_FOLDERS
 
 
-def _beginnings_of_entry(
-    subject: ScriptSubject, entry: ast.Attribute | ast.Subscript, key: str, depth: int
-) -> list[str | None]:
-    """What an entry of a configuration begins with: by the job's words, or the files that are read into it, or
-    its default; and by what else the program sets it to."""
-    program, words = subject.program, subject.job.code.arguments
-    reader = _reader_of(program, entry)
-    library = _CONFIGURATIONS.match(program.qualified(entry) or program.qualified(reader and reader.func) or "")
+def _beginnings_of_entry(subject: ScriptSubject, entry: ast.Attribute, depth: int) -> list[str | None]:
+    """What an entry of a library's configuration begins with: by the job's words, or by what the program sets
+    it to, or by its default. A file that may be read into it is not read here."""
+    program, words, key = subject.program, subject.job.code.arguments, entry.attr
+    library = _CONFIGURATIONS.match(program.qualified(entry) or "")
     if library is None or any(re.search(f"[\"'.]{key}[\"'] ?[,=]", file.text) for file in program.files):
         return [None]
-    for word, following in zip(words, (*words[1:], "")):  # noqa: B905
+    for word, following in pairwise((*words, "")):
         name, sign, value = word.partition("=")
         if re.split(r"[-.]", name)[-1] == key:
             return [value if sign else following]
-    files = [reader] if reader else [call for each in program.files for call in each.calls_of.get(_MERGING, ())]
-    texts = [_read_configuration(subject, call, depth) for call in files]
-    if None in texts:
+    if words or any("merge_from_file" in file.calls_of for file in program.files):
         return [None]
-    entries = re.compile(_ENTRY.format(re.escape(key)), re.MULTILINE)
-    found = [each for text in texts for each in entries.findall(text or "")]
     truth = JobRun(subject).truth
-    named = (each for file in program.files for each in file.set_attributes.get(key, ()))
-    stores = [each.value for each in named if not never_runs(program, each.node, truth)]
-    defaults = [each for each in stores if isinstance(each, ast.Constant)]
+    stores = (each for file in program.files for each in file.set_attributes.get(key, ()))
     begins = [
         begin
         for each in stores
-        if each not in defaults or not found
-        for begin in ([None] if each is None else path_beginnings(subject, each, depth))
+        if not never_runs(program, each.node, truth)
+        for begin in ([None] if each.value is None else path_beginnings(subject, each.value, depth))
     ]
-    default = _OF_CONFIGURATIONS.get(f"{library[0]}.{key}")
-    return [*(None if each.startswith(("$", "!")) else each for each in found), *begins] or [default]
-
-
-def _reader_of(program: Program, entry: ast.Attribute | ast.Subscript) -> ast.Call | None:
-    """The call that reads the file in which an entry stands: `yaml.safe_load(file)["train"]["folder"]`."""
-    whole = entry.value
-    while isinstance(whole, ast.Subscript):
-        whole = whole.value
-    made = origins(program, whole) if isinstance(entry, ast.Subscript) else ()
-    return made[0] if len(made) == 1 and isinstance(made[0], ast.Call) and made[0].args else None
-
-
-def _read_configuration(subject: ScriptSubject, reader: ast.Call, depth: int) -> str | None:
-    """The files that a call may read, as far as they are beside the code; None where there are others."""
-    path = path_of_file(subject.program, argument_of(reader, "cfg_filename", 0))
-    if path is not None and (subject.program.qualified(path) or "").startswith("detectron2.model_zoo."):
-        return ""
-    texts = list[str]()
-    for begin in (None,) if path is None else path_beginnings(subject, path, depth):
-        file = subject.program.root / (begin or "?")
-        if not file.is_file():
-            return None
-        texts.append(file.read_text("utf-8", "replace"))
-    return "\n".join(texts)
+    return begins or [_OF_CONFIGURATIONS.get(f"{library[0]}.{key}")]
 
 
 def _begin_of_variable(
@@ -465,7 +433,9 @@ _SAVED_TO = {
     "lightning.pytorch.Trainer": ("default_root_dir", None),
     "lightning.pytorch.callbacks.ModelCheckpoint": ("dirpath", 0),
     "lightning.fabric.Fabric.save": ("path", 0),
-    **dict.fromkeys(("transformers.Trainer.train", "transformers.Seq2SeqTrainer.train"), ("args.output_dir", 1)),
+    **dict.fromkeys(
+        ("transformers.Trainer.train", "transformers.Seq2SeqTrainer.train"), ("args.output_dir", 1)
+    ),
     "trl.SFTTrainer.train": ("args.output_dir", 2),
     "accelerate.Accelerator.save_state": ("output_dir", 0),
     "accelerate.Accelerator.save_model": ("save_directory", 1),
@@ -481,14 +451,8 @@ _SAVED_TO = {
 }
 """What writes the state of a training, and which argument says where, or which of its members."""
 
-_CONFIGURATIONS = re.compile(
-    r"(yacs|fvcore\.common|detectron2)\.config\.(CfgNode|get_cfg)|(yaml|json)\.\w*load|omegaconf\.OmegaConf\.load"
-)
-"""What makes a configuration whose entries come from files that a program is told."""
-
-_MERGING = "merge_from_file"
-_ENTRY = "^[ \\t]*[\"']?{}[\"']?[ \\t]*:[ \\t]*[\"']?([^\\s\"'#,]+)"
-"""How a file says what an entry is, in YAML or JSON."""
+_CONFIGURATIONS = re.compile(r"(yacs|fvcore\.common|detectron2)\.config\.(CfgNode|get_cfg)")
+"""What makes a configuration whose entries a program, its files and a job's words set."""
 
 _OF_CONFIGURATIONS = {"detectron2.config.get_cfg.OUTPUT_DIR": "./output"}
 """What a library's configuration holds where neither the program nor a job's words or files say more."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
 from launcher.program.index import (
@@ -225,7 +225,7 @@ def _origin(run: CollectiveRun) -> list[Related]:
     return [] if run.node is run.origin else [related_at(run.origin, f"{run.short_name} is here")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Handled:
     """A collective that surely runs in a block of a `try` (`except` or `finally`), and that block's line.
 
@@ -661,7 +661,7 @@ def _given_to(program: Program, forward: ast.FunctionDef, wrapper: ast.Call) -> 
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Forward:
     """A forward pass of a class, and what differs between the ranks in it."""
 

@@ -17,11 +17,12 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, pairwise, product, zip_longest
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
+from launcher.frozen import frozen
 from launcher.program.dataflow import (
     ARITHMETIC,
     argument_of,
@@ -88,7 +89,7 @@ def related_at(node: ast.AST, message: str) -> Related:
     return Related(file_of(node).location(node), message)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptSubject:
     """A program, and the job with its plan that starts it."""
 
@@ -107,7 +108,7 @@ class EditError(Exception):
     """Edits that cannot be applied: they overlap, lie outside of the file, or leave no Python behind."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceText:
     """A file as it is edited: its text, and how that becomes its bytes again."""
 
@@ -607,7 +608,7 @@ def named_variable(program: Program, key: ast.expr) -> str | None:
 # The options that a script's parser declares, and whether a job gives them.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeclaredOption:
     """An option, by `add_argument` or as the field of a class or the parameter of a function that a parser
     is given, with its default; `value` is that where it is a literal."""
@@ -686,7 +687,7 @@ def texts_by_default(program: Program, node: ast.expr) -> set[str | None]:
 # The texts that an expression may be, and the commands that a program runs.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spelling:
     """A text that an expression may be, and the literals that it is made of."""
 

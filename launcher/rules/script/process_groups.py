@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 
-from launcher.failure_modes import data, ddp, distribution
+from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
@@ -443,12 +443,7 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
             )
 
 
-@finds(
-    Stage.SCRIPT,
-    distribution.RANKS_NEVER_MET,
-    distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
-    data.NO_DISTRIBUTED_SAMPLER,
-)
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
 def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that trains in each of the job's processes, and in this job makes no group of them.
 
@@ -487,10 +482,6 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)
         message = "without a group the ranks never meet: all hosts are paid for one training"
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
-        loops = program.analysis(Loaders).training_loops if not program.mentioning("rank", "RANK") else ()
-        for loader in {each: None for loop in loops for each in loop.loaders}:
-            message = "nothing splits the data: every process trains on the whole of it"
-            yield finding_at(data.NO_DISTRIBUTED_SAMPLER, loader, message, severity=Severity.INFO)
 
 
 def _imports_what_joins(program: Program) -> bool:

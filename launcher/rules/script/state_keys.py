@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from launcher.failure_modes import checkpoints, distribution
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -128,7 +128,7 @@ _BARE_MODELS = ("torchvision.models.", "timm.create_model", "segmentation_models
 _SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _State:
     """A model's state in a file: where it is saved or loaded, under which key, and with which prefix."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.index import (
     FunctionNode,
@@ -537,7 +537,7 @@ _ANY = frozenset({"SM_CHANNELS", "SM_INPUT_DIR", "SM_TRAINING_ENV", "SM_INPUT_DA
 """Variables by which a script may read channels whose names it does not write."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelRead:
     """A place that names a channel: `key` as SageMaker's variable has it; whether it must be there."""
 

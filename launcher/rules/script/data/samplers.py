@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import (
     all_arguments,
@@ -690,7 +690,7 @@ def _is_seeded_anew(loaders: Loaders, sampler: ast.Call) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _EpochCall:
     """A call of set_epoch: on which samplers (None: unknown which), and whether always with one number."""
 
