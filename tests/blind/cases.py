@@ -52,7 +52,7 @@ from tests.diagnosis.cases import records
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.json"
 """How many examples of each cell are judged right, and of how many: `python -m tools.checks.blind`."""
-HALVES = ("first", "second", "third", "fourth", "fifth")
+HALVES = ("first", "second", "third", "fourth", "fifth", "sixth")
 FOLDERS = {Stage.SCRIPT: "scripts", Stage.SPEC: "jobs", Stage.LOG: "logs", Stage.RUNTIME: "runs"}
 QUICK = (Stage.SCRIPT, Stage.SPEC, Stage.LOG)
 """The stages whose examples are judged in seconds; those that are run are judged where they are asked for."""
