@@ -40,8 +40,8 @@ from launcher.session.launch_job import Launch, plan_with_cluster
 from launcher.session.local_runs import check_machine, make_local_home, override_processes
 from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job, variables_of
 from launcher.session.runs.diagnose_job import Check, Outcome, diagnose_job, outcome_of
-from launcher.session.runs.follow_job import Interrupted, Screen, follow, pace_of, show_logs
-from launcher.session.runs.read_job_lines import Moving, Stall, log_filter
+from launcher.session.runs.follow_job import Interrupted, Notice, Screen, follow, pace_of, show_logs
+from launcher.session.runs.read_job_lines import Moving, log_filter
 from launcher.session.submit_job import run_id_of
 from launcher.text.values import elapsed_time, size_in_words, without_controls
 
@@ -500,12 +500,12 @@ class _PrintedScreen(Screen):
             self._in_trouble = text is not None
             tell(text or "connected again")
 
-    def stall(self, change: Stall | Moving) -> None:
-        """Tell that the job stands still, or moves again."""
-        if isinstance(change, Moving):
-            tell(f"{change.job_name} moves again")
+    def notice(self, notice: Notice) -> None:
+        """Tell that the job stands still, moves again, or comes near its limit."""
+        if isinstance(notice, Moving):
+            tell(f"{notice.job_name} moves again")
         else:
-            tell(f"warning: {change.message}\n  → {change.remedy}")
+            tell(f"warning: {notice.message}\n  → {notice.remedy}")
 
 
 _COLOURS = {JobState.COMPLETED: "#1a7f37", JobState.FAILED: "#cf222e"}

@@ -24,9 +24,9 @@ from launcher.cli.interaction import (
 )
 from launcher.diagnosis.logs.lines import redacted, shown
 from launcher.diagnosis.model import Stop, StopCause
-from launcher.session.runs.read_job_lines import Moving, Stall
+from launcher.session.runs.read_job_lines import Moving
 from launcher.text.log_lines import origin_of
-from launcher.text.values import elapsed_time, size_in_words, without_controls
+from launcher.text.values import duration_in_words, elapsed_time, size_in_words, without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from launcher.failure_modes.model import Finding
     from launcher.session.launch_job import GiveUp, TryAgain
     from launcher.session.runs.diagnose_job import Check, Outcome
-    from launcher.session.runs.follow_job import Interrupted, LineChoice, Screen
+    from launcher.session.runs.follow_job import Interrupted, LineChoice, Notice, Screen
     from launcher.session.runs.read_job_lines import TrainingProgress
     from launcher.session.submit_job import Started
 
@@ -119,13 +119,13 @@ class JobView(LivePanel):
         """Show the newest metrics in the panel; without a terminal nothing is printed."""
         self._progress = progress
 
-    def stall(self, change: Stall | Moving) -> None:
+    def notice(self, notice: Notice) -> None:
         """Print a warning above the log's end, or that it is over."""
-        if isinstance(change, Moving):
-            self._console.print(f"{change.job_name} moves again", style="green", markup=False)
+        if isinstance(notice, Moving):
+            self._console.print(f"{notice.job_name} moves again", style="green", markup=False)
             return
-        self._console.print(f"warning: {change.message}", style="yellow", markup=False)
-        self._console.print(f"  → {change.remedy}", style="yellow", markup=False)
+        self._console.print(f"warning: {notice.message}", style="yellow", markup=False)
+        self._console.print(f"  → {notice.remedy}", style="yellow", markup=False)
 
     def _panel(self) -> Table:
         from rich.spinner import Spinner
@@ -193,7 +193,7 @@ def _harmless(text: str) -> str:
 
 
 def metrics_line(progress: TrainingProgress) -> Any:
-    """Step, metrics and the curve of the one that is drawn."""
+    """Step, metrics, the curve of the one that is drawn, and when the training ends."""
     from rich.text import Text
 
     from launcher.session.runs.read_job_lines import curve_in_blocks
@@ -205,6 +205,8 @@ def metrics_line(progress: TrainingProgress) -> Any:
     if progress.drawn and len(progress.curve) > 1:
         text.append(f"{progress.drawn} ", "dim")
         text.append(curve_in_blocks(progress.curve, _CURVE_WIDTH), "cyan")
+    if progress.remaining is not None:
+        text.append(f"  done in about {duration_in_words(progress.remaining)}", "dim")
     return text
 
 

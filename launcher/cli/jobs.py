@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from launcher.session.find_jobs import FoundJob
     from launcher.session.local_runs import Cleaning, OldFolder
     from launcher.session.runs.diagnose_job import Outcome
-    from launcher.session.runs.read_job_lines import LogFilter, Moving, Stall, TrainingProgress
+    from launcher.session.runs.follow_job import Notice
+    from launcher.session.runs.read_job_lines import LogFilter, TrainingProgress
 
 DEFAULT_LIMIT = 50
 
@@ -209,12 +210,27 @@ def _show_status(outcome: Outcome) -> None:
             screen.print(job.explanation, style="dim", markup=False)
         for warning in outcome.warnings or ():
             show_warning(screen, warning)
+        _show_progress(screen, outcome)
         for label, text in bill_rows(job):
             screen.print(f"{label}: {text}", style="dim", markup=False)
         screen.print(f"launch logs {job.name} --follow", style="dim", markup=False)
         _show_shell_access(screen, job)
     for transition in job.transitions:
         screen.print(Text.assemble((f"{transition.phase:<26}", "dim"), _span(transition)))
+
+
+def _show_progress(screen: Console, outcome: Outcome) -> None:
+    from launcher.cli.job_view import metrics_line
+    from launcher.session.runs.estimate_end import limit_of
+
+    if outcome.progress is not None:
+        screen.print(metrics_line(outcome.progress), soft_wrap=True)
+    limit = limit_of(outcome.status, outcome.progress.remaining if outcome.progress else None)
+    if limit is not None and limit.remaining is not None:
+        style = "yellow" if limit.is_too_late else "dim"
+        screen.print(limit.message, style=style, markup=False)
+        if limit.is_too_late:
+            screen.print(f"  → {limit.remedy}", style=style, markup=False)
 
 
 def _show_shell_access(screen: Console, job: JobStatus) -> None:
@@ -238,7 +254,25 @@ def _status_json(outcome: Outcome) -> dict[str, Any]:
     job: JobStatus = outcome.status
     phases = [{"phase": each.phase, "started": each.started, "ended": each.ended} for each in job.transitions]
     more = {"phase": job.phase, "explanation": job.explanation, "hosts": job.hosts, "phases": phases}
-    return {**outcome_json(outcome), **more, "shell": list(job.shell)}
+    progress = {"progress": _progress_json(outcome)}
+    return {**outcome_json(outcome), **more, **progress, "shell": list(job.shell)}
+
+
+def _progress_json(outcome: Outcome) -> dict[str, Any] | None:
+    """How far a running job is, and when it ends; None where its lines do not tell."""
+    from launcher.session.runs.estimate_end import limit_of
+
+    progress = outcome.progress
+    if progress is None:
+        return None
+    limit = limit_of(outcome.status, progress.remaining)
+    ends = None if limit is None or limit.remaining is None else not limit.is_too_late
+    return {
+        "metrics": dict(progress.values),
+        "remaining_seconds": progress.remaining,
+        "limit_seconds": None if limit is None else limit.left,
+        "ends_before_limit": ends,
+    }
 
 
 # `launch logs NAME`: what all hosts of a job printed, merged by time.
@@ -323,8 +357,8 @@ class _Silent:
     def progress(self, progress: TrainingProgress) -> None:
         """Leave the progress out."""
 
-    def stall(self, change: Stall | Moving) -> None:
-        """Leave out that the job stands still, or moves again."""
+    def notice(self, notice: Notice) -> None:
+        """Leave out that the job stands still, moves again, or comes near its limit."""
 
     def trouble(self, text: str | None) -> None:
         """Say on stderr why nothing can be read, or that it can again."""

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launch_job import Launch
     from launcher.session.runs.diagnose_job import Outcome
-    from launcher.session.runs.read_job_lines import Moving, Stall, TrainingProgress
+    from launcher.session.runs.follow_job import Notice
+    from launcher.session.runs.read_job_lines import TrainingProgress
     from launcher.session.runs.report_runs import PairFacts, PairResult, RunRead
 
 _ENDINGS = (".yaml", ".yml")
@@ -340,14 +341,14 @@ class SideView:
         """Keep the newest metrics."""
         self.newest = progress
 
-    def stall(self, change: Stall | Moving) -> None:
-        """Say that the run stands still, or moves again."""
+    def notice(self, notice: Notice) -> None:
+        """Say that the run stands still, moves again, or comes near its limit."""
         from launcher.session.runs.read_job_lines import Moving
 
-        if isinstance(change, Moving):
+        if isinstance(notice, Moving):
             self._print("moves again", "green")
         else:
-            self._print(f"warning: {change.message}\n  → {change.remedy}", "yellow")
+            self._print(f"warning: {notice.message}\n  → {notice.remedy}", "yellow")
 
     def trouble(self, text: str | None) -> None:
         """Say once why nothing can be seen, and when it can again."""

@@ -204,10 +204,14 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 """One of these is in every line that the built-in pattern finds, in small letters: to look for a word takes
 a fraction of the time of a pattern that begins with a number."""
 
-_STEP_OF_STEPS = re.compile(r"(?:\||\] {0,4}\[)\s*+(\d{1,12})/\d{1,12}(?=\]| \[)")
-"""The step in a bar of tqdm's, ` 31%|### | 31/100 [00:02<`, in `Epoch: [1][31/100]` and in torchvision's
-`Epoch: [1]  [  31/5004]  eta: 1:21:33`. It counts where the line holds a loss: other bars are about files and
-samples."""
+_STEP_OF_STEPS = re.compile(r"(?:\||\] {0,4}\[)\s*+(\d{1,12})/(\d{1,12})(?=\]| \[)")
+"""The step and the number of steps in a bar of tqdm's, ` 31%|### | 31/100 [00:02<`, in `Epoch: [1][31/100]`
+and in torchvision's `Epoch: [1]  [  31/5004]  eta: 1:21:33`. They count where the line holds a loss: other
+bars are about files and samples."""
+
+_COUNTED = ("step", "epoch")
+_OF_ALL = re.compile(r" ?(?:/|of) ?(\d{1,12})(?![\d.])")
+"""How many there are, behind a step or an epoch: `Epoch 3/10`, `step 20 of 100`."""
 
 _VALIDATION = re.compile(r"(?i)(?<![a-z])(?:val|eval|valid|validation|test)(?![a-z])")
 
@@ -221,10 +225,12 @@ class PrintedMetrics:
 
     `definitions` are the job's own, name to regular expression as the service takes them, whose first group
     is the value; step, epoch, loss and speed are found by built-in ones where the job has none for them.
-    `loss` is the name of the training's loss; of a validation's only where there is no other.
+    `loss` is the name of the training's loss; of a validation's only where there is no other. `goals` are how
+    many steps and epochs there are, by the newest line that says so.
     """
 
     def __init__(self, definitions: Mapping[str, str] | None = None) -> None:
+        self.goals: dict[str, float] = {}
         self._patterns = {name: re.compile(text) for name, text in _usable(definitions or {}).items()}
         own = {plain_name(name) for name in self._patterns}
         self._words: dict[str, tuple[str, ...]] = {}
@@ -256,10 +262,12 @@ class PrintedMetrics:
                     values[name] = float(match[1])
                 except ValueError:
                     continue
+                if name in _COUNTED and (goal := _OF_ALL.match(text, match.end())):
+                    self.goals[name] = float(goal[1])
         if self.loss in values and "step" in self._words and "step" not in values:
             match = _STEP_OF_STEPS.search(text)
             if match is not None:
-                values["step"] = float(match[1])
+                values["step"], self.goals["step"] = float(match[1]), float(match[2])
         return values
 
 

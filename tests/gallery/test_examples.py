@@ -99,6 +99,7 @@ def test_a_module_gets_hydras_overrides_and_keeps_what_hydra_writes(run_example:
 
 
 @in_the_gallery
+@pytest.mark.timeout(1800)  # What transformers requires is gigabytes.
 @pytest.mark.parametrize("example", ["accelerate", "lightning", "transformers", "hydra"])
 def test_what_an_example_requires_is_installed_once(run_example: RunExample, example: str) -> None:
     short = {"hyperparameters.epochs": 1} if example != "transformers" else {"hyperparameters.max_steps": 10}

@@ -42,8 +42,8 @@ from launcher.planning.job_cost import CostEstimate, estimate_cost
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import JobSource, fields_as_written, prepare, read_job, script_text
 from launcher.session.runs.diagnose_job import Check, Outcome
-from launcher.session.runs.follow_job import LineChoice, Screen, follow, follow_local_run
-from launcher.session.runs.read_job_lines import Moving, Stall, TrainingProgress
+from launcher.session.runs.follow_job import LineChoice, Notice, Screen, follow, follow_local_run
+from launcher.session.runs.read_job_lines import TrainingProgress
 from launcher.source.tree import SourceTree, find_offered_options
 from launcher.text.values import elapsed_time
 
@@ -346,9 +346,9 @@ class RungWatch:
         """Show why nothing can be seen."""
         self._screen.trouble(text)
 
-    def stall(self, change: Stall | Moving) -> None:
-        """Show that the job stands still, or moves again."""
-        self._screen.stall(change)
+    def notice(self, notice: Notice) -> None:
+        """Show that the job stands still, moves again, or comes near its limit."""
+        self._screen.notice(notice)
 
     def progress(self, progress: TrainingProgress) -> None:
         """Show the progress, and end a job that has reported often enough."""

@@ -23,6 +23,8 @@ from launcher.diagnosis.signatures import FRAGMENTS, LACKS
 from launcher.failure_modes import model_hub, training_script
 from launcher.failure_modes.model import AwsRefusal, Finding
 from launcher.frozen import frozen
+from launcher.session.runs.estimate_end import goals_of
+from launcher.session.runs.read_job_lines import ProgressReader, TrainingProgress
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, find_left_out
 from launcher.text.regular_files import NoteFolder, cache_folder, file_mode
@@ -38,13 +40,14 @@ class Outcome:
 
     `warnings` are what a completed job's lines say against its success, None where nobody read them: those
     of a job on AWS that was not followed. Of a running job they are what the boot and its watchdog have
-    warned of and not taken back.
+    warned of and not taken back, and `progress` is how far it is by its lines, None where they do not tell.
     """
 
     status: JobStatus
     diagnosis: Diagnosis | None = None
     step: float | None = None
     warnings: tuple[Finding, ...] | None = None
+    progress: TrainingProgress | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -92,14 +95,15 @@ def outcome_of(
     AWS refuses them and gives no reason itself.
     """
     ended = status.state in (JobState.FAILED, JobState.STOPPED)
+    progress = None
     if not status.state.is_final:
-        warnings = standing_warnings_of(backend, status.name)
+        warnings, progress = _read_running_job(backend, status)
     elif status.state is not JobState.COMPLETED:
         warnings = ()
     elif warnings is None and backend.runs_here:
         warnings = warnings_of(backend, status.name)
     diagnosis = diagnosis_of(backend, status, check=check) if ended else None
-    return Outcome(status, diagnosis, step, warnings)
+    return Outcome(status, diagnosis, step, warnings, progress)
 
 
 Seen = Callable[[Sequence[LogLine]], None]
@@ -161,22 +165,27 @@ def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
     return reader.warnings
 
 
-_STANDING_SECONDS = 10.0
-"""So long the lines of a running job are read for its warnings: its status is to be had at once."""
+_READING_SECONDS = 10.0
+"""So long the lines of a running job are read: its status is to be had at once."""
 
 
-def standing_warnings_of(backend: Backend, name: str) -> tuple[Finding, ...] | None:
-    """What the lines of a running job warn of and have not taken back; None where they could not be read, or
-    not in time."""
-    reader, until = SuccessReader(), time.monotonic() + _STANDING_SECONDS
+def _read_running_job(
+    backend: Backend, status: JobStatus
+) -> tuple[tuple[Finding, ...] | None, TrainingProgress | None]:
+    """What the lines of a running job warn of and have not taken back, and how far it is; None for both where
+    they could not be read, or not in time."""
+    warnings, until = SuccessReader(), time.monotonic() + _READING_SECONDS
+    metrics = ProgressReader(status.metrics, status.processes_per_host, goals_of(status.request))
+    progress = None
     try:
-        for lines in _batches(backend, name):
-            reader.read(lines)
+        for lines in _batches(backend, status.name):
+            warnings.read(lines)
+            progress = metrics.read(lines) or progress
             if time.monotonic() > until:
-                return None
+                return None, None
     except AwsRefusal:
-        return None
-    return reader.standing
+        return None, None
+    return warnings.standing, progress
 
 
 def _diagnosed(status: JobStatus, ending: Ending, lines: Iterator[LogLine], *, here: bool) -> Diagnosis:

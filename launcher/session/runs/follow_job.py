@@ -24,6 +24,7 @@ from launcher.diagnosis.diagnose import SuccessReader
 from launcher.failure_modes.model import AwsRefusal, Finding, Refusal
 from launcher.frozen import frozen
 from launcher.session.runs.diagnose_job import Check, Outcome, outcome_of
+from launcher.session.runs.estimate_end import LimitWatch, NearLimit, goals_of
 from launcher.session.runs.read_job_lines import Moving, ProgressReader, Stall, StallWatch, TrainingProgress
 from launcher.text.values import duration_in_words
 
@@ -300,15 +301,19 @@ class Follower:
         )
 
 
+Notice = Stall | Moving | NearLimit
+"""What is said of a job beside its lines: each with a `message` and a `remedy`, but for Moving."""
+
+
 class Screen(Display, Protocol):
-    """Where the user sees a followed job: a display that also shows progress and stalls."""
+    """Where the user sees a followed job: a display that also shows progress, stalls and near limits."""
 
     def progress(self, progress: TrainingProgress) -> None:
         """The training has come so far; `progress` holds the newest values and the curve."""
         return
 
-    def stall(self, change: Stall | Moving) -> None:
-        """The job stands still, or moves again after that."""
+    def notice(self, notice: Notice) -> None:
+        """The job stands still, moves again after that, or its limit is near."""
         return
 
 
@@ -336,9 +341,9 @@ class _LosableScreen(Screen):
         """As Screen."""
         self._show(lambda: self._screen.progress(progress))
 
-    def stall(self, change: Stall | Moving) -> None:
+    def notice(self, notice: Notice) -> None:
         """As Screen."""
-        self._show(lambda: self._screen.stall(change))
+        self._show(lambda: self._screen.notice(notice))
 
     def _show(self, what: Callable[[], None]) -> None:
         if self.lost is not None:
@@ -364,7 +369,8 @@ class LineChoice(Protocol):
 
 
 class Monitor:
-    """A follower's display that reads along: progress and stalls are judged by all lines, shown or not.
+    """A follower's display that reads along: progress, stalls and near limits are judged by all lines, shown
+    or not.
 
     `furthest_step` is the highest step that the job has reported.
     """
@@ -381,13 +387,16 @@ class Monitor:
         self._clock = clock
         self._reader: ProgressReader | None = None
         self._stalls = StallWatch()
+        self._limit = LimitWatch()
+        self._remaining: float | None = None
         self._success = SuccessReader()
         self._look: tuple[float, JobStatus] | None = None
 
     def status(self, status: JobStatus) -> None:
         """Show the status; what was printed by then comes next, if anything was."""
         if self._reader is None:
-            self._reader = ProgressReader(status.metrics, status.processes_per_host)
+            goals = goals_of(status.request)
+            self._reader = ProgressReader(status.metrics, status.processes_per_host, goals)
         self._judge((), stepped=False)
         self._screen.status(status)
         self._look = (self._clock(), status)
@@ -420,6 +429,7 @@ class Monitor:
         self._screen.trouble(text)
 
     def _advance(self, progress: TrainingProgress) -> None:
+        self._remaining = progress.remaining
         if progress.step is not None:
             self.furthest_step = max(progress.step, self.furthest_step or progress.step)
 
@@ -429,9 +439,12 @@ class Monitor:
             return
         time, status = self._look
         self._look = None
-        change = self._stalls.look(time, status, lines, stepped=stepped)
-        if change is not None:
-            self._screen.stall(change)
+        for notice in (
+            self._stalls.look(time, status, lines, stepped=stepped),
+            self._limit.look(status, self._remaining),
+        ):
+            if notice is not None:
+                self._screen.notice(notice)
 
 
 # Signals that ask this process to end, as interruptions.

@@ -17,6 +17,7 @@ from launcher.failure_modes import capacity, checkpoints, data, images, nccl, ne
 from launcher.failure_modes.model import FailureMode, Refusal
 from launcher.frozen import frozen
 from launcher.jobs.values import parse_duration
+from launcher.session.runs.estimate_end import PaceReader
 from launcher.text.log_lines import LONGEST_LINE, Origin, PrintedMetrics, origin_of
 from launcher.text.values import duration_in_words, without_controls
 
@@ -305,11 +306,15 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 @frozen
 class TrainingProgress:
-    """The newest value of each metric by its name, and the values so far of the one that is drawn."""
+    """The newest value of each metric by its name, and the values so far of the one that is drawn.
+
+    `remaining` is how many seconds the training needs to its end, None where its steps do not tell.
+    """
 
     values: Mapping[str, float]
     drawn: str | None = None
     curve: Sequence[float] = ()
+    remaining: float | None = None
 
     @property
     def step(self) -> float | None:
@@ -323,7 +328,8 @@ class RankMetrics:
     `definitions` are the job's own, name to regular expression as the service takes them; step, loss and
     speed are found by built-in ones where the job has none for them. All ranks may print the same metric:
     the values are those of the one rank or host that printed one first, or of rank 0 as soon as it does.
-    `loss` is the name of the loss; `taken_over` is how often another rank was read from then on.
+    `loss` is the name of the loss, `goals` how many steps and epochs there are as the lines say it;
+    `taken_over` is how often another rank was read from then on.
     """
 
     def __init__(
@@ -334,6 +340,7 @@ class RankMetrics:
         self._metrics = PrintedMetrics(definitions)
         self._speaker: tuple[str, int | None] | None = None
         self.loss = self._metrics.loss
+        self.goals = self._metrics.goals
 
     def read_line(self, line: LogLine) -> dict[str, float]:
         """The metrics in a line by their names; none in the lines of other ranks."""
@@ -356,11 +363,18 @@ class RankMetrics:
 
 
 class ProgressReader:
-    """How far a training is, by the metrics of one rank; fed with all lines in their order."""
+    """How far a training is, by the metrics of one rank; fed with all lines in their order.
+
+    `goals` are how many steps and epochs it was told to train for.
+    """
 
     def __init__(
-        self, definitions: Mapping[str, str] | None = None, processes_per_host: int | None = None
+        self,
+        definitions: Mapping[str, str] | None = None,
+        processes_per_host: int | None = None,
+        goals: Mapping[str, float] | None = None,
     ) -> None:
+        self._pace = PaceReader(goals or {})
         self._metrics = RankMetrics(definitions, processes_per_host)
         self._values: dict[str, float] = {}
         self._curve: list[float] = []
@@ -372,12 +386,17 @@ class ProgressReader:
         found = False
         for line in lines:
             values = self._metrics.read_line(line)
-            found |= bool(values)
-            self._values.update(values)
+            if values:
+                found = True
+                self._values.update(values)
+                self._pace.read(line.time, values, self._metrics.goals)
             loss = values.get(self._metrics.loss)
             if loss is not None and math.isfinite(loss):
                 self._draw(loss)
-        return TrainingProgress(dict(self._values), self._metrics.loss, tuple(self._curve)) if found else None
+        if not found:
+            return None
+        remaining = self._pace.remaining(lines[-1].time)
+        return TrainingProgress(dict(self._values), self._metrics.loss, tuple(self._curve), remaining)
 
     def _draw(self, value: float) -> None:
         """Keep a bounded number of points: each time they are too many, every second one."""

@@ -201,7 +201,7 @@ class Quiet:
     def progress(self, progress: TrainingProgress) -> None:
         self.seen.append("progress")
 
-    def stall(self, change: Any) -> None:
+    def notice(self, notice: Any) -> None:
         self.seen.append("stall")
 
 
@@ -303,7 +303,7 @@ def test_everything_still_reaches_the_screen() -> None:
     watched.at(0, report=True)
     watched.watch.lines([])
     watched.watch.trouble(None)
-    watched.watch.stall(None)  # type: ignore[arg-type]
+    watched.watch.notice(None)  # type: ignore[arg-type]
     assert watched.screen.seen == ["status", "progress", "lines", "trouble", "stall"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
@@ -37,8 +37,7 @@ def user_in(folder: Path) -> Iterator[None]:
     }
     (folder / "src").mkdir(parents=True, exist_ok=True)
     (folder / "src" / "train.py").write_text("print('trained')\n")
-    os.chdir(folder)
-    with mock.patch.dict(os.environ, environment, clear=True):
+    with chdir(folder), mock.patch.dict(os.environ, environment, clear=True):
         yield
 
 
