@@ -603,13 +603,29 @@ def make_resumed_name(earlier: str, unique: str) -> str:
     return make_job_name(base, unique)
 
 
+_SECTIONS = (
+    "AlgorithmSpecification",
+    "StoppingCondition",
+    "ResourceConfig",
+    "CheckpointConfig",
+    "Environment",
+    "HyperParameters",
+)
+
+
 def is_resumable(request: Request) -> bool:
-    """Whether what `resumed_request` changes is, where it is there, as the API has it."""
+    """Whether what `build_resumed_request` changes, and what is read of a running job, is as the API has it
+    where it is there."""
     tags = request.get("Tags", [])
-    sections = [request.get(name, {}) for name in ("ResourceConfig", "CheckpointConfig", "Environment")]
+    sections = [request.get(name, {}) for name in _SECTIONS]
+    if not all(isinstance(section, dict) for section in sections):
+        return False
+    arguments = sections[0].get("ContainerArguments") or []
     return (
-        all(isinstance(section, dict) for section in sections)
-        and all(isinstance(value, str) for section in sections[1:] for value in section.values())
+        all(isinstance(value, str) for section in sections[3:] for value in section.values())
+        and isinstance(sections[1].get("MaxRuntimeInSeconds", 1), int)
+        and isinstance(arguments, list)
+        and all(isinstance(word, str) for word in arguments)
         and isinstance(tags, list)
         and all(isinstance(tag, dict) and isinstance(tag.get("Key"), str) for tag in tags)
     )
