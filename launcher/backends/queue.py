@@ -35,6 +35,7 @@ from launcher.backends.interface import (
 )
 from launcher.cluster.names import TRAINING_IN_BATCH
 from launcher.diagnosis.model import Stop, StopCause
+from launcher.failure_modes import nccl
 from launcher.failure_modes.model import AwsRefusal
 from launcher.text.regular_files import user_secret
 
@@ -252,6 +253,10 @@ def _is_asked_for(job: JobSummary, query: JobQuery) -> bool:
 _MOST_ATTEMPTS = 10
 """Attempts of a service job (AWS Batch API, ServiceJobRetryStrategy)."""
 
+_OTHER_HOSTS = ("HW", nccl.CLOSED_BY_PEER.code, nccl.RENDEZVOUS_TIMED_OUT.code)
+"""How the codes begin of what other hosts may mend: hardware, connections that broke, a host that did not
+answer the roll-call."""
+
 _STATES = {"SUCCEEDED": JobState.COMPLETED, "FAILED": JobState.FAILED}
 _FROM_SAGEMAKER = "Received status from SageMaker: "
 _TRAINING_JOB = re.compile(r":training-job/(?P<name>[^/]+)$")
@@ -260,13 +265,17 @@ _TRAINING_JOB = re.compile(r":training-job/(?P<name>[^/]+)$")
 def retries_of(request: RequestView) -> dict[str, Any]:
     """How often the queue starts a job again, and after what; no more often than its budget pays for.
 
-    The reason that it compares begins with its own words. It repeats a job without capacity by itself
-    and without counting. Source: AWS Batch user guide, service-job-retries.
+    After a fault of the service, and after one of the hosts or their network by the code with which the
+    failure file begins; not in a warm pool, which would give the same hosts again. The reason that it
+    compares begins with its own words. It repeats a job without capacity by itself and without counting. Source: AWS
+    Batch user guide, service-job-retries: at most five rules, and what none of them matches is repeated.
     """
+    of_hosts = () if request.keep_alive_seconds else _OTHER_HOSTS
+    passing = ("InternalServerError", *(f"AlgorithmError: {code}" for code in of_hosts))
     return {
         "attempts": min(request.max_retries + 1, _MOST_ATTEMPTS, paid_attempts(request)),
         "evaluateOnExit": [
-            {"action": "RETRY", "onStatusReason": f"{_FROM_SAGEMAKER}InternalServerError*"},
+            *({"action": "RETRY", "onStatusReason": f"{_FROM_SAGEMAKER}{each}*"} for each in passing),
             {"action": "EXIT", "onStatusReason": "*"},
         ],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,40 @@ def test_only_what_may_pass_is_repeated(site: Queued) -> None:
     site.backend.submit(site.plan)
     [job] = site.queue.jobs.values()
     assert job["retryStrategy"]["attempts"] == 3
-    assert [rule["action"] for rule in job["retryStrategy"]["evaluateOnExit"]] == ["RETRY", "EXIT"]
+    assert job["retryStrategy"]["evaluateOnExit"][-1] == {"action": "EXIT", "onStatusReason": "*"}
+
+
+def is_repeated(reason: str, **request: Any) -> bool:
+    """What Batch does after an attempt that ended so: the first rule that matches counts, at most five."""
+    rules = retries_of(RequestView(request))["evaluateOnExit"]
+    assert len(rules) <= 5
+    whole = f"Received status from SageMaker: {reason}"
+    return next(rule["action"] for rule in rules if fnmatchcase(whole, rule["onStatusReason"])) == "RETRY"
+
+
+@pytest.mark.parametrize(
+    ("reason", "repeated"),
+    [
+        ("InternalServerError: We encountered an internal error. Please try again.", True),
+        ("AlgorithmError: HW001 algo-2: GPU 3: Xid 48, exit code: 1", True),
+        ("AlgorithmError: NCCL006 rank 9 on algo-2: connection closed by peer, exit code: 1", True),
+        ("AlgorithmError: NCCL008 algo-3 did not answer the roll-call, exit code: 1", True),
+        ("AlgorithmError: CODE001 rank 0 on algo-1: ValueError, exit code: 1", False),
+        ("AlgorithmError: MEM001 rank 3 on algo-2: CUDA out of memory, exit code: 1", False),
+        ("AlgorithmError: NCCL005 rank 3 on algo-2: a collective timed out, exit code: 1", False),
+        ("ClientError: Data download failed", False),
+    ],
+)
+def test_the_queue_repeats_what_other_hosts_may_mend_by_the_code_of_the_failure(
+    reason: str, repeated: bool
+) -> None:
+    assert is_repeated(reason) is repeated
+
+
+def test_a_warm_pool_would_give_the_same_hosts_again() -> None:
+    pool = {"KeepAlivePeriodInSeconds": 600}
+    assert not is_repeated("AlgorithmError: HW001 algo-2: GPU 3: Xid 48", ResourceConfig=pool)
+    assert is_repeated("InternalServerError: We encountered an internal error.", ResourceConfig=pool)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
 from launcher.backends.interface import BackendError, OnProgress, Progress
+from launcher.backends.sagemaker.creation import existing_state
 from launcher.backends.sagemaker.upload import ByteCounter, transfer_config
 from launcher.frozen import frozen
 from launcher.text.values import split_uri
@@ -37,7 +38,8 @@ def copy_checkpoint(
     """Copy the newest complete checkpoint to where `job` keeps its own.
 
     `reference` is the name of a training job or an S3 URI. S3 copies by itself, nothing passes through
-    this machine. Copying again gives the same. Raises BackendError where there is no checkpoint, the other
+    this machine. Copying again gives the same; where `job` is there already nothing is copied, as it may have
+    written newer ones since. Raises BackendError where there is no checkpoint, the other
     job still writes, or the new job keeps none on S3; AwsRefusal where AWS refuses.
     """
     target = job.checkpoints.prefix
@@ -46,6 +48,8 @@ def copy_checkpoint(
             "a job goes on from a copy of a checkpoint on S3, and this one keeps none there.",
             "Give `checkpoint.s3_uri`; on a file system let the script load the earlier job's directory.",
         )
+    if existing_state(sagemaker, "CreateTrainingJob", str(job.name)) is not None:
+        return
     source = reference if reference.startswith("s3://") else _prefix_of_job(sagemaker, reference)
     bucket, prefix = split_uri(source.rstrip("/") + "/")
     choice = _newest(s3, source)

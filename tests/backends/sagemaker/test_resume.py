@@ -134,6 +134,18 @@ def test_a_job_that_was_created_before_the_kill_keeps_what_it_has_saved_since(
     assert copies.calls == 0
 
 
+def test_nothing_is_copied_into_the_prefix_of_a_job_that_is_there(aws: Emulated, ended: str) -> None:
+    aws.store(ended, "step-1.pt")
+    plan = aws.plan_of(checkpoint={"resume_from": ended})
+    name = aws.backend.submit(plan)
+    aws.store(name, "step-1.pt", body=b"newer")
+    copies = inject(aws.s3, "CopyObject")
+    aws.backend.submit(plan)
+    assert plan.request is not None
+    assert aws.backend.resume(ended, plan.request) == name
+    assert copies.calls == 0
+
+
 def choice(*names: str, **pointers: str) -> CheckpointChoice:
     """The choice among objects that were written in this order."""
     objects = [StoredObject(name, 10) for name in names]
