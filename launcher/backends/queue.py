@@ -267,8 +267,8 @@ def retries_of(request: RequestView) -> dict[str, Any]:
 
     After a fault of the service, and after one of the hosts or their network by the code with which the
     failure file begins; not in a warm pool, which would give the same hosts again. The reason that it
-    compares begins with its own words. It repeats a job without capacity by itself and without counting. Source: AWS
-    Batch user guide, service-job-retries: at most five rules, and what none of them matches is repeated.
+    compares begins with its own words. It repeats a job without capacity by itself and without counting.
+    Source: AWS Batch user guide, service-job-retries: at most five rules; what none matches is repeated.
     """
     of_hosts = () if request.keep_alive_seconds else _OTHER_HOSTS
     passing = ("InternalServerError", *(f"AlgorithmError: {code}" for code in of_hosts))

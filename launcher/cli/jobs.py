@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +26,7 @@ from launcher.cli.interaction import (
     is_asking_possible,
     leave,
     message,
+    passing,
     print_json,
 )
 from launcher.failure_modes.model import AwsRefusal, Refusal
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from launcher.session.local_runs import Cleaning, OldFolder
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.follow_job import Notice
+    from launcher.session.runs.measure_goodput import Goodput
     from launcher.session.runs.read_job_lines import LogFilter, TrainingProgress
 
 DEFAULT_LIMIT = 50
@@ -56,6 +58,9 @@ def list_jobs(
     local: Annotated[bool, Parameter(negative="", help="The local runs of this project.")] = False,
     queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
     watch: Annotated[bool, Parameter(negative="", help="Show them anew until Ctrl-C.")] = False,
+    goodput: Annotated[
+        bool, Parameter(negative="", help="What their billed time went to; reads their logs.")
+    ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """List jobs, newest first; without AWS the local runs of this project."""
@@ -85,9 +90,16 @@ def list_jobs(
 
         return bounded(LOOK_SECONDS, "list the jobs", ask)
 
+    if goodput and (local or queue or watch):
+        raise Refusal(
+            "--goodput is of what SageMaker bills for training jobs.",
+            "Leave out --local, --queue and --watch; each attempt of a queued job is a training job, too.",
+        )
     if watch:
         return watch_jobs(look, output)
     jobs = look()
+    if goodput:
+        return _show_goodput(jobs, clients, output)
     if output is OutputFormat.JSON:
         print_json({"jobs": [_job_summary_json(job) for job in jobs]})
         return 0
@@ -153,6 +165,65 @@ def _show_job_list(jobs: list[JobSummary]) -> None:
     screen = console()
     for line in job_lines(jobs, screen.width):
         screen.print(line, soft_wrap=True)
+
+
+GROUPS = ("team", "cluster", "type")
+
+
+def _show_goodput(jobs: list[JobSummary], clients: Clients, output: OutputFormat) -> int:
+    """What the billed time of the jobs went to, together and by team, cluster and instance type."""
+    from launcher.aws.session import session_region
+    from launcher.session.find_jobs import sagemaker_backend
+    from launcher.session.runs.measure_goodput import by_group, measure_goodput, read_attempts
+
+    backend, skipped = sagemaker_backend(clients, session_region()), list[str]()
+    attempts = []
+    for count, attempt in enumerate(read_attempts(backend, jobs, skipped.append), 1):
+        attempts.append(attempt)
+        if sys.stderr.isatty():
+            passing(f"{count} of {len(jobs)} jobs read")
+    message(f"{len(attempts)} of {len(jobs)} jobs had hosts and have ended")
+    for text in skipped:
+        message(text)
+    whole = measure_goodput(attempts)
+    groups = {group: by_group(attempts, group) for group in GROUPS}
+    if output is OutputFormat.JSON:
+        by = {
+            group: {name: each.to_json() for name, each in found.items()} for group, found in groups.items()
+        }
+        print_json({**whole.to_json(), "by": by})
+        return 0
+    screen = console()
+    for line in goodput_lines(whole, groups):
+        screen.print(line, soft_wrap=True, markup=False, highlight=False)
+    return 0
+
+
+def goodput_lines(whole: Goodput, groups: Mapping[str, Mapping[str, Goodput]]) -> Iterator[str]:
+    """The goodput of some jobs, as lines of a table."""
+    from launcher.session.runs.measure_goodput import PARTS
+
+    if not whole.total:
+        yield "nothing was billed"
+        return
+    usd = "" if whole.usd is None else f", {whole.usd:,.2f} USD on demand"
+    yield f"{whole.share('useful'):.0%} of {_hours(whole.total)} host hours was useful work{usd}"
+    for part in PARTS:
+        seconds = whole.seconds.get(part, 0.0)
+        if seconds:
+            yield f"  {part:<9} {_hours(seconds):>10} h  {whole.share(part):>4.0%}"
+    for code, seconds in sorted(whole.lost.items(), key=lambda each: -each[1]):
+        yield f"  lost to {code}: {_hours(seconds)} h"
+    for group, found in groups.items():
+        if len(found) > 1:
+            shares = (
+                f"{name} {each.share('useful'):.0%} of {_hours(each.total)} h" for name, each in found.items()
+            )
+            yield f"by {group}: {', '.join(shares)}"
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f}"
 
 
 def _job_summary_json(job: JobSummary) -> dict[str, Any]:

@@ -209,6 +209,31 @@ def test_list_filters_by_name_state_and_time(run_launch: RunLaunch, account: Tra
     assert "NAME" in run_launch("list")[1]
 
 
+def test_the_goodput_says_what_the_billed_time_of_jobs_went_to(
+    run_launch: RunLaunch, account: TrainingScript
+) -> None:
+    account.logs = {"algo-1": [f"step={step} loss=0.5" for step in range(1, 40)]}
+    run_launch("logs", NAME, "--follow")
+    code, out, err = run_launch("list", "--goodput")
+    assert code == 0, err
+    assert "host hours was useful work" in out
+    assert "1 of 1 jobs had hosts and have ended" in err
+    found = json.loads(run_launch("list", "--goodput", "--output", "json")[1])
+    assert found["jobs"] == 1
+    assert found["host_seconds"] > 0
+    assert list(found["by"]["team"]) == ["vision"]
+    assert list(found["by"]["type"]) == ["ml.p4d.24xlarge"]
+
+
+@pytest.mark.parametrize("option", ["--local", "--watch"])
+def test_the_goodput_is_of_what_is_billed(
+    run_launch: RunLaunch, account: TrainingScript, option: str
+) -> None:
+    code, _, err = run_launch("list", "--goodput", option)
+    assert code == 2
+    assert "--goodput is of what SageMaker bills" in err
+
+
 def test_a_watched_list_is_drawn_anew_until_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
