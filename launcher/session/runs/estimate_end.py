@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from launcher.backends.interface import JobStatus
 from launcher.frozen import frozen
-from launcher.planning.request_view import RequestView
 from launcher.text.values import duration_in_words, exact_duration
+
+if TYPE_CHECKING:
+    from launcher.planning.request_view import RequestView
 
 _GOALS: Mapping[str, frozenset[str]] = {
     "step": frozenset(
