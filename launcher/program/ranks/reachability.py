@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
 from launcher.program.bindings import branch_arms, is_launched
-from launcher.program.dataflow import origins
+from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import (
     COMPREHENSIONS,
     FileIndex,
@@ -36,6 +36,7 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards
 from launcher.program.values import (
     UNKNOWN,
+    Constant,
     Defined,
     Made,
     alternatives,
@@ -689,3 +690,27 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
     return scope_of(node).function is scope_of(call).function and (
         file_of(node) is file_of(call) and branch_arms(node) <= branch_arms(call)
     )
+
+
+def starts_side_by_side(program: Program) -> Iterator[ast.Call]:
+    """The calls that start groups of ranks while others run: in a loop, or one behind the other, and nothing
+    waits for the first before the next begins."""
+    spawned = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+    starts = [
+        call
+        for call, _ in program.calls(*spawned)
+        if constant_argument(program, argument_of(call, "join", 3)) == Constant(False)
+    ]
+    for call in starts:
+        loops = [each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.ListComp)]
+        before = [each for each in starts if scope_of(each) is scope_of(call) and each.lineno < call.lineno]
+        waits = [
+            each.lineno
+            for name in ("join", "wait")
+            for each in file_of(call).calls_of.get(name, ())
+            if scope_of(each) is scope_of(call)
+        ]
+        in_loop = loops and not any(loops[0].lineno <= line <= (loops[0].end_lineno or 0) for line in waits)
+        behind = before and not any(before[-1].lineno < line < call.lineno for line in waits)
+        if in_loop or behind:
+            yield call
