@@ -50,6 +50,11 @@ from launcher.program.values import (
     canonical_name,
 )
 
+_METHODS_OF_DATA = frozenset(
+    ["item", "tolist", "numpy", "detach", "cpu", "clone", "float", "numel", "size", "mean", "sum", "max", "min", "debug", "info", "warning", "error", "exception", "add_scalar", "set_postfix", "set_description", "format", "strip", "split", "startswith", "endswith", "items", "keys", "values", "append"]
+)
+"""Methods of tensors, of loggers and of texts and tables, none of which waits for other ranks."""
+
 _ASSIGNMENTS_TO_MODEL = 3
 """So many assignments lead at most from a loss to the model: `out = model(x)`, `loss = f(out)`."""
 
@@ -230,14 +235,25 @@ class CollectiveCalls:
         return False
 
     def _is_method_of_data(self, call: ast.Call, environment: Environment | None) -> bool:
-        """Whether a method of Python's own is called: `"{}".format(x)`, `rows.clear()` of a written list."""
+        """Whether a method of Python's own is called: `"{}".format(x)`, `rows.clear()` of a written list.
+
+        Or one that tensors and loggers have, and nothing in the program: `loss.item()`, whatever made it.
+        """
         if not isinstance(call.func, ast.Attribute):
             return False
         name, owner = call.func.attr, call.func.value
+        if name in _METHODS_OF_DATA and name not in self._own_names:
+            return True
         kinds = {Several: list, Dictionary: dict, Constant: str}
         whole = alternatives(self.program.evaluation.value(owner, environment))
         plain = all(hasattr(kinds.get(type(each)), name) for each in whole)
         return plain or isinstance(owner, ast.Constant | ast.JoinedStr)
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        """The names of the functions and methods of the program."""
+        functions = (each for file in self.program.files for each in file.functions)
+        return frozenset(each.name for each in functions if not isinstance(each, ast.Lambda))
 
     def _hands_over(self, call: ast.Call, environment: Environment | None) -> bool:
         """Whether a library or an object is given what leads to a collective, and may call it at any time.
