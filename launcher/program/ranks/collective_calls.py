@@ -51,7 +51,38 @@ from launcher.program.values import (
 )
 
 _METHODS_OF_DATA = frozenset(
-    ["item", "tolist", "numpy", "detach", "cpu", "clone", "float", "numel", "size", "mean", "sum", "max", "min", "debug", "info", "warning", "error", "exception", "add_scalar", "set_postfix", "set_description", "format", "strip", "split", "startswith", "endswith", "items", "keys", "values", "append"]
+    [
+        "item",
+        "tolist",
+        "numpy",
+        "detach",
+        "cpu",
+        "clone",
+        "float",
+        "numel",
+        "size",
+        "mean",
+        "sum",
+        "max",
+        "min",
+        "debug",
+        "info",
+        "warning",
+        "error",
+        "exception",
+        "add_scalar",
+        "set_postfix",
+        "set_description",
+        "format",
+        "strip",
+        "split",
+        "startswith",
+        "endswith",
+        "items",
+        "keys",
+        "values",
+        "append",
+    ]
 )
 """Methods of tensors, of loggers and of texts and tables, none of which waits for other ranks."""
 
