@@ -27,7 +27,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guard, Guards, Truth, branches_leaving_before, is_in_body, negate
-from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.reachability import Reachability, is_answered_too_early
 from launcher.program.values import (
     RANK_VARIABLES,
     UNKNOWN,
@@ -82,6 +82,7 @@ class Participants:
         self.program = program
         self.uniformity = program.analysis(Uniformity)
         self._functions: dict[ast.AST, Truth] = {}
+        self.early: list[ast.expr] = []  # Tests that were answered before there was a group.
 
     @cached_property
     def _starting(self) -> frozenset[tuple[str, bool]]:
@@ -155,6 +156,9 @@ class Participants:
             return False
         truth = self.program.analysis(Guards).truth(test)
         if isinstance(truth, Guard):
+            if truth.kind is RankKind.GLOBAL and is_answered_too_early(self.program, test):
+                self.early.append(test)
+                return (truth if in_body else truth.opposite()).allows(frozenset({0}))
             if in_body:
                 return truth
             return truth.opposite() if truth.exact else None

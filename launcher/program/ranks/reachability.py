@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
 from launcher.program.bindings import branch_arms, is_launched
-from launcher.program.dataflow import argument_of, constant_argument, origins
+from launcher.program.dataflow import origins
 from launcher.program.index import (
     COMPREHENSIONS,
     FileIndex,
@@ -36,7 +36,6 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards
 from launcher.program.values import (
     UNKNOWN,
-    Constant,
     Defined,
     Made,
     alternatives,
@@ -692,25 +691,70 @@ def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
     )
 
 
-def starts_side_by_side(program: Program) -> Iterator[ast.Call]:
-    """The calls that start groups of ranks while others run: in a loop, or one behind the other, and nothing
-    waits for the first before the next begins."""
-    spawned = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-    starts = [
-        call
-        for call, _ in program.calls(*spawned)
-        if constant_argument(program, argument_of(call, "join", 3)) == Constant(False)
-    ]
-    for call in starts:
-        loops = [each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.ListComp)]
-        before = [each for each in starts if scope_of(each) is scope_of(call) and each.lineno < call.lineno]
-        waits = [
-            each.lineno
-            for name in ("join", "wait")
-            for each in file_of(call).calls_of.get(name, ())
-            if scope_of(each) is scope_of(call)
-        ]
-        in_loop = loops and not any(loops[0].lineno <= line <= (loops[0].end_lineno or 0) for line in waits)
-        behind = before and not any(before[-1].lineno < line < call.lineno for line in waits)
-        if in_loop or behind:
-            yield call
+# What asks for the rank before there is a group, and so takes each process for the first one.
+
+
+def is_answered_too_early(program: Program, test: ast.expr, depth: int = 4) -> bool:
+    """Whether a test is of a name that was given what holds without a group, before the group is made.
+
+    `IS_MAIN = not dist.is_initialized() or dist.get_rank() == 0` at the top of a module is true everywhere.
+    """
+    if isinstance(test, ast.UnaryOp | ast.Compare):
+        inner = test.operand if isinstance(test, ast.UnaryOp) else test.left
+        return is_answered_too_early(program, inner, depth)
+    sources = program.evaluation.sources(test) if isinstance(test, ast.Name | ast.Attribute) else []
+    made = sources[0].value if len(sources) == 1 else None
+    if made is None or not depth or program.unread:
+        return False
+    if not _is_main_without_a_group(program, made):
+        return is_answered_too_early(program, made, depth - 1)
+    joining = [call for call, _ in joining_calls(program)]
+    return bool(joining) and all(_comes_behind(program, each, made) for each in joining)
+
+
+def _is_main_without_a_group(program: Program, made: ast.expr | None) -> bool:
+    """Whether an expression asks whether there is a group, and is 0 or true where there is none."""
+    match made:
+        case ast.BoolOp(op=ast.Or(), values=[ast.UnaryOp(op=ast.Not(), operand=asked), *_]):
+            return _asks_for_a_group(program, asked)
+        case ast.IfExp():
+            other = made.body if isinstance(made.test, ast.UnaryOp) else made.orelse
+            return _asks_for_a_group(program, made.test) and _is_of_the_first(other)
+        case ast.Compare(left=inner, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            return _is_main_without_a_group(program, inner)
+        case ast.Call():
+            node = getattr(program.value(made.func), "node", None)
+            results = [each.value for each in file_of(node).returns_of.get(node, ())] if node else []
+            plain = any(map(_is_of_the_first, results)) and _asks_for_a_group(program, node)
+            return plain or any(_is_main_without_a_group(program, each) for each in results)
+    return False
+
+
+def _is_of_the_first(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value in (0, True) and value.value is not False
+
+
+def _asks_for_a_group(program: Program, within: ast.AST) -> bool:
+    calls = (each for each in ast.walk(within) if isinstance(each, ast.Call))
+    return any(program.qualified(each.func) == "torch.distributed.is_initialized" for each in calls)
+
+
+def _comes_behind(program: Program, call: ast.Call, early: ast.expr, depth: int = 6) -> bool:
+    """Whether each run of a call comes behind that of an expression, by where they or their callers stand:
+    the modules that an entry imports run before what is behind its imports."""
+    scope, other = scope_of(call).function, scope_of(early).function
+    if scope is other and file_of(call) is file_of(early):
+        return call.lineno > early.lineno
+    if scope is None:
+        imports = [(each, file) for file in program.files for each in file.imports]
+        own = [each.node for each, file in imports if file is program.entry]
+        late = any(
+            file_of(early).path.stem in (each.module or "").split(".") and scope_of(each.node).function
+            for each, _ in imports
+        )
+        behind = all(call.lineno > each.lineno for each in own if scope_of(each).function is None)
+        return other is None and file_of(call) is program.entry and behind and not late
+    sites = None
+    if isinstance(scope.node, FunctionNode) and depth:
+        sites = program.evaluation.callers.call_sites(scope.node)
+    return bool(sites) and all(_comes_behind(program, each.call, early, depth - 1) for each in sites or ())

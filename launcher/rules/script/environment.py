@@ -37,8 +37,9 @@ from launcher.program.process_environment import (
     variables_in,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.collective_calls import starts_side_by_side
 from launcher.program.ranks.participants import Participants
-from launcher.program.ranks.reachability import runs_wherever, starts_side_by_side, surely_runs
+from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.values import (
     UNKNOWN,
     Constant,

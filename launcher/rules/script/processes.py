@@ -42,9 +42,10 @@ from launcher.program.process_environment import (
     ways_to,
 )
 from launcher.program.program import Program, imports_the_unknown
+from launcher.program.ranks.collective_calls import starts_side_by_side
 from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants
-from launcher.program.ranks.reachability import Reachability, never_runs, starts_side_by_side, surely_runs
+from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.values import (
     DDP,
     FSDP,
