@@ -478,6 +478,25 @@ def _rounds(program: Program, loop: ast.For) -> list[dict[str, ast.expr]] | None
         )
         own = f"{ast.unparse(loop.target)}.name"
         return [{own: like(fields, ast.Constant(each))} for each in names]
+    if _may_be_changed(program, loop.iter):
+        return None
     elements = elements_of(program.value(loop.iter), program.value, loop.iter)
     rounds = [names_given(loop.target, each, program.value) for each in elements or ()]
     return None if None in rounds else [each for each in rounds if each is not None]
+
+
+_CHANGING = ("add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update")
+
+
+def _may_be_changed(program: Program, table: ast.expr) -> bool:
+    """Whether anything gets or loses entries that has a name of what a table or list is made of."""
+    parts = [each for each in parts_of(program, table) if isinstance(each, ast.Name | ast.Attribute)]
+    names = {last_name(each) for each in parts}
+    for file in program.files:
+        calls = (each.func for name in _CHANGING for each in file.calls_of.get(name, ()))
+        changed = {last_name(each.value) for each in calls if isinstance(each, ast.Attribute)}
+        changed |= {each.name for bindings in file.set_items.values() for each in bindings}
+        changed |= {last_name(each.target) for each in file.statements.get(ast.AugAssign, ())}
+        if not names.isdisjoint(changed - {None}):
+            return True
+    return False
