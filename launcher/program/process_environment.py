@@ -282,8 +282,12 @@ class _EnvironmentChanges:
                 mentions_environment(self.program, outer.test) or _asks_for_a_value(outer)
             ):
                 return False
-            method = isinstance(outer, FunctionNode) and class_of(outer) is not None
-            if method and class_of(outer) is class_of(function) and function.name == "__init__":
+            owner = class_of(outer) if isinstance(outer, FunctionNode) else None
+            if (
+                owner is not None
+                and owner is class_of(function)
+                and getattr(function, "name", "") == "__init__"
+            ):
                 return True
         return False
 
@@ -330,8 +334,8 @@ class _EnvironmentChanges:
                 yield from self._of_mapping(given, setting, value)
 
     def _bound_to(self, given: ast.AST) -> list[Binding]:
-        named = isinstance(given, ast.Name | ast.Attribute)
-        bindings = self.program.evaluation.sources(given) if named else []
+        named = given if isinstance(given, ast.Name | ast.Attribute) else None
+        bindings = self.program.evaluation.sources(named) if named else []
         return bindings if len(bindings) == 1 else []
 
 

@@ -723,8 +723,9 @@ def _is_main_without_a_group(program: Program, made: ast.expr | None) -> bool:
         case ast.Compare(left=inner, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
             return _is_main_without_a_group(program, inner)
         case ast.Call():
-            node = getattr(program.value(made.func), "node", None)
-            results = [each.value for each in file_of(node).returns_of.get(node, ())] if node else []
+            called = program.value(made.func)
+            node = called.node if isinstance(called, Defined) else made
+            results = [each.value for each in file_of(node).returns_of.get(node, ())]
             plain = any(map(_is_of_the_first, results)) and _asks_for_a_group(program, node)
             return plain or any(_is_main_without_a_group(program, each) for each in results)
     return False
@@ -746,14 +747,11 @@ def _comes_behind(program: Program, call: ast.Call, early: ast.expr, depth: int 
     if scope is other and file_of(call) is file_of(early):
         return call.lineno > early.lineno
     if scope is None:
-        imports = [(each, file) for file in program.files for each in file.imports]
-        own = [each.node for each, file in imports if file is program.entry]
-        late = any(
-            file_of(early).path.stem in (each.module or "").split(".") and scope_of(each.node).function
-            for each, _ in imports
-        )
-        behind = all(call.lineno > each.lineno for each in own if scope_of(each).function is None)
-        return other is None and file_of(call) is program.entry and behind and not late
+        imports = [each for file in program.files for each in file.imports]
+        inner = [each for each in imports if scope_of(each.node).function is not None]
+        late = any(file_of(early).path.stem in (each.module or "").split(".") for each in inner)
+        own = [each.node.__dict__["lineno"] for each in program.entry.imports if each not in inner]
+        return other is None and file_of(call) is program.entry and call.lineno > max(own) and not late
     sites = None
     if isinstance(scope.node, FunctionNode) and depth:
         sites = program.evaluation.callers.call_sites(scope.node)

@@ -455,14 +455,16 @@ def written_turns(program: Program, call: ast.Call) -> list[ast.Call]:
     for loop in ancestors_in_function(call):
         rounds = _rounds(program, loop) if isinstance(loop, ast.For) else None
         turns = [with_names_replaced(each, given) for each in turns for given in rounds or [{}]]
-    function = getattr(scope_of(call).function, "node", None)
+    within = scope_of(call).function
+    function = within.node if within is not None and isinstance(within.node, FunctionNode) else None
     names = {
         each.id for given in all_arguments(call) for each in ast.walk(given) if isinstance(each, ast.Name)
     }
     used = [each for each in parameters_of(function) if each.arg in names] if function else []
-    sites = program.evaluation.callers.call_sites(function) if used else None
-    given_by = [{each.arg: site.given_or_default(each) for each in used} for site in sites or ()]
-    if given_by and all(None not in each.values() for each in given_by):
+    sites = program.evaluation.callers.call_sites(function) if function and used else None
+    pairs = [[(each.arg, site.given_or_default(each)) for each in used] for site in sites or ()]
+    given_by = [{name: value for name, value in each if value is not None} for each in pairs]
+    if given_by and all(map(len, given_by)):
         turns = [with_names_replaced(each, given) for each in turns for given in given_by]
     return [spread(each, program.value) for each in turns]
 
@@ -496,7 +498,7 @@ def _may_be_changed(program: Program, table: ast.expr) -> bool:
         calls = (each.func for name in _CHANGING for each in file.calls_of.get(name, ()))
         changed = {last_name(each.value) for each in calls if isinstance(each, ast.Attribute)}
         changed |= {each.name for bindings in file.set_items.values() for each in bindings}
-        changed |= {last_name(each.target) for each in file.statements.get(ast.AugAssign, ())}
+        changed |= {last_name(each.__dict__["target"]) for each in file.statements.get(ast.AugAssign, ())}
         if not names.isdisjoint(changed - {None}):
             return True
     return False
