@@ -129,10 +129,7 @@ def mentions_environment(program: Program, test: ast.expr) -> bool:
 
 @frozen
 class _SettingWay:
-    """How variables are set, as in ChangedVariable; without a node the value is looked at.
-
-    `but_none`: not those that would be None.
-    """
+    """How variables are set, as in ChangedVariable, perhaps but None; without a node the value is looked at."""
 
     runs: ast.AST
     node: ast.AST | None = None
@@ -323,8 +320,8 @@ class _EnvironmentChanges:
     ) -> Iterator[ChangedVariable]:
         """The variables of a table that is a parameter or a field, by what the calls give."""
         function = function_of_parameter(binding.node)
-        if binding.kind is BindingKind.ASSIGNED and isinstance(binding.value, ast.Name):
-            yield from self._of_mapping(binding.value, how, value)
+        if binding.kind is BindingKind.ASSIGNED and isinstance(binding.value, ast.Name) and how.depth:
+            yield from self._of_mapping(binding.value, replace(how, depth=how.depth - 1), value)
         for site, setting in self._calls_of(function, how) if how.depth else ():
             if function is not None and function.args.kwarg is binding.node:
                 for keyword in extra_keywords(function, site.call):
@@ -354,10 +351,7 @@ def _way_of(statement: ast.stmt) -> _SettingWay:
 
 def _asks_for_a_value(branch: ast.If) -> bool:
     """Whether a test asks whether something is None: `if value is not None: os.environ[name] = value`."""
-    match branch.test:
-        case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return True
-    return False
+    return ast.unparse(branch.test).endswith((" is None", " is not None"))
 
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:

@@ -751,7 +751,12 @@ def _comes_behind(program: Program, call: ast.Call, early: ast.expr, depth: int 
         inner = [each for each in imports if scope_of(each.node).function is not None]
         late = any(file_of(early).path.stem in (each.module or "").split(".") for each in inner)
         own = [each.node.__dict__["lineno"] for each in program.entry.imports if each not in inner]
-        return other is None and file_of(call) is program.entry and call.lineno > max(own) and not late
+        return (
+            other is None
+            and file_of(call) is program.entry
+            and call.lineno > max(own, default=0)
+            and not late
+        )
     sites = None
     if isinstance(scope.node, FunctionNode) and depth:
         sites = program.evaluation.callers.call_sites(scope.node)
