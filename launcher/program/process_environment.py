@@ -129,7 +129,7 @@ def mentions_environment(program: Program, test: ast.expr) -> bool:
 
 @frozen
 class _SettingWay:
-    """How variables are set, as in ChangedVariable, perhaps but None; without a node the value is looked at."""
+    """How variables are set, as in ChangedVariable, or all but None; without a node the value is shown."""
 
     runs: ast.AST
     node: ast.AST | None = None

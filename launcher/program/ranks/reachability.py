@@ -751,13 +751,8 @@ def _comes_behind(program: Program, call: ast.Call, early: ast.expr, depth: int 
         inner = [each for each in imports if scope_of(each.node).function is not None]
         late = any(file_of(early).path.stem in (each.module or "").split(".") for each in inner)
         own = [each.node.__dict__["lineno"] for each in program.entry.imports if each not in inner]
-        return (
-            other is None
-            and file_of(call) is program.entry
-            and call.lineno > max(own, default=0)
-            and not late
-        )
-    sites = None
-    if isinstance(scope.node, FunctionNode) and depth:
-        sites = program.evaluation.callers.call_sites(scope.node)
+        in_entry = other is None and file_of(call) is program.entry
+        return in_entry and not late and all(call.lineno > each for each in own)
+    function = scope.node if isinstance(scope.node, FunctionNode) and depth else None
+    sites = program.evaluation.callers.call_sites(function) if function else None
     return bool(sites) and all(_comes_behind(program, each.call, early, depth - 1) for each in sites or ())
