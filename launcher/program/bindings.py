@@ -151,9 +151,9 @@ def _outside_comprehensions(scope: Scope) -> Scope:
 
 def _end_of_binding(binding: Binding) -> tuple[int, int]:
     """Where the binding's value is complete, so that `x = f(x)` uses the x before."""
-    node = binding.node
-    if binding.kind in (BindingKind.LOOPED, BindingKind.ENTERED) and binding.value is not None:
-        node = binding.value
+    node: ast.AST = binding.node
+    if binding.kind in (BindingKind.LOOPED, BindingKind.ENTERED):
+        node = binding.value or node.__dict__.get("iter") or node.__dict__.get("context_expr", node)
     elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return node.body[0].lineno, node.body[0].col_offset
     elif not hasattr(node, "end_lineno"):

@@ -28,7 +28,6 @@ from launcher.program.index import (
     FileIndex,
     FunctionNode,
     ProgramFiles,
-    Scope,
     attribute_of_getattr,
     default_of,
     dotted_name,
@@ -203,7 +202,9 @@ class Evaluation:
         """Where a name or attribute that is used here may have got its value; empty where that is unknown."""
         if isinstance(node, ast.Name):
             holder = scope_of(node).holder_of(node.id)
-            return [] if holder is None else reaching_definitions(holder, node)
+            found = [] if holder is None else reaching_definitions(holder, node)
+            alone = len(found) == 1 and found[0].kind is BindingKind.IMPORTED
+            return self._held_elsewhere(found[0])[1] or found if alone else found
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
             if isinstance(owner, Instance) and owner.name == "tap.Tap.parse_args":  # It gives itself back.
@@ -254,10 +255,6 @@ class Evaluation:
             return self.external(f"{foreign[0]}.{node.id}")
         return UNKNOWN
 
-    def member(self, scope: Scope, name: str) -> Value:
-        """What a name of a module or class is, seen from outside."""
-        return self.any_of(scope.bindings.get(name, ()), None)
-
     def value_of_binding(self, binding: Binding, environment: Environment | None) -> Value:
         """What one binding gives its name."""
         if binding.kind is BindingKind.IMPORTED:
@@ -283,8 +280,7 @@ class Evaluation:
         return whole if binding.item is None else self._item_of(whole, binding.item, environment)
 
     def _entered(self, manager: ast.expr, environment: Environment | None) -> Value:
-        """What `with` gives a name: an object of a library itself, what a context manager of the program
-        yields, or what its `__enter__` returns."""
+        """What `with` gives a name: an object of a library, what a manager yields or `__enter__` returns."""
         value = self.value(manager, environment)
         if isinstance(value, Instance):
             return value
@@ -328,27 +324,31 @@ class Evaluation:
         name = binding.module or ""
         if canonical_name(name) in _KNOWN_BY_TABLES:
             return self.external(name)
-        file = file_of(binding.node)
-        module = self.files.module(name, file)
+        module = self.files.module(name, file_of(binding.node))
+        holder, held = self._held_elsewhere(binding)
+        if held and (module is None or isinstance(binding.node, ast.ImportFrom)):
+            return self.any_of(held, None)
+        if module is not None:
+            return ModuleOf(module)
+        if holder is not None:
+            return self.through_star(holder, name.rpartition(".")[2])
+        return UNKNOWN if name.startswith(".") else self.external(name)
+
+    def _held_elsewhere(self, binding: Binding) -> tuple[FileIndex | None, list[Binding]]:
+        """The file of the program from which a name is imported, and what is bound to it there."""
+        name, file = binding.module or "", file_of(binding.node)
         package, _, last = name.rpartition(".")
         if last and name.startswith(".") and not package.strip("."):
             package = name[: len(name) - len(last)]
         holder = self.files.module(package, file) if last else None
-        held = holder is not None and holder is not file and last in holder.module.bindings
-        if holder is not None and held and (module is None or isinstance(binding.node, ast.ImportFrom)):
-            return self.member(holder.module, last)
-        if module is not None:
-            return ModuleOf(module)
-        if holder is not None and holder is not file:
-            return self.through_star(holder, last)
-        return UNKNOWN if name.startswith(".") else self.external(name)
+        return (None, []) if holder in (None, file) else (holder, holder.module.bindings.get(last, []))
 
     def through_star(self, file: FileIndex, name: str) -> Value:
         """What a module has by this name of another one that it imports with `*`."""
         for star in file.stars:
             module = self.files.module(star, file)
             if module is not None and name in module.module.bindings:
-                return self.member(module.module, name)
+                return self.any_of(module.module.bindings[name], None)
         return UNKNOWN
 
     def external(self, name: str) -> Value:
@@ -653,7 +653,7 @@ class AttributeEvaluator:
             return self._stored(node, None) if entry is None or entry is UNKNOWN else entry
         if isinstance(owner, ModuleOf):
             if name in owner.file.module.bindings:
-                return self.evaluation.member(owner.file.module, name)
+                return self.evaluation.any_of(owner.file.module.bindings.get(name, ()), None)
             whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
             inner = self.evaluation.files.modules.get(whole)
             return ModuleOf(inner) if inner is not None else self.evaluation.through_star(owner.file, name)

@@ -28,7 +28,7 @@ from launcher.program.index import (
     FileIndex,
     FunctionNode,
     ancestors,
-    ancestors_in_function,
+    class_of,
     file_of,
     function_of_parameter,
     last_name,
@@ -129,12 +129,13 @@ def mentions_environment(program: Program, test: ast.expr) -> bool:
 
 @frozen
 class _SettingWay:
-    """How variables are set, as in ChangedVariable; without a node the value is looked at."""
+    """How variables are set, as in ChangedVariable, or all but None; without a node the value is shown."""
 
     runs: ast.AST
     node: ast.AST | None = None
     only_unset: bool = False
     as_text: bool = False
+    but_none: bool = False
     depth: int = _DEEPEST_SETTER
 
 
@@ -151,7 +152,7 @@ class _EnvironmentChanges:
                 for target in getattr(statement, "targets", None) or [statement.__dict__["target"]]:
                     value = statement.__dict__["value"]
                     if isinstance(target, ast.Subscript) and self._is_environ(target.value):
-                        yield from self._of_key(target.slice, value, _SettingWay(statement, statement))
+                        yield from self._of_key(target.slice, value, _way_of(statement))
                     elif (
                         isinstance(statement, ast.AugAssign)
                         and isinstance(statement.op, ast.BitOr)
@@ -191,7 +192,8 @@ class _EnvironmentChanges:
 
     def _change(self, name: str, value: ast.expr, how: _SettingWay) -> ChangedVariable:
         only_unset = how.only_unset or _is_tested_before(self.program, how.runs)
-        return ChangedVariable(name, value, how.node or value, how.runs, only_unset, how.as_text)
+        as_text = how.as_text or (how.but_none and self.program.value(value) == Constant(None))
+        return ChangedVariable(name, value, how.node or value, how.runs, only_unset, as_text)
 
     def _part_of_whole(self, node: ast.expr) -> ast.expr:
         """Of a name in `name, value = line.split("=")` its part of the whole; anything else as it is."""
@@ -229,12 +231,23 @@ class _EnvironmentChanges:
         listed = elements_of(self.program.value(loop.iter), self.program.value, loop.iter)
         for each in listed or ():
             given = names_given(loop.target, each, self.program.value)
-            if given is not None:
+            if given is not None and not self._is_bound_again(value, loop):
                 own, other = with_names_replaced(key, given), with_names_replaced(value, given)
                 yield from self._of_key(own, other, how)
-        if listed is None and len(names) == 2 and names[0] == last_name(key):
+        if (
+            listed is None
+            and len(names) == 2
+            and names[0] == last_name(key)
+            and not self._is_bound_again(value, loop)
+        ):
             other = None if isinstance(value, ast.Name) and value.id == names[1] else value
             yield from self._of_mapping(loop.iter, how, other)
+
+    def _is_bound_again(self, value: ast.expr, loop: ast.For | ast.comprehension) -> bool:
+        """Whether a loop gives one of its variables another value first: `value = str(value)`."""
+        used = (each for each in ast.walk(value) if isinstance(each, ast.Name))
+        bound = [self.program.evaluation.sources(each) for each in used]
+        return any(len(each) > 1 and any(one.node is loop for one in each) for each in bound)
 
     def _in_calls(self, parameter: ast.arg, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
         """`def set_variable(name, value): os.environ[name] = value`."""
@@ -262,8 +275,17 @@ class _EnvironmentChanges:
                 return True
             if isinstance(outer, ast.IfExp | ast.While | ast.ExceptHandler | ast.match_case):
                 return False
-            if isinstance(outer, ast.If) and not mentions_environment(self.program, outer.test):
+            if isinstance(outer, ast.If) and not (
+                mentions_environment(self.program, outer.test) or _asks_for_a_value(outer)
+            ):
                 return False
+            owner = class_of(outer) if isinstance(outer, FunctionNode) else None
+            if (
+                owner is not None
+                and owner is class_of(function)
+                and getattr(function, "name", "") == "__init__"
+            ):
+                return True
         return False
 
     def _parameter(self, value: ast.expr, function: FunctionNode | None) -> ast.arg | None:
@@ -289,15 +311,28 @@ class _EnvironmentChanges:
         for table in alternatives(value_of_table):
             for name, item in pairs_of(table, self.program.value, is_whole=False) or ():
                 yield self._change(name, value or item, how)
-        function = function_of_parameter(bindings[0].node) if (bindings := self._bound_to(given)) else None
-        if function is not None and function.args.kwarg is bindings[0].node:
-            for site, setting in self._calls_of(function, how):
+        if value_of_table is UNKNOWN:
+            for binding in self._bound_to(given):
+                yield from self._of_bound_mapping(binding, how, value)
+
+    def _of_bound_mapping(
+        self, binding: Binding, how: _SettingWay, value: ast.expr | None
+    ) -> Iterator[ChangedVariable]:
+        """The variables of a table that is a parameter or a field, by what the calls give."""
+        function = function_of_parameter(binding.node)
+        if binding.kind is BindingKind.ASSIGNED and isinstance(binding.value, ast.Name) and how.depth:
+            yield from self._of_mapping(binding.value, replace(how, depth=how.depth - 1), value)
+        for site, setting in self._calls_of(function, how) if how.depth else ():
+            if function is not None and function.args.kwarg is binding.node:
                 for keyword in extra_keywords(function, site.call):
                     if keyword.arg is not None:
                         yield self._change(keyword.arg, value or keyword.value, setting)
+            elif isinstance(binding.node, ast.arg) and (given := site.given_or_default(binding.node)):
+                yield from self._of_mapping(given, setting, value)
 
     def _bound_to(self, given: ast.AST) -> list[Binding]:
-        bindings = self.program.evaluation.sources(given) if isinstance(given, ast.Name) else []
+        named = given if isinstance(given, ast.Name | ast.Attribute) else None
+        bindings = self.program.evaluation.sources(named) if named else []
         return bindings if len(bindings) == 1 else []
 
 
@@ -307,6 +342,16 @@ def _spread(call: ast.Call) -> list[ast.expr]:
         return call.args
     pair = call.args[0].value
     return [like(pair, ast.Subscript(pair, like(pair, ast.Constant(each)), ast.Load())) for each in (0, 1)]
+
+
+def _way_of(statement: ast.stmt) -> _SettingWay:
+    tests = (each for each in ancestors(statement) if isinstance(each, ast.If))
+    return _SettingWay(statement, statement, but_none=any(map(_asks_for_a_value, tests)))
+
+
+def _asks_for_a_value(branch: ast.If) -> bool:
+    """Whether a test asks whether something is None: `if value is not None: os.environ[name] = value`."""
+    return ast.unparse(branch.test).endswith((" is None", " is not None"))
 
 
 def _is_tested_before(program: Program, node: ast.AST) -> bool:
@@ -489,30 +534,6 @@ def port_in(program: Program, address: ast.expr | None) -> str | None:
         return fixed.pop() if len(fixed) == 1 and len(values) == 1 else None
     found = re.search(r":(\d+)$", str(getattr(program.value(address), "value", "")))
     return None if found is None else found[1]
-
-
-def starts_side_by_side(program: Program) -> Iterator[ast.Call]:
-    """The calls that start groups of ranks while others run: in a loop, or one behind the other, and nothing
-    waits for the first before the next begins."""
-    spawned = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-    starts = [
-        call
-        for call, _ in program.calls(*spawned)
-        if constant_argument(program, argument_of(call, "join", 3)) == Constant(False)
-    ]
-    for call in starts:
-        loops = [each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.ListComp)]
-        before = [each for each in starts if scope_of(each) is scope_of(call) and each.lineno < call.lineno]
-        waits = [
-            each.lineno
-            for name in ("join", "wait")
-            for each in file_of(call).calls_of.get(name, ())
-            if scope_of(each) is scope_of(call)
-        ]
-        in_loop = loops and not any(loops[0].lineno <= line <= (loops[0].end_lineno or 0) for line in waits)
-        behind = before and not any(before[-1].lineno < line < call.lineno for line in waits)
-        if in_loop or behind:
-            yield call
 
 
 def starts_ranks(program: Program) -> bool:

@@ -51,6 +51,7 @@ from launcher.program.values import (
     library_names,
     like,
     pairs_of,
+    with_names_replaced,
 )
 
 Analysis = TypeVar("Analysis")
@@ -575,10 +576,16 @@ def _written_as_test(node: ast.Match) -> ast.stmt:
     """A `match` as a chain of tests; itself where a case is more than comparisons."""
     written: list[ast.stmt] = []
     for case in reversed(node.cases):
-        tests = _tests_of_pattern(node.subject, case.pattern)
+        names: dict[str, ast.expr] = {}
+        tests = _tests_of_pattern(node.subject, case.pattern, names)
         if tests is None:
             return node
-        tests += [] if case.guard is None else [case.guard]
+        if case.guard is not None:
+            tests.append(copy.deepcopy(with_names_replaced(case.guard, names)))
+        for name, value in names.items():  # `case other:` is `other = rank`.
+            made = ast.Assign([ast.Name(name, ast.Store())], copy.deepcopy(value))
+            ast.copy_location(made.targets[0], case.pattern)
+            case.body.insert(0, ast.copy_location(made, case.pattern))
         if tests:
             test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
             branch = ast.If(ast.copy_location(test, tests[0]), case.body, written)
@@ -590,14 +597,22 @@ def _written_as_test(node: ast.Match) -> ast.stmt:
     return written[0] if isinstance(written[0], ast.If) and len(written) == 1 else node
 
 
-def _tests_of_pattern(subject: ast.expr, pattern: ast.pattern) -> list[ast.expr] | None:
-    """What must hold of a subject where it matches; None where that is more than comparisons."""
-    if isinstance(pattern, ast.MatchAs) and pattern.pattern is None and pattern.name is None:
-        return []
+def _tests_of_pattern(
+    subject: ast.expr, pattern: ast.pattern, named: dict[str, ast.expr]
+) -> list[ast.expr] | None:
+    """What must hold of a subject where it matches; None where that is more than comparisons.
+
+    What of it gets a name is put into `named`.
+    """
+    if isinstance(pattern, ast.MatchAs):
+        if pattern.name is not None:
+            named[pattern.name] = subject
+        return [] if pattern.pattern is None else _tests_of_pattern(subject, pattern.pattern, named)
     if isinstance(pattern, ast.MatchSequence) and isinstance(subject, ast.Tuple):
         if len(pattern.patterns) != len(subject.elts):
             return None
-        parts = [*map(_tests_of_pattern, subject.elts, pattern.patterns)]
+        pairs = zip(subject.elts, pattern.patterns, strict=True)
+        parts = [_tests_of_pattern(*each, named) for each in pairs]
         return None if None in parts else [test for part in parts for test in part or ()]
     choices = pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern]
     singles = [each for each in choices if isinstance(each, ast.MatchSingleton)]

@@ -274,11 +274,11 @@ def entries_of(table: ast.Dict | ast.Call) -> list[tuple[ast.expr | None, ast.ex
 
 
 def with_names_replaced(node: Any, given: Mapping[str, ast.expr]) -> Any:
-    """A copy of an expression in its place, in which other expressions stand for some names."""
+    """A copy of an expression in its place, in which others stand for some names, such as `field.name`."""
     if isinstance(node, list):
         return [with_names_replaced(each, given) for each in node]
-    if isinstance(node, ast.Name) and node.id in given:
-        return given[node.id]
+    if isinstance(node, ast.Name | ast.Attribute) and (written := ast.unparse(node)) in given:
+        return given[written]
     if not isinstance(node, ast.AST) or isinstance(node, ast.expr_context | ast.operator):
         return node
     made = copy.copy(node)
@@ -529,7 +529,8 @@ class WrittenTables:
             return self.of_object(node, node.func.value, owner)
         if isinstance(owner, Constant) and isinstance(owner.value, str) and name in _OF_TEXTS:
             given = [each.value for each in map(evaluated, node.args) if isinstance(each, Constant)]
-            if len(given) == len(node.args) and not node.keywords:
+            is_short = name != "replace" or len(str(given[-1:])) < 9  # Many short ones may become very long.
+            if len(given) == len(node.args) and not node.keywords and is_short:
                 with suppress(TypeError, ValueError):
                     return self._of_text(node, getattr(owner.value, name)(*given))
         return UNKNOWN
@@ -582,7 +583,8 @@ _MAKERS = _OF_OBJECTS | {"zip", "map", "dict.fromkeys", "list", "tuple", "iter",
 """All functions that `of_call` knows: of others the arguments are not looked at."""
 
 _OF_TEXTS = frozenset(
-    {"upper", "lower", "strip", "removeprefix", "removesuffix", "split", "splitlines", "partition"}
+    {"upper", "lower", "strip", "removeprefix", "removesuffix", "replace", "split", "splitlines"}
+    | {"partition"}
 )
 METHODS_OF_WRITTEN = _OF_TEXTS | {"items", "keys", "values", "_asdict", "model_dump", "dict"}
 """The last names of all that `of_method` knows."""

@@ -14,13 +14,20 @@ from functools import cached_property
 
 from launcher.frozen import frozen
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
+from launcher.program.dataflow import (
+    all_arguments,
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+)
 from launcher.program.index import (
     EXIT_NAMES,
     Binding,
     BindingKind,
     FunctionNode,
     ancestors,
+    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -49,6 +56,25 @@ from launcher.program.values import (
     alternatives,
     canonical_name,
 )
+
+_METHODS_OF_DATA = (
+    frozenset({"item", "tolist", "numpy", "detach", "cpu", "clone", "float", "numel", "size", "mean", "sum"})
+    | {"debug", "info", "warning", "error", "exception", "add_scalar", "set_postfix", "set_description"}
+    | {
+        "format",
+        "strip",
+        "split",
+        "startswith",
+        "endswith",
+        "items",
+        "keys",
+        "values",
+        "append",
+        "max",
+        "min",
+    }
+)
+"""Methods of tensors, of loggers and of texts and tables, none of which waits for other ranks."""
 
 _ASSIGNMENTS_TO_MODEL = 3
 """So many assignments lead at most from a loss to the model: `out = model(x)`, `loss = f(out)`."""
@@ -230,14 +256,25 @@ class CollectiveCalls:
         return False
 
     def _is_method_of_data(self, call: ast.Call, environment: Environment | None) -> bool:
-        """Whether a method of Python's own is called: `"{}".format(x)`, `rows.clear()` of a written list."""
+        """Whether a method of Python's own is called: `"{}".format(x)`, `rows.clear()` of a written list.
+
+        Or one that tensors and loggers have, and nothing in the program: `loss.item()`, whatever made it.
+        """
         if not isinstance(call.func, ast.Attribute):
             return False
         name, owner = call.func.attr, call.func.value
+        if name in _METHODS_OF_DATA and name not in self._own_names:
+            return True
         kinds = {Several: list, Dictionary: dict, Constant: str}
         whole = alternatives(self.program.evaluation.value(owner, environment))
         plain = all(hasattr(kinds.get(type(each)), name) for each in whole)
         return plain or isinstance(owner, ast.Constant | ast.JoinedStr)
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        """The names of the functions and methods of the program."""
+        functions = (each for file in self.program.files for each in file.functions)
+        return frozenset(each.name for each in functions if not isinstance(each, ast.Lambda))
 
     def _hands_over(self, call: ast.Call, environment: Environment | None) -> bool:
         """Whether a library or an object is given what leads to a collective, and may call it at any time.
@@ -676,3 +713,27 @@ def _is_for_all_ranks(wrapper: ast.Call) -> bool:
         and len(wrapper.args) == 1
         and not any(argument_of(wrapper, name) for name in _GROUP_ARGUMENTS)
     )
+
+
+def starts_side_by_side(program: Program) -> Iterator[ast.Call]:
+    """The calls that start groups of ranks while others run: in a loop, or one behind the other, and nothing
+    waits for the first before the next begins."""
+    spawned = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+    starts = [
+        call
+        for call, _ in program.calls(*spawned)
+        if constant_argument(program, argument_of(call, "join", 3)) == Constant(False)
+    ]
+    for call in starts:
+        loops = [each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.ListComp)]
+        before = [each for each in starts if scope_of(each) is scope_of(call) and each.lineno < call.lineno]
+        waits = [
+            each.lineno
+            for name in ("join", "wait")
+            for each in file_of(call).calls_of.get(name, ())
+            if scope_of(each) is scope_of(call)
+        ]
+        in_loop = loops and not any(loops[0].lineno <= line <= (loops[0].end_lineno or 0) for line in waits)
+        behind = before and not any(before[-1].lineno < line < call.lineno for line in waits)
+        if in_loop or behind:
+            yield call

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -104,6 +104,31 @@ def negate(truth: Truth) -> Truth:
     return None if truth is None else not truth
 
 
+_BLOCKS = ("body", "orelse", "finalbody")
+
+
+def branches_leaving_before(outer: ast.AST, inner: ast.AST) -> Iterator[ast.If]:
+    """The tests past which a statement comes in its block: `if rank != 0: return`."""
+    for name in _BLOCKS:
+        block = getattr(outer, name, None)
+        if isinstance(block, list) and inner in block:
+            for before in block[: block.index(inner)]:
+                if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
+                    yield before
+
+
+def ends_block(block: list[ast.stmt]) -> bool:
+    """Whether a block surely ends its function, its loop's round or the process."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ast.Return | ast.Raise | ast.Continue | ast.Break):
+        return True
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return ast.unparse(last.value.func) in ("sys.exit", "exit", "quit", "os._exit")
+    return False
+
+
 def is_in_body(branch: ast.If | ast.IfExp, inner: ast.AST) -> bool:
     """Whether a part of a branch is what runs where its test is true."""
     body = branch.body
@@ -141,7 +166,7 @@ class Guards:
         self.evaluation = program.evaluation
         self._known: dict[ast.expr, Truth] = {}
         self._open: set[ast.AST] = set()
-        self._calls_of_decorated: dict[FunctionNode, ast.Call | None] = {}
+        self._uses_of_decorated: dict[ast.AST, list[ast.expr]] = {}
         self.presence = NamePresence(self)
 
     def truth(self, test: ast.expr, environment: Environment | None = None) -> Truth:
@@ -175,39 +200,53 @@ class Guards:
             if isinstance(value, External | Instance) and value.name in MAIN_PROCESS_DECORATORS:
                 kind, rank = MAIN_PROCESS_DECORATORS[value.name]
                 return Guard(kind, frozenset({rank}), test=decorator)
-            if isinstance(value, Defined) and not isinstance(value.node, ast.ClassDef):
+            if isinstance(value, Defined):
                 found = self._guard_of_wrapper(value.node)
                 if found is not None:
                     return replace(found, test=decorator)
         return None
 
-    def _guard_of_wrapper(self, decorator: FunctionNode) -> Guard | None:
-        """The guard under which the function that a decorator makes calls the decorated one."""
-        if decorator not in self._calls_of_decorated:
-            self._calls_of_decorated[decorator] = _call_of_decorated(decorator)
-        call = self._calls_of_decorated[decorator]
-        return None if call is None else self.guard_around(call)
+    def _guard_of_wrapper(self, decorator: ast.AST) -> Guard | None:
+        """The guard under which alone what a decorator makes calls the decorated function, or is it."""
+        if decorator not in self._uses_of_decorated:
+            self._uses_of_decorated[decorator] = [*_uses_of_decorated(decorator)]
+        guards = [self.guard_around(each) for each in self._uses_of_decorated[decorator]]
+        first = guards[0] if guards else None
+        alike = all(each is not None and first is not None and each.same_ranks(first) for each in guards)
+        return first if alike else None
 
     def lets_all_call(self, decorator: ast.expr) -> bool:
         """Whether what a decorator of the program makes always calls the decorated function."""
         value = self.evaluation.value(decorator)
-        if not isinstance(value, Defined) or isinstance(value.node, ast.ClassDef):
+        uses = [*_uses_of_decorated(value.node)] if isinstance(value, Defined) else []
+        if not isinstance(value, Defined) or not uses:
             return False
-        call = _call_of_decorated(value.node)
-        if call is None:
-            return False
-        around = set(ancestors(call))
+        around = set(ancestors(uses[0]))
         asking = (each for each in ast.walk(value.node) if isinstance(each, ast.If | ast.IfExp | ast.Match))
         return not any(
             each in around
-            or (each.lineno < call.lineno and any(isinstance(one, _PARTING) for one in ast.walk(each)))
+            or (each.lineno < uses[0].lineno and any(isinstance(one, _PARTING) for one in ast.walk(each)))
             for each in asking
         )
 
     def guard_around(self, node: ast.AST) -> Guard | None:
-        """The innermost guard of its function under which a node stands, by `if` or `a if ... else b`."""
+        """The innermost guard of its function under which a node stands: by `if`, `a if ... else b`, `and`,
+        or behind one that leaves."""
         inner = node
-        for outer in ancestors_in_function(node):
+        for outer in ancestors(node):
+            leaving = [self.opposite(each.test) for each in branches_leaving_before(outer, inner)]
+            before = getattr(outer, "values", [])
+            if isinstance(outer, ast.BoolOp):
+                asked = before[: before.index(inner)]
+                leaving = [
+                    self.truth(each) if isinstance(outer.op, ast.And) else self.opposite(each)
+                    for each in asked
+                ]
+            guards = [each for each in leaving if isinstance(each, Guard)]
+            if guards:
+                return guards[-1]
+            if isinstance(outer, FunctionNode | ast.ClassDef):
+                return None
             if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
                 truth = self.truth(outer.test)
                 if isinstance(truth, Guard):
@@ -410,19 +449,30 @@ _PARTING = (ast.Return, ast.Raise, ast.Call)
 """What may part the ranks under a test: some leave, or wait."""
 
 
-def _call_of_decorated(decorator: FunctionNode) -> ast.Call | None:
-    """Where a decorator calls what it decorates."""
-    positional = decorator.args.args
-    if not positional or isinstance(decorator, ast.Lambda):
-        return None
+def _uses_of_decorated(decorator: ast.AST) -> Iterator[ast.expr]:
+    """Where what a decorator makes calls what it decorates, or is it: `return function if is_main else skip`.
+
+    A class calls the function from a field that gets it when the class is made.
+    """
+    constructor = decorator
+    if isinstance(decorator, ast.ClassDef):
+        methods = {each.name: each for each in decorator.body if isinstance(each, ast.FunctionDef)}
+        constructor, decorator = methods.get("__init__", decorator), methods.get("__call__", decorator)
+    if not isinstance(constructor, ast.FunctionDef) or not isinstance(decorator, ast.FunctionDef):
+        return
+    positional = constructor.args.args[constructor is not decorator :]
+    known = {positional[0].arg} if positional else set[str]()
+    if constructor is not decorator:
+        kept = (each for each in ast.walk(constructor) if isinstance(each, ast.Assign))
+        known = {ast.unparse(one) for each in kept if last_name(each.value) in known for one in each.targets}
     for node in ast.walk(decorator):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == positional[0].arg
-        ):
-            return node
-    return None
+        if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in known:
+            holder = parent_of(node)
+            outer = parent_of(holder) if isinstance(holder, ast.IfExp) else holder
+            if (isinstance(outer, ast.Call) and outer.func in (node, holder)) or isinstance(
+                outer, ast.Return
+            ):
+                yield node
 
 
 def _conjunction(truths: Sequence[Truth]) -> Truth:

@@ -26,8 +26,8 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
-from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
-from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.guards import Guard, Guards, Truth, branches_leaving_before, is_in_body, negate
+from launcher.program.ranks.reachability import Reachability, is_answered_too_early
 from launcher.program.values import (
     RANK_VARIABLES,
     UNKNOWN,
@@ -45,7 +45,6 @@ from launcher.program.values import (
     library_names,
 )
 
-_BLOCKS = ("body", "orelse", "finalbody")
 _PLAIN_DECORATORS = (
     "torch.no_grad",
     "torch.inference_mode",
@@ -83,6 +82,7 @@ class Participants:
         self.program = program
         self.uniformity = program.analysis(Uniformity)
         self._functions: dict[ast.AST, Truth] = {}
+        self.early: list[ast.expr] = []  # Tests that were answered before there was a group.
 
     @cached_property
     def _starting(self) -> frozenset[tuple[str, bool]]:
@@ -141,12 +141,8 @@ class Participants:
     def _ranks_past_those_before(self, outer: ast.AST, inner: ast.AST) -> Truth:
         """Who comes to a statement past those before it in its block: `if rank != 0: return`."""
         found: Truth = True
-        for name in _BLOCKS:
-            block = getattr(outer, name, None)
-            if isinstance(block, list) and inner in block:
-                for before in block[: block.index(inner)]:
-                    if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
-                        found = _intersect(found, self._ranks_in_arm(before.test, in_body=False))
+        for before in branches_leaving_before(outer, inner):
+            found = _intersect(found, self._ranks_in_arm(before.test, in_body=False))
         return found
 
     def _ranks_in_arm(self, test: ast.expr, in_body: bool) -> Truth:
@@ -160,6 +156,9 @@ class Participants:
             return False
         truth = self.program.analysis(Guards).truth(test)
         if isinstance(truth, Guard):
+            if truth.kind is RankKind.GLOBAL and is_answered_too_early(self.program, test):
+                self.early.append(test)
+                return (truth if in_body else truth.opposite()).allows(frozenset({0}))
             if in_body:
                 return truth
             return truth.opposite() if truth.exact else None
@@ -222,18 +221,6 @@ class Participants:
         return guards[0]
 
 
-def ends_block(block: list[ast.stmt]) -> bool:
-    """Whether a block surely ends its function, its loop's round or the process."""
-    if not block:
-        return False
-    last = block[-1]
-    if isinstance(last, ast.Return | ast.Raise | ast.Continue | ast.Break):
-        return True
-    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
-        return ast.unparse(last.value.func) in ("sys.exit", "exit", "quit", "os._exit")
-    return False
-
-
 def _intersect(one: Truth, other: Truth) -> Truth:
     """Who runs what stands under both."""
     if one is False or other is False:
@@ -263,11 +250,8 @@ def conditions_of(
     for outer in ancestors(node):
         if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
             found |= _conditions_in(program, outer.test, is_in_body(outer, inner), given or {})
-        blocks = [getattr(outer, name, None) for name in _BLOCKS]
-        for block in (each for each in blocks if isinstance(each, list) and inner in each):
-            for before in block[: block.index(inner)]:
-                if isinstance(before, ast.If) and ends_block(before.body) and not before.orelse:
-                    found |= _conditions_in(program, before.test, False, given or {})
+        for before in branches_leaving_before(outer, inner):
+            found |= _conditions_in(program, before.test, False, given or {})
         if isinstance(outer, FunctionNode | ast.For | ast.While):
             break
         inner = outer

@@ -23,6 +23,7 @@ from launcher.program.index import (
     ancestors_in_function,
     file_of,
     last_name,
+    parameters_of,
     scope_of,
 )
 from launcher.program.program import Program
@@ -38,6 +39,11 @@ from launcher.program.values import (
     Instance,
     Made,
     alternatives,
+    elements_of,
+    like,
+    names_given,
+    spread,
+    with_names_replaced,
 )
 
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -435,3 +441,64 @@ def looped_within(program: Program, iterated: ast.expr, depth: int = 3) -> ast.e
         given = bind_arguments(function, iterated, called.owner is not None) or {}
         inner = given.get(inner.id, inner)
     return looped_within(program, inner, depth - 1)
+
+
+# What is written once and run for each of several things: by a loop over them, or a function.
+
+
+def written_turns(program: Program, call: ast.Call) -> list[ast.Call]:
+    """The calls for which one stands: `for name in ("a", "b"): add(f"--{name}")` is two.
+
+    With what the loops around it go through, as far as it is written out, and what a helper's calls give.
+    """
+    turns = [call]
+    for loop in ancestors_in_function(call):
+        rounds = _rounds(program, loop) if isinstance(loop, ast.For) else None
+        turns = [with_names_replaced(each, given) for each in turns for given in rounds or [{}]]
+    within = scope_of(call).function
+    function = within.node if within is not None and isinstance(within.node, FunctionNode) else None
+    names = {
+        each.id for given in all_arguments(call) for each in ast.walk(given) if isinstance(each, ast.Name)
+    }
+    used = [each for each in parameters_of(function) if each.arg in names] if function else []
+    sites = program.evaluation.callers.call_sites(function) if function and used else None
+    pairs = [[(each.arg, site.given_or_default(each)) for each in used] for site in sites or ()]
+    given_by = [{name: value for name, value in each if value is not None} for each in pairs]
+    if given_by and all(map(len, given_by)):
+        turns = [with_names_replaced(each, given) for each in turns for given in given_by]
+    return [spread(each, program.value) for each in turns]
+
+
+def _rounds(program: Program, loop: ast.For) -> list[dict[str, ast.expr]] | None:
+    """What the variables of a loop are in each of its turns; None where that is not written out."""
+    fields = loop.iter if isinstance(loop.iter, ast.Call) else None
+    if fields is not None and fields.args and program.qualified(fields.func) == "dataclasses.fields":
+        record = program.value(fields.args[0])
+        node = record.definition if isinstance(record, Made) else getattr(record, "node", None)
+        names = (
+            program.evaluation.attributes.records.fields_of(node) if isinstance(node, ast.ClassDef) else ()
+        )
+        own = f"{ast.unparse(loop.target)}.name"
+        return [{own: like(fields, ast.Constant(each))} for each in names]
+    if _may_be_changed(program, loop.iter):
+        return None
+    elements = elements_of(program.value(loop.iter), program.value, loop.iter)
+    rounds = [names_given(loop.target, each, program.value) for each in elements or ()]
+    return None if None in rounds else [each for each in rounds if each is not None]
+
+
+_CHANGING = ("add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update")
+
+
+def _may_be_changed(program: Program, table: ast.expr) -> bool:
+    """Whether anything gets or loses entries that has a name of what a table or list is made of."""
+    parts = [each for each in parts_of(program, table) if isinstance(each, ast.Name | ast.Attribute)]
+    names = {last_name(each) for each in parts}
+    for file in program.files:
+        calls = (each.func for name in _CHANGING for each in file.calls_of.get(name, ()))
+        changed = {last_name(each.value) for each in calls if isinstance(each, ast.Attribute)}
+        changed |= {each.name for bindings in file.set_items.values() for each in bindings}
+        changed |= {last_name(each.__dict__["target"]) for each in file.statements.get(ast.AugAssign, ())}
+        if not names.isdisjoint(changed - {None}):
+            return True
+    return False

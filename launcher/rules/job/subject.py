@@ -25,6 +25,7 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
+    text_beginning,
 )
 from launcher.program.index import (
     SCOPE,
@@ -41,6 +42,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, surely_runs
+from launcher.program.ranks.training_loops import written_turns
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -420,10 +422,10 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
         for call in (each for name in names for each in file.calls_of.get(name, ()) if reaches(each)):
             made = _receivers(program, call)
             if made is None or key in made:
-                declared = _argparse_words(program, call)
-                parser.knows_all &= declared is not None
-                if declared is not None:
-                    parser.declared.append(_perhaps(declared) if made is None else declared)
+                turns = [_argparse_words(program, each) for each in written_turns(program, call)]
+                declared = [each for each in turns if each is not None]
+                parser.knows_all &= len(declared) == len(turns)
+                parser.declared += map(_perhaps, declared) if made is None or len(turns) > 1 else declared
     for call in (each for file in program.files for each in file.calls_of.get("add_subparsers", ())):
         made = _receivers(program, call)
         if made is None or key in made:
@@ -458,7 +460,7 @@ def _receivers(program: Program, call: ast.Call) -> set[ast.AST] | None:
 
 def _perhaps(declared: DeclaredWords) -> DeclaredWords:
     """What is declared to a parser that may be another one: its names, and how many values follow."""
-    kept = {name: value for name, value in declared.settings.items() if name in ("action", "nargs")}
+    kept = {"nargs": declared.settings.get("nargs", "?")}
     positional = {} if declared.names[0].startswith("-") else {"required": False}
     return DeclaredWords(declared.names, {**kept, **positional}, declared.node)
 
@@ -509,13 +511,9 @@ def _is_handed_out(program: Program, key: ast.AST) -> bool:
 
 def _argparse_words(program: Program, call: ast.Call) -> DeclaredWords | None:
     """What one `add_argument` declares; None where its names or their number of values are not known."""
-    names = [constant_argument(program, each) for each in call.args]
+    names = [text_beginning(program, each) for each in call.args]
     given = {each.arg: each.value for each in call.keywords}
-    if (
-        not names
-        or has_star_arguments(call)
-        or not all(each and isinstance(each.value, str) for each in names)
-    ):
+    if not names or has_star_arguments(call) or not all(each and each[1] for each in names):
         return None
     plain = {key: program.value(node) for key, node in given.items()}
     settings: dict[str, Any] = {}
@@ -533,7 +531,7 @@ def _argparse_words(program: Program, call: ast.Call) -> DeclaredWords | None:
         if not isinstance(number, Constant) or number.value is None:
             return None
         settings["nargs"] = number.value
-    words = tuple(str(each.value) for each in names if each)
+    words = tuple(each[0] for each in names if each)
     if words[0].startswith("-") and plain.get("required") == Constant(True) and surely_runs(program, call):
         settings["required"] = True
     return DeclaredWords(words, settings, call)

@@ -76,8 +76,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     such as a configuration of DeepSpeed: another rank may have emptied it just then.
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
-    does that shares a module with the training, and where only what it imports makes the group and nothing is
-    trained, as in inference: of 67 places of public code, this rule was right about 39 at first.
+    does that shares a module with the training, and where only what it imports makes the group, as inference.
 
     Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
@@ -107,7 +106,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
                 "name where each rank holds another part.",
                 severity=severity or (Severity.WARNING if name == "open" else None),
-                fix=guard_by_rank_zero(call),
+                fix=None if participants.early else guard_by_rank_zero(call),
+                related=[related_at(each, "asked before there is a group") for each in participants.early],
             )
         elif (
             isinstance(who, Guard)

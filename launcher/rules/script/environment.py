@@ -33,11 +33,11 @@ from launcher.program.process_environment import (
     port_behind,
     port_in,
     process_starts,
-    starts_side_by_side,
     torchrun_commands,
     variables_in,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.collective_calls import starts_side_by_side
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.values import (

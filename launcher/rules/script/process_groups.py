@@ -33,8 +33,8 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables, rank_starts
 from launcher.program.program import Program, imports_the_unknown, joining_calls
-from launcher.program.ranks.guards import Guard
-from launcher.program.ranks.participants import Participants, ends_block
+from launcher.program.ranks.guards import Guard, ends_block
+from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.training_loops import (
     Loop,

@@ -38,11 +38,11 @@ from launcher.program.process_environment import (
     ranks_are_started_only_here,
     started_function,
     started_processes,
-    starts_side_by_side,
     torchrun_commands,
     ways_to,
 )
 from launcher.program.program import Program, imports_the_unknown
+from launcher.program.ranks.collective_calls import starts_side_by_side
 from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs

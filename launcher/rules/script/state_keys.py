@@ -153,6 +153,7 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     """
     saved = list(_saved(program))
     yield from _loaded_beside(program, saved)
+    yield from _handed_over(program)
     for loaded in _loaded(program):
         place = _place(program, loaded.path)
         same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
@@ -166,6 +167,19 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
             f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
             related=[related_at(save.call, "saved here")],
         )
+
+
+def _handed_over(program: Program) -> Iterator[Finding]:
+    """States that go from one model into another in memory: `ema.load_state_dict(ddp.state_dict())`."""
+    for call, state, prefix in _loads(program):
+        given = _prefix_of_state(program, state)
+        if given is not None and given != prefix:
+            yield finding_at(
+                checkpoints.UNEXPECTED_KEY_PREFIX,
+                call,
+                f"the keys of `{ast.unparse(state)}` {_begin(given)}, and the model that gets them has keys "
+                f"that {_begin(prefix)}: load_state_dict raises, or with strict=False loads nothing",
+            )
 
 
 def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
@@ -253,7 +267,7 @@ def _saved(program: Program) -> Iterator[_State]:
         (whole, *others) = origins(program, what) or (None,)
         if whole is None or others:
             continue
-        parts: list[tuple[str | None, ast.expr]] = [(None, whole)]
+        parts: list[tuple[str | None, ast.expr]] = [(None, what)]
         table = program.value(whole)
         if isinstance(table, Dictionary):
             parts = [(str(k.value), v) for k, v in entries_of(table.node) if isinstance(k, ast.Constant)]
@@ -275,28 +289,73 @@ def _set_before(program: Program, table: ast.expr, save: ast.Call) -> Iterator[t
 
 def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
     """The prefix of the keys of `model.state_dict()`; None for other things and for models not known."""
-    if (
-        not isinstance(node, ast.Call)
-        or node.args
-        or node.keywords
-        or not isinstance(node.func, ast.Attribute)
-    ):
+    made = _made_alone(program, _uncopied(program, node))
+    match made:
+        case ast.Call(func=ast.Attribute(value=model, attr="state_dict"), args=[], keywords=[]):
+            return _prefix_of_model(program, made, model)
+    return None
+
+
+def _prefix_of_model(program: Program, call: ast.Call, model: ast.expr) -> str | None:
+    """The prefix of a model's keys where one of its methods is called."""
+    prefix = _Prefixes(program).prefix_of(model)
+    if prefix and (early := _is_before_wrapping(program, call, model)) is not False:
+        return early and ""
+    return prefix
+
+
+def _made_alone(program: Program, node: ast.expr) -> ast.expr | None:
+    """The only expression that makes something; None where that is open, or where it may be changed since."""
+    if isinstance(node, ast.Name | ast.Attribute) and _may_be_changed(node, None):
         return None
-    return _Prefixes(program).prefix_of(node.func.value) if node.func.attr == "state_dict" else None
+    found = [each for each in origins(program, node) if not _is_empty(each)]
+    return found[0] if len(found) == 1 else None
 
 
-def _loaded(program: Program) -> Iterator[_State]:
+_COPIES = ("dict", "collections.OrderedDict", "copy.copy", "copy.deepcopy")
+
+
+def _uncopied(program: Program, table: ast.expr) -> ast.expr:
+    """What a table is a copy of that has the same keys: `{k: v.cpu() for k, v in state.items()}`."""
+    made = _made_alone(program, table)
+    pairs = made
+    if isinstance(made, ast.Call) and len(made.args) == 1 and program.qualified(made.func) in _COPIES:
+        pairs = made.args[0]
+        if not isinstance(pairs, ast.GeneratorExp | ast.ListComp):
+            return _uncopied(program, pairs)
+    match pairs:
+        case (
+            ast.DictComp(key=ast.Name(id=key), generators=[one])
+            | ast.GeneratorExp(elt=ast.Tuple(elts=[ast.Name(id=key), _]), generators=[one])
+            | ast.ListComp(elt=ast.Tuple(elts=[ast.Name(id=key), _]), generators=[one])
+        ):
+            match one:
+                case ast.comprehension(
+                    target=ast.Tuple(elts=[ast.Name(id=first), _]),
+                    iter=ast.Call(func=ast.Attribute(value=whole, attr="items")),
+                    ifs=[],
+                ) if first == key:
+                    return _uncopied(program, whole)
+    return table
+
+
+def _loads(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str]]:
+    """The calls of load_state_dict of models whose prefix is known, with what they are given."""
     for file in program.files:
         for call in file.calls_of.get("load_state_dict", ()):
             state = argument_of(call, "state_dict", 0)
             if state is None or not isinstance(call.func, ast.Attribute):
                 continue
-            read = _read(program, state)
-            prefix = _Prefixes(program).prefix_of(call.func.value)
-            if prefix and (early := _is_before_wrapping(program, call, call.func.value)) is not False:
-                prefix = early and ""
-            if read is not None and prefix is not None:
-                yield _State(call, read[0], read[1], prefix)
+            prefix = _prefix_of_model(program, call, call.func.value)
+            if prefix is not None:
+                yield call, state, prefix
+
+
+def _loaded(program: Program) -> Iterator[_State]:
+    for call, state, prefix in _loads(program):
+        read = _read(program, _uncopied(program, state))
+        if read is not None:
+            yield _State(call, *read, prefix)
 
 
 def _is_before_wrapping(program: Program, call: ast.Call, model: ast.expr) -> bool | None:
@@ -356,10 +415,10 @@ def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
     changeable = (written := ast.unparse(state), f"{written}[{key!r}]")
     for call in file_of(state).calls:
         local = isinstance(state, ast.Attribute) or scope_of(call) is scope
-        if not local or last_name(call.func) == "load_state_dict":
+        if not local or last_name(call.func) in ("load_state_dict", "save"):
             continue
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        reading = last_name(call.func) in ("get", "keys")
+        reading = last_name(call.func) in ("get", "keys", "items", "values")
         given = all_arguments(call) if reading or owner is None else [*all_arguments(call), owner]
         named = (each for each in given if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
         if any(ast.unparse(each) in changeable for each in named):
