@@ -311,11 +311,12 @@ class Evaluation:
         return UNKNOWN
 
     def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
-        """Each of the objects in a list that is written out, and gets no others."""
+        """Each of the objects in a list that is written out, and what is appended to it."""
         value = UNKNOWN if iterable is None else self.value(iterable, environment)
-        if iterable is None or not isinstance(value, Several) or last_name(iterable) in self.files.grown:
+        later = [] if iterable is None else self.files.grown.get(last_name(iterable), [])
+        if not isinstance(value, Several) or None in later:
             return UNKNOWN
-        found = joined(self.value(each, environment) for each in value.node.elts)
+        found = joined(self.value(each, environment) for each in (*value.node.elts, *later) if each)
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:

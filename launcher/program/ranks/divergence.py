@@ -30,6 +30,7 @@ from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, C
 from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.ranks.training_loops import iterated_object
 from launcher.program.values import (
+    Constant,
     Defined,
     Environment,
     External,
@@ -126,7 +127,7 @@ class FunctionSummaries:
                     for each in self.summary(function).divergences:
                         found.setdefault((each.run.node, each.leaves), each)
         for (_, given), summary in [*self._known.items()]:
-            if any(isinstance(value, Defined | External) for _, value in given):
+            if any(isinstance(each, Defined | External) or _is_text(each) for _, each in given):
                 for each in summary.divergences:
                     found.setdefault((each.run.node, each.leaves), each)
         for each in self._made_on_some_ranks():
@@ -152,6 +153,11 @@ class FunctionSummaries:
         """Whether what the other ranks choose may run collectives, too."""
         called = getattr(self.program.value(other), "node", None)
         return not isinstance(called, FunctionNode) or self.collective_calls.matters(called)
+
+
+def _is_text(value: Value) -> bool:
+    """Whether a value is a text, such as the name of an event of which all hooks are told."""
+    return isinstance(value, Constant) and isinstance(value.value, str)
 
 
 def _without_counterparts(parted: Sequence[Divergence], may: Sequence[CollectiveRun]) -> list[Divergence]:
@@ -250,6 +256,7 @@ class FunctionWalk:
             truth = self._here(opposite)
             swapped = ast.If(statement.test, statement.orelse, statement.body)
             statement = ast.copy_location(swapped, statement)
+        truth = self.summaries.collective_calls.asks_for_method(statement.test) if truth is None else truth
         if isinstance(truth, bool):
             self._add(found, self.walk(statement.body if truth else statement.orelse, depth + 1))
             return found.ends is not None
