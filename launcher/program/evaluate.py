@@ -680,8 +680,7 @@ class AttributeEvaluator:
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
         """Where the program sets this attribute on what has its name, or is the same object of a library."""
-        last = last_name(node.value)
-        if last is None or isinstance(owner, External | Made | Defined | ModuleOf):
+        if isinstance(owner, External | Made | Defined | ModuleOf) or not (last := last_name(node.value)):
             return
         made = owner if isinstance(owner, Instance) else None
         if (found := self._stores.get((last, node.attr, made))) is None:

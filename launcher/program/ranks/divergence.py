@@ -35,6 +35,7 @@ from launcher.program.values import (
     Environment,
     External,
     Instance,
+    Made,
     RankKind,
     RankValue,
     Value,
@@ -151,8 +152,17 @@ class FunctionSummaries:
 
     def _answers(self, other: ast.expr) -> bool:
         """Whether what the other ranks choose may run collectives, too."""
-        called = getattr(self.program.value(other), "node", None)
+        if isinstance(other, ast.List | ast.Tuple):
+            return any(map(self._answers, other.elts))
+        value = self.program.value(other)
+        if isinstance(value, Made) and not value.definition.bases:
+            return any(map(self.collective_calls.matters, _methods_of(value.definition)))
+        called = getattr(value, "node", None)
         return not isinstance(called, FunctionNode) or self.collective_calls.matters(called)
+
+
+def _methods_of(definition: ast.ClassDef) -> list[FunctionNode]:
+    return [each for each in definition.body if isinstance(each, FunctionNode)]
 
 
 def _is_text(value: Value) -> bool:
