@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import all_arguments
+from launcher.program.dataflow import all_arguments, origins
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -621,6 +621,8 @@ class Difference:
                 parts = [inner]
             case ast.Name():
                 parts = self._made_of(node)
+            case ast.Attribute():
+                parts = self._origins_of(node)
             case ast.Call():
                 if _draws_for_itself(self.program, node):
                     return "by a number that each rank draws for itself"
@@ -629,8 +631,12 @@ class Difference:
                     is_function = self.program.value(owner) == External("torch") and bool(node.args)
                     if self._is_of_the_batch(node.args[0] if is_function else owner, depth):
                         return "by what is in its own part of the batch"
-                parts = [] if owner is None else [owner]
+                parts = [*([] if owner is None else [owner]), *self._origins_of(node)]
         return next((found for each in parts if (found := self.reason(each, depth - 1))), None)
+
+    def _origins_of(self, node: ast.expr) -> Sequence[ast.expr]:
+        """What makes an attribute, by a property too, or the result of a function of the program."""
+        return [each for each in origins(self.program, node) if each is not None and each is not node]
 
     def _made_of(self, name: ast.Name) -> Sequence[ast.expr]:
         sources = self.program.evaluation.sources(name)
