@@ -81,8 +81,7 @@ def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
         its_arms = branch_arms(each.node)
         if are_exclusive(each.node, use):
             continue
-        behind = _end_of_binding(each) > place
-        if behind:
+        if _end_of_binding(each) > place:
             if _share_a_loop(its_arms, arms):
                 found.append(each)
         elif its_arms <= arms and each.kind is not BindingKind.CHANGED:
@@ -109,9 +108,8 @@ def branch_arms(node: ast.AST) -> frozenset[Arm]:
     for outer, inner in reversed(within):
         if isinstance(outer, _BRANCHES):
             part = _part_of(outer, inner)
-            if part not in ("test", "iter", "finalbody") and not (
-                isinstance(outer, ast.Try) and part == "body"
-            ):
+            always = ("test", "iter", "finalbody", "body" if isinstance(outer, ast.Try) else "")
+            if part not in always:
                 found |= {(outer, part)}
         if isinstance(inner, ast.stmt):  # Each is asked for again by what stands in it.
             known[inner] = found
@@ -142,9 +140,8 @@ def _share_a_loop(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
 
 def _outside_comprehensions(scope: Scope) -> Scope:
     """The scope around comprehensions, whose code runs where it stands."""
-    while (
-        isinstance(scope.node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) and scope.parent
-    ):
+    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    while isinstance(scope.node, kinds) and scope.parent:
         scope = scope.parent
     return scope
 
@@ -216,27 +213,21 @@ class CallGraph:
     def call_sites_giving(self, parameter: ast.AST) -> list[CallSite] | None:
         """The calls that give a parameter its value: all of its function, as `call_sites` has them."""
         function = function_of_parameter(parameter)
-        return None if function is None else self.call_sites(function)
+        return self.call_sites(function) if function else None
 
     @cached_property
     def declared_ranks(self) -> frozenset[str]:
         """What is handed to init_process_group as `rank`, as written: `args.rank`."""
-        given = (
-            dotted_name(keyword.value)
-            for file in self.files.mentioning("init_process_group")
-            for call in file.calls_of.get("init_process_group", ())
-            for keyword in call.keywords
-            if keyword.arg == "rank"
-        )
+        files = self.files.mentioning("init_process_group")
+        calls = (each for file in files for each in file.calls_of.get("init_process_group", ()))
+        given = (dotted_name(each.value) for call in calls for each in call.keywords if each.arg == "rank")
         return frozenset(each for each in given if each is not None and "." in each)
 
     def _sites(self, function: FunctionNode) -> Iterator[CallSite | None]:
+        owner, name = scope_of(function).node, getattr(function, "name", "")
         if isinstance(function, ast.Lambda):
             yield from self._use(function, function, bound=False)
-            return
-        owner = scope_of(function).node
-        name = function.name
-        if isinstance(owner, ast.ClassDef) and name == "__init__":
+        elif isinstance(owner, ast.ClassDef) and name == "__init__":
             yield from self._named(owner.name, owner, function, bound=True)
         elif isinstance(owner, ast.ClassDef):
             yield from self._methods(name, function)
@@ -277,10 +268,10 @@ class CallGraph:
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
-        calls = (call for file in self.files.files for call in file.calls)
-        found = [call for call in calls if self._is_object(call.func, method)]
-        yield from (CallSite(call, bind_arguments(method, call, True)) for call in found)
-        yield from () if found else (None,)
+        found = [
+            each for file in self.files.files for each in file.calls if self._is_object(each.func, method)
+        ]
+        yield from [CallSite(each, bind_arguments(method, each, True)) for each in found] or (None,)
 
     def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
         """Where `with` enters an object of a method's class."""
@@ -296,48 +287,70 @@ class CallGraph:
         return any(isinstance(each, Made) and each.definition is class_of(method) for each in found)
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
-        """The calls `getattr(hook, event)(...)` of objects of a method's class."""
+        """The calls `getattr(hook, event)(...)` of objects of a method's class, also by a name for it."""
         for read in file.calls_of.get("getattr", ()):
-            call = parent_of(read)
-            if not isinstance(call, ast.Call) or call.func is not read or len(read.args) != 2:
-                continue
-            name = getattr(read.args[1], "value", None)
+            name = getattr(read.args[1], "value", None) if len(read.args) > 1 else ""
             if name in (None, getattr(method, "name", "")) and self._is_object(read.args[0], method):
-                yield _site_of(method, call, call, True)
+                yield from (
+                    _site_of(method, each, each, True) for each in self._calls_of(read, method) if each
+                )
+
+    def _calls_of(self, use: ast.expr, of: FunctionNode, depth: int = 3) -> Iterator[ast.Call | None]:
+        """The calls of a function that an expression is: its own, by a name for it, and where a loop goes
+        through a list of such; None where it is handed on."""
+        user = parent_of(use)
+        user = parent_of(user) if isinstance(user, ast.ListComp | ast.GeneratorExp) else user
+        target = user.targets[0] if isinstance(user, ast.Assign) else getattr(user, "target", None)
+        tests = ast.Compare | ast.If | ast.UnaryOp
+        if isinstance(user, ast.Call) and user.func is use:
+            yield user
+        elif isinstance(target, ast.Name) and depth:
+            for each in self._uses_of(target.id, scope_of(target).holder_of(target.id)):
+                yield from self._calls_of(each, of, depth - 1)
+        elif isinstance(user, ast.List) or getattr(getattr(user, "func", None), "attr", "") == "append":
+            found = [each for each, functions in self._calls_of_looped if of in functions]
+            yield from found or (None,)
+        elif not isinstance(user, tests) and last_name(getattr(user, "func", use)) != "callable":
+            yield None
+
+    def _uses_of(self, name: str, holder: Scope | None) -> Iterator[ast.Name]:
+        """Where a name of a scope is read."""
+        for use in () if holder is None else file_of(holder.node).names.get(name, ()):
+            if scope_of(use).holder_of(name) is holder and isinstance(use.ctx, ast.Load):
+                yield use
 
     def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
         parent = parent_of(use)
-        if isinstance(parent, ast.Call) and parent.func is use:
-            yield _site_of(function, parent, spread(parent, self.value), bound)
-            return
-        if isinstance(parent, ast.Return):
-            yield from self._decorating(use)
-            return
         call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
-        if isinstance(parent, ast.ClassDef):
+        handed = call if isinstance(call, ast.Call) and call.func is not use else None
+        called = self.value(handed.func) if handed and WRITTEN_OUT not in handed.__dict__ else UNKNOWN
+        if isinstance(parent, ast.Return):
+            yield from self._decorating(use, function)
+        elif isinstance(parent, ast.ClassDef):
             yield from self._inherited(parent, function)
-            return
-        if isinstance(parent, ast.Dict):
+        elif isinstance(parent, ast.Dict):
             yield from self._called_entries(parent, function)
-            return
-        if isinstance(parent, ast.Attribute):
-            return  # A member of a class.
-        if not isinstance(call, ast.Call):
-            yield None
-            return
-        if WRITTEN_OUT in call.__dict__:
-            return  # A partial application: its calls are calls of the function.
-        called = self.value(call.func)
-        if called == External("functools.partial") and call.args[:1] == [use]:
-            rest = ast.Starred(use)  # Whoever calls it gives it.
-            yield _site_of(function, call, ast.Call(use, [*call.args[1:], rest], call.keywords), bound)
-            return
-        if isinstance(called, External):
-            yield self._started(called.name, call, function)
-        elif isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
-            yield from self._handed_on(called, call, use, function)
+        elif isinstance(parent, ast.Attribute) or (handed and WRITTEN_OUT in handed.__dict__):
+            return  # A member of a class; a partial application: its calls are calls of the function.
+        elif handed and called == External("functools.partial") and handed.args[:1] == [use]:
+            rest = [*handed.args[1:], ast.Starred(use)]  # Whoever calls it gives it.
+            yield _site_of(function, handed, ast.Call(use, rest, handed.keywords), bound)
+        elif handed and isinstance(called, External):
+            yield self._started(called.name, handed, function)
+        elif handed and isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
+            yield from self._handed_on(called, handed, use, function)
         else:
-            yield None
+            for each in self._calls_of(use, function):
+                yield _site_of(function, each, spread(each, self.value), bound) if each else None
+
+    @cached_property
+    def _calls_of_looped(self) -> list[tuple[ast.Call, list[ast.AST | None]]]:
+        """The calls `hook(self)` of what a loop goes through, with the functions that this may be."""
+        calls = [each for file in self.files.files for each in file.calls if isinstance(each.func, ast.Name)]
+        kinds = ({by.kind for by in self._bound(each.func)} for each in calls)
+        looped = [each for each, kind in zip(calls, kinds, strict=True) if kind == {BindingKind.LOOPED}]
+        found = ((each, alternatives(self.value(each.func))) for each in looped)
+        return [(each, [getattr(one, "node", None) for one in values]) for each, values in found]
 
     def _called_entries(self, table: ast.Dict, function: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `TABLE[key]()` of an entry of a table that is used for nothing else."""
@@ -354,17 +367,18 @@ class CallGraph:
                     yield None
         yield from () if name else (None,)
 
-    def _decorating(self, use: ast.expr) -> Iterator[CallSite | None]:
+    def _decorating(self, use: ast.expr, function: FunctionNode) -> Iterator[CallSite | None]:
         """The calls of the functions that a decorator puts another one in the place of, which it returns."""
-        decorator = scope_of(use).function
-        decorated = [
-            each
-            for each, by in self._decorated
-            if decorator is not None and getattr(self.value(by), "node", None) is decorator.node
-        ]
+        outer = scope_of(use).function
+        by_outer = outer and [(each, getattr(self.value(by), "node", None)) for each, by in self._decorated]
+        decorated = [each for each, node in by_outer or () if outer and node is outer.node]
         for each in decorated:
+            bound = isinstance(scope_of(each).node, ast.ClassDef)
             sites = self.call_sites(each)
-            yield from (None,) if sites is None else (CallSite(site.call, None) for site in sites)
+            for site in (None,) if sites is None else sites:
+                seen = site and site.arguments is not None and positional_of(function)
+                given = bind_arguments(function, site.call, bound) if site and seen else None
+                yield CallSite(site.call, given) if site else None
         if not decorated:
             yield None
 
@@ -391,12 +405,11 @@ class CallGraph:
             return CallSite(call, {})
         if name.rpartition(".")[2] in _CALLING_EACH:
             return CallSite(call, None)
+        given = next((each.value for each in call.keywords if each.arg == "args"), None)
         if name in _RANK_STARTERS:
-            given = next((each.value for each in call.keywords if each.arg == "args"), None)
             given = call.args[1] if given is None and len(call.args) > 1 else given
             return _spawned_site(call, function, [None, *_elements(given)], _SPAWNED)
         if name in _PROCESSES:
-            given = next((each.value for each in call.keywords if each.arg == "args"), None)
             elements = _elements(given)
             first = elements[0] if elements else None
             if isinstance(first, ast.Name) and self._counts(first):
@@ -406,14 +419,15 @@ class CallGraph:
 
     def _counts(self, name: ast.Name) -> bool:
         """Whether a name is the variable of a loop over range."""
-        holder = scope_of(name).holder_of(name.id)
-        for binding in holder.bindings[name.id] if holder is not None else ():
-            value = binding.value
-            if binding.kind is not BindingKind.LOOPED or not isinstance(value, ast.Call):
-                return False
-            if not isinstance(value.func, ast.Name) or value.func.id != "range":
-                return False
-        return holder is not None
+        found = self._bound(name)
+        over = [each.value for each in found if each.kind is BindingKind.LOOPED]
+        ranges = [each for each in over if isinstance(each, ast.Call) and last_name(each.func) == "range"]
+        return bool(found) and len(ranges) == len(found)
+
+    def _bound(self, name: ast.expr) -> list[Binding]:
+        """What binds a name, wherever that is."""
+        holder = scope_of(name).holder_of(name.id) if isinstance(name, ast.Name) else None
+        return [] if holder is None else holder.bindings[getattr(name, "id", "")]
 
     def _handed_on(
         self, called: Defined, call: ast.Call, use: ast.expr, function: FunctionNode
@@ -426,14 +440,9 @@ class CallGraph:
         if parameter is None:
             yield None
             return
-        scope = file_of(receiver).scopes[receiver]
-        for name in file_of(receiver).names.get(parameter, ()):
-            if scope_of(name).holder_of(parameter) is scope:
-                parent = parent_of(name)
-                if isinstance(parent, ast.Call) and parent.func is name:
-                    yield CallSite(parent, bind_arguments(function, parent, False))
-                else:
-                    yield None
+        for name in self._uses_of(parameter, file_of(receiver).scopes[receiver]):
+            for each in self._calls_of(name, function):
+                yield None if each is None else CallSite(each, bind_arguments(function, each, False))
 
 
 def is_launched(function: FunctionNode) -> bool:
@@ -538,8 +547,7 @@ class ParameterEvaluator:
                 return Defined(owner) if is_class_method(function) else Made(owner)
         if is_launched(function) and positional_of(function)[:1] == [parameter]:
             return _SPAWNED
-        calls = self.callers.call_sites(function)
-        if calls is None or not calls:
+        if not (calls := self.callers.call_sites(function)):
             return declared
         found = joined(
             call.values[parameter.arg] if parameter.arg in call.values else self._given(call, parameter)
@@ -600,7 +608,7 @@ class RecordFields:
         found = [each for each in given if each is not None]
         if default is not None and (not calls or None in given):
             found.append(default)
-        literal = default.value if default is not None else None
+        literal = default and default.value
         if isinstance(literal, ast.Call) and last_name(literal.func) == "field":
             literal = default_of_field(literal)
         if isinstance(literal, ast.Constant) and self._is_handed_on(definition):
@@ -645,30 +653,23 @@ class RecordFields:
 
     def _is_handed_on(self, definition: ast.ClassDef) -> bool:
         """Whether the class itself is an argument, as of `HfArgumentParser(Settings)`."""
-        for file in self.files.mentioning(definition.name):
-            for use in file.names.get(definition.name, ()):
-                outer = parent_of(use)
-                while isinstance(outer, ast.Tuple | ast.List | ast.keyword):
-                    outer = parent_of(outer)
-                if (
-                    isinstance(outer, ast.Call)
-                    and outer.func is not use
-                    and last_name(outer.func) not in _LOOKING
-                ):
-                    return True
+        name = definition.name
+        for use in (each for file in self.files.mentioning(name) for each in file.names.get(name, ())):
+            outer = parent_of(use)
+            while isinstance(outer, ast.Tuple | ast.List | ast.keyword):
+                outer = parent_of(outer)
+            called = outer.func if isinstance(outer, ast.Call) else use
+            if called is not use and last_name(called) not in _LOOKING:
+                return True
         return False
 
     def _replaced(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
         for file in self.files.mentioning(*_REPLACING):
             for call in (each for last in _REPLACING for each in file.calls_of.get(last, ())):
-                for keyword in call.keywords:
-                    if keyword.arg == name:
-                        owners = [
-                            *call.args[:1],
-                            *([call.func.value] if isinstance(call.func, ast.Attribute) else []),
-                        ]
-                        if Made(definition) in map(self.value, owners):
-                            yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
+                owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+                for keyword in (each for each in call.keywords if each.arg == name):
+                    if Made(definition) in map(self.value, (*call.args[:1], *owner)):
+                        yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
 
 
 def _given_to_field(call: ast.Call, name: str, position: int) -> Binding | None:
@@ -735,10 +736,8 @@ class ParserOptions:
         return found
 
     def _name_of_option(self, call: ast.Call) -> str | None:
-        for keyword in call.keywords:
-            if keyword.arg == "dest":
-                value = self.value(keyword.value)
-                return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+        for value in (self.value(each.value) for each in call.keywords if each.arg == "dest"):
+            return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
         words = [each.value for each in call.args if isinstance(each, ast.Constant)]
         texts = [word for word in words if isinstance(word, str)]
         long = [word for word in texts if word.startswith("--")] or texts
@@ -752,9 +751,8 @@ class ParserOptions:
     @cached_property
     def takes_local_rank(self) -> bool:
         """Whether a parser of the program has the option that launchers hand over."""
+        files, options = self.files.mentioning("add_argument"), LIBRARY_TABLES["local_rank_options"]
+        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
         return any(
-            isinstance(argument, ast.Constant) and argument.value in LIBRARY_TABLES["local_rank_options"]
-            for file in self.files.mentioning("add_argument")
-            for call in file.calls_of.get("add_argument", ())
-            for argument in call.args
+            isinstance(each, ast.Constant) and each.value in options for call in calls for each in call.args
         )

@@ -307,11 +307,12 @@ class Evaluation:
         return UNKNOWN
 
     def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
-        """Each of the objects in a list that is written out, and gets no others."""
+        """Each of the objects in a list that is written out, and what is appended to it."""
         value = UNKNOWN if iterable is None else self.value(iterable, environment)
-        if iterable is None or not isinstance(value, Several) or last_name(iterable) in self.files.grown:
+        later = [] if iterable is None else self.files.grown.get(last_name(iterable), [])
+        if not isinstance(value, Several) or None in later:
             return UNKNOWN
-        found = joined(self.value(each, environment) for each in value.node.elts)
+        found = joined(self.value(each, environment) for each in (*value.node.elts, *later) if each)
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
@@ -629,8 +630,15 @@ class AttributeEvaluator:
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
-        owner = self.evaluation.value(node.value, environment)
-        return joined(self._attribute_of(each, node) for each in alternatives(owner))
+        owners = alternatives(self.evaluation.value(node.value, environment))
+        having = [each for each in owners if len(owners) == 1 or not self._lacks(each, node.attr)]
+        return joined(self._attribute_of(each, node) for each in having)
+
+    def _lacks(self, owner: Value, name: str) -> bool:
+        """Whether an object of the program surely has no such attribute, as a hook has not each method."""
+        if not isinstance(owner, Made) or owner.definition.bases:
+            return False
+        return not any(self.bindings_in_class(owner.definition, each) for each in (name, "__getattr__"))
 
     def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
         name = node.attr
@@ -672,10 +680,7 @@ class AttributeEvaluator:
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
         """Where the program sets this attribute on what has its name, or is the same object of a library."""
-        if isinstance(owner, External | Made | Defined | ModuleOf):
-            return
-        last = last_name(node.value)
-        if last is None:
+        if isinstance(owner, External | Made | Defined | ModuleOf) or not (last := last_name(node.value)):
             return
         made = owner if isinstance(owner, Instance) else None
         if (found := self._stores.get((last, node.attr, made))) is None:
@@ -737,12 +742,11 @@ class AttributeEvaluator:
                         yield binding
 
     def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
-        for base in definition.bases:
-            parent = self.evaluation.value(base)
-            if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef) and depth < 10:
-                found = self.member_of(parent.node, name, depth + 1)
-                if found is not UNKNOWN:
-                    return found
+        for parent in map(self.evaluation.value, definition.bases):
+            own = parent.node if isinstance(parent, Defined) and depth < 10 else None
+            found = self.member_of(own, name, depth + 1) if isinstance(own, ast.ClassDef) else UNKNOWN
+            if found is not UNKNOWN:
+                return found
             if isinstance(parent, External):
                 whole = canonical_name(f"{parent.name}.{name}")
                 return RANK_ATTRIBUTES.get(whole) or External(whole)
@@ -751,9 +755,6 @@ class AttributeEvaluator:
     def _optional(self, node: ast.Attribute) -> Value:
         """What an option of the script's own parser is by its launcher or its default, `args.local_rank`."""
         found = self.options.value_of_option(node.attr)
-        if found is not UNKNOWN:
-            return found
-        written = dotted_name(node)
-        if written is not None and written in self.evaluation.callers.declared_ranks:
+        if found is UNKNOWN and dotted_name(node) in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
-        return UNKNOWN
+        return found

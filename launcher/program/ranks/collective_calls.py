@@ -205,13 +205,32 @@ class CollectiveCalls:
         return found, len(values) == 1 or self._belongs_to_loop(call.func)
 
     def _belongs_to_loop(self, method: ast.expr) -> bool:
-        """Whether a method is one of a loop's variable: `hook.close`, `getattr(hook, name)`."""
+        """Whether a method is one of a loop's variable: `hook.close`, `getattr(hook, name)` by a name."""
+        made = origins(self.program, method) if isinstance(method, ast.Name) else ()
+        method = made[0] if len(made) == 1 and isinstance(made[0], ast.Call) else method
         if isinstance(method, ast.Call) and last_name(method.func) == "getattr" and method.args:
             owner = method.args[0]
         else:
             owner = method.value if isinstance(method, ast.Attribute) else method
         sources = self.program.evaluation.sources(owner)
         return bool(sources) and all(each.kind is BindingKind.LOOPED for each in sources)
+
+    def asks_for_method(self, test: ast.expr) -> bool | None:
+        """What a test whether an object in a loop has a method is where one is called: True, or False of
+        `not hasattr(hook, name)`; None for all other tests."""
+        holds = True
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, holds = test.operand, False
+        if isinstance(test, ast.Compare) and ast.unparse(test.comparators[0]) == "None":
+            holds = isinstance(test.ops[0], ast.IsNot) is holds
+            test = test.left
+        test = test.target if isinstance(test, ast.NamedExpr) else test
+        if isinstance(test, ast.Call) and last_name(test.func) == "callable" and test.args:
+            test = test.args[0]
+        made = origins(self.program, test) if isinstance(test, ast.Name) else (test,)
+        read = made[0] if len(made) == 1 and isinstance(made[0], ast.Call) else None
+        known = read is not None and last_name(read.func) in ("getattr", "hasattr") and bool(read.args)
+        return holds if read and known and self._belongs_to_loop(read.args[0]) else None
 
     def _called(
         self, value: Defined, call: ast.Call, environment: Environment | None

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import all_arguments
+from launcher.program.dataflow import all_arguments, origins
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -30,10 +30,12 @@ from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, C
 from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
 from launcher.program.ranks.training_loops import iterated_object
 from launcher.program.values import (
+    Constant,
     Defined,
     Environment,
     External,
     Instance,
+    Made,
     RankKind,
     RankValue,
     Value,
@@ -126,7 +128,7 @@ class FunctionSummaries:
                     for each in self.summary(function).divergences:
                         found.setdefault((each.run.node, each.leaves), each)
         for (_, given), summary in [*self._known.items()]:
-            if any(isinstance(value, Defined | External) for _, value in given):
+            if any(isinstance(each, Defined | External) or _is_text(each) for _, each in given):
                 for each in summary.divergences:
                     found.setdefault((each.run.node, each.leaves), each)
         for each in self._made_on_some_ranks():
@@ -150,8 +152,22 @@ class FunctionSummaries:
 
     def _answers(self, other: ast.expr) -> bool:
         """Whether what the other ranks choose may run collectives, too."""
-        called = getattr(self.program.value(other), "node", None)
+        if isinstance(other, ast.List | ast.Tuple):
+            return any(map(self._answers, other.elts))
+        value = self.program.value(other)
+        if isinstance(value, Made) and not value.definition.bases:
+            return any(map(self.collective_calls.matters, _methods_of(value.definition)))
+        called = getattr(value, "node", None)
         return not isinstance(called, FunctionNode) or self.collective_calls.matters(called)
+
+
+def _methods_of(definition: ast.ClassDef) -> list[FunctionNode]:
+    return [each for each in definition.body if isinstance(each, FunctionNode)]
+
+
+def _is_text(value: Value) -> bool:
+    """Whether a value is a text, such as the name of an event of which all hooks are told."""
+    return isinstance(value, Constant) and isinstance(value.value, str)
 
 
 def _without_counterparts(parted: Sequence[Divergence], may: Sequence[CollectiveRun]) -> list[Divergence]:
@@ -250,6 +266,7 @@ class FunctionWalk:
             truth = self._here(opposite)
             swapped = ast.If(statement.test, statement.orelse, statement.body)
             statement = ast.copy_location(swapped, statement)
+        truth = self.summaries.collective_calls.asks_for_method(statement.test) if truth is None else truth
         if isinstance(truth, bool):
             self._add(found, self.walk(statement.body if truth else statement.orelse, depth + 1))
             return found.ends is not None
@@ -604,6 +621,8 @@ class Difference:
                 parts = [inner]
             case ast.Name():
                 parts = self._made_of(node)
+            case ast.Attribute():
+                parts = self._origins_of(node)
             case ast.Call():
                 if _draws_for_itself(self.program, node):
                     return "by a number that each rank draws for itself"
@@ -612,8 +631,12 @@ class Difference:
                     is_function = self.program.value(owner) == External("torch") and bool(node.args)
                     if self._is_of_the_batch(node.args[0] if is_function else owner, depth):
                         return "by what is in its own part of the batch"
-                parts = [] if owner is None else [owner]
+                parts = [*([] if owner is None else [owner]), *self._origins_of(node)]
         return next((found for each in parts if (found := self.reason(each, depth - 1))), None)
+
+    def _origins_of(self, node: ast.expr) -> Sequence[ast.expr]:
+        """What makes an attribute, by a property too, or the result of a function of the program."""
+        return [each for each in origins(self.program, node) if each is not None and each is not node]
 
     def _made_of(self, name: ast.Name) -> Sequence[ast.expr]:
         sources = self.program.evaluation.sources(name)

@@ -262,9 +262,13 @@ class Guards:
         outer = parent_of(inner)
         while isinstance(outer, ast.List | ast.Tuple):
             inner, outer = outer, parent_of(outer)
-        if isinstance(outer, ast.IfExp) and inner is outer.body:
-            nothing = isinstance(outer.orelse, ast.Constant) or not getattr(outer.orelse, "elts", True)
-            return self.guard(outer.test) if nothing or not answers(outer.orelse) else None
+        if isinstance(outer, ast.IfExp) and inner is not outer.test:
+            other = outer.orelse if inner is outer.body else outer.body
+            nothing = isinstance(other, ast.Constant) or not getattr(other, "elts", True)
+            guard = self.guard(outer.test) if nothing or not answers(other) else None
+            if inner is outer.body or guard is None:
+                return guard
+            return guard.opposite() if guard.exact else None
         if (
             not isinstance(outer, ast.Call)
             or inner not in outer.args

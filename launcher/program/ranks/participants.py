@@ -263,17 +263,16 @@ def entered_under(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, 
     function = scope_of(call).node
     returned = file_of(call).returns_of.get(function, ())
     yields = file_of(call).yields_of.get(function, ())
-    if isinstance(function, ast.FunctionDef) and any(
-        parent_of(call) in _items_around(each) for each in yields
-    ):
+    yields_within = any(parent_of(call) in _items_around(each) for each in yields)
+    is_returned = any(call in ast.walk(each) for each in returned)
+    if not isinstance(function, ast.FunctionDef) or yields_within or not is_returned:
         yield call, conditions_of(program, call)
+    if isinstance(function, ast.FunctionDef) and (yields_within or is_returned):
         for site in program.evaluation.callers.call_sites(function) or ():
-            yield site.call, conditions_of(program, site.call)
-    elif isinstance(function, ast.FunctionDef) and any(call in ast.walk(each) for each in returned):
-        for site in program.evaluation.callers.call_sites(function) or ():
-            yield site.call, conditions_of(program, call, site.arguments)
-    else:
-        yield call, conditions_of(program, call)
+            owner = site.call.func.value if isinstance(site.call.func, ast.Attribute) else None
+            given = {**({"self": owner} if owner else {}), **(site.arguments or {})}
+            under = conditions_of(program, site.call) if yields_within else frozenset()
+            yield site.call, under | conditions_of(program, call, given)
 
 
 def _items_around(node: ast.AST) -> list[ast.withitem]:

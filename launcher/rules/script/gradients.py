@@ -502,10 +502,11 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
     ]
     steps = [each for each in steps if not are_exclusive(each, call)]
     backward = [each for each in backward if not all(are_exclusive(each, step) for step in steps)]
-    if block is None or not steps or any(block in ancestors(each) for each in steps):
-        return False
     function = scope_of(call).node
     yields = file_of(call).yields_of.get(function, ())
+    inside = [block in [*ancestors(each)] for each in (*steps, *yields)]
+    if block is None or not steps or any(inside[: len(steps)]) or not all(inside[len(steps) :]):
+        return False
     if backward or not isinstance(function, ast.FunctionDef) or not yields:
         return bool(backward) and all(block in ancestors(each) for each in backward)
     sites = program.evaluation.callers.call_sites(function) or ()
@@ -573,9 +574,8 @@ def _severity_of_clearing(program: Program, accelerator: ast.Call) -> Severity |
 def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> bool:
     """Whether a step once in so many rounds is for the gradients of all of them: its number is named so, or
     the loss is divided by it; and no optimizer has its turn between, nor a backward of its own then."""
-    numbers = {match[1] for text, _ in rare if (match := _COUNTED.search(text))}
-    text = ast.unparse(scope_of(step).node)
-    divided = any(re.search(rf"/=? {re.escape(each)}\b", text) for each in numbers)
+    numbers = {re.escape(match[1]) for text, _ in rare if (match := _COUNTED.search(text))}
+    divided = any(re.search(rf"/=? {each}\b", ast.unparse(scope_of(step).node)) for each in numbers)
     return (divided or any("accum" in each.lower() for each in dict(rare))) and all(
         bool(rare & conditions_of(program, each)) is steps_optimizer(program, each)
         for each in calls_beside(step)
@@ -746,15 +746,15 @@ def _near_gradients(program: Program, call: ast.Call) -> bool:
         if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             break
     words = {"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"}
-    if isinstance(top, ast.Module):
-        return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(call))
-    loops = any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in ast.walk(top))
-    place: ast.AST = call if loops else top
-    return any(isinstance(each, ast.Attribute) and each.attr in words for each in ast.walk(place)) or any(
-        isinstance(part, ast.Attribute) and part.attr == "grad"
-        for given in all_arguments(call)
-        for part in parts_of(program, given)
+    calls = [] if isinstance(top, ast.Module) else calls_in(top)
+    trains = any(
+        last_name(run.func) == "backward" for each in calls for run in calls_surely_run(program, each)
     )
+    around = [each.iter for each in ancestors_in_function(call) if isinstance(each, ast.For)]
+    places = [statement_of(call), *around] if trains or isinstance(top, ast.Module) else [top]
+    given = (part for each in all_arguments(call) for part in parts_of(program, each))
+    named = {getattr(each, "attr", "") for one in places for each in ast.walk(one)}
+    return bool(named & words) or any(getattr(each, "attr", "") == "grad" for each in given)
 
 
 REDUCTION_RULES = (gradients_are_reduced,)

@@ -51,6 +51,7 @@ from launcher.program.values import (
     Defined,
     External,
     Instance,
+    Value,
     alternatives,
     canonical_name,
 )
@@ -602,8 +603,11 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
         return
     if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
         return
-    steps = [call for file in program.files for call in file.calls_of.get("step", ())]
-    steps = [call for call in steps if _may_be_the_engines(program, call)]
+    steps = calls = [call for file in program.files for call in file.calls_of.get("step", ())]
+    steps = [call for call in calls if _may_be_the_engines(program, call)]
+    read = (each for file in program.files for each in file.attributes.get("step", ()))
+    if any(_is_an_engine(program.value(each.value)) for each in read if parent_of(each) not in calls):
+        return  # Whoever is given `engine.step` calls it.
     steps = [call for call in steps if not program.analysis(Reachability).is_named_nowhere(call)]
     waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
     if not steps:
@@ -630,21 +634,24 @@ def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
     """Whether a step may be the engine's: not that of an optimizer or schedule, or of the program's own."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     is_a_schedule = "sched" in (last_name(owner) or "").lower()
+    value = program.value(owner)
+    return _is_an_engine(value) or (UNKNOWN in alternatives(value) and not is_a_schedule)
+
+
+def _is_an_engine(value: Value) -> bool:
+    """Whether a value may be DeepSpeed's engine."""
     return any(
-        (each is UNKNOWN and not is_a_schedule)
-        or (isinstance(each, External | Instance) and each.name.startswith(_ENGINE))
+        each.name.startswith(_ENGINE)
         or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
-        for each in alternatives(program.value(owner))
+        for each in alternatives(value)
+        if isinstance(each, External | Instance)
     )
 
 
 def _is_of_an_engine(program: Program, backward: ast.Call) -> bool:
     """Whether a loss comes from the forward pass of an engine."""
     called = (each.func for each in parts_of(program, backward.func) if isinstance(each, ast.Call))
-    made = (each for function in called for each in alternatives(program.value(function)))
-    return any(
-        each.name == "deepspeed.initialize" and not each.item for each in made if isinstance(each, Instance)
-    )
+    return any(_is_an_engine(program.value(function)) for function in called)
 
 
 def _waits_for_itself(program: Program, step: ast.Call) -> ast.expr | None:
