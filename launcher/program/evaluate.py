@@ -36,6 +36,7 @@ from launcher.program.index import (
     is_attribute_of_self,
     is_class_method,
     is_property,
+    is_set_by_method,
     is_set_later,
     is_static,
     last_name,
@@ -391,15 +392,15 @@ class CallEvaluator:
 
     def value(self, node: ast.Call, environment: Environment | None) -> Value:
         """What a call gives."""
-        read = self.evaluation.tables.read(node, environment)
-        if read is not None:
+        if (read := self.evaluation.tables.read(node, environment)) is not None:
             return read
         evaluated = partial(self.evaluation.value, environment=environment)
         if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS_OF_WRITTEN:
             made = self.evaluation.written.of_method(node, evaluated(node.func.value), evaluated)
             if made is not UNKNOWN:
                 return made
-        called = self.evaluation.value(node.func, environment)
+        bare = last_name(node.func) == "__new__"  # The class itself is what is made an object.
+        called = evaluated(node.args[0] if bare and node.args else node.func)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
     def _called(self, called: Value, node: ast.Call, environment: Environment | None) -> Value:
@@ -447,8 +448,7 @@ class CallEvaluator:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2:
             return self._read_by_getattr(node, environment)
-        found = RANKS.get(name)
-        if found is not None:
+        if (found := RANKS.get(name)) is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         evaluated = partial(self.evaluation.value, environment=environment)
@@ -690,8 +690,7 @@ class AttributeEvaluator:
 
     def member_of(self, definition: ast.ClassDef, name: str, depth: int = 0, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
-        found_here = self.bindings_in_class(definition, name)
-        if not found_here:
+        if not (found_here := self.bindings_in_class(definition, name)):
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
         if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
@@ -731,7 +730,7 @@ class AttributeEvaluator:
         for file in self.evaluation.files.mentioning(name):
             for binding in file.set_attributes.get(name, ()):
                 node = binding.node
-                if isinstance(node, ast.Attribute) and binding.name.split(".")[-2] not in ("self", "cls"):
+                if isinstance(node, ast.Attribute) and not is_set_by_method(binding):
                     owners = alternatives(self.evaluation.value(node.value))
                     if Made(definition) in owners or Defined(definition) in owners:
                         yield binding

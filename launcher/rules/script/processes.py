@@ -163,13 +163,9 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
         if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
             continue
         if _stays(program, node):
-            yield finding_at(
-                distribution.HARD_CODED_TOPOLOGY,
-                node,
-                f"every process of the host takes GPU {value.value}: 'Duplicate GPU detected', or out of "
-                "memory",
-                severity=severity,
-            )
+            harm = "'Duplicate GPU detected', or out of memory"
+            message = f"every process of the host takes GPU {value.value}: {harm}"
+            yield finding_at(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity)
 
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
@@ -337,10 +333,12 @@ def _stays(program: Program, node: ast.AST) -> bool:
     statement = statement_of(node)
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return False  # A default, in place of which another may be given.
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if isinstance(target, ast.Name):
-        holder = scope_of(statement).holder_of(target.id)
-        if holder is not None and len(holder.bindings[target.id]) > 1:
+    target = getattr(statement, "targets", [getattr(statement, "target", None)])[0]
+    if isinstance(target, ast.Name) and (holder := scope_of(statement).holder_of(target.id)) is not None:
+        found = holder.bindings[target.id]
+        if isinstance(holder.node, ast.ClassDef):
+            found = program.evaluation.attributes.bindings_in_class(holder.node, target.id)
+        if len(found) > 1:
             return False
     if isinstance(target, ast.Attribute):
         stores = [each for file in program.files for each in file.set_attributes.get(target.attr, ())]
