@@ -36,7 +36,6 @@ from launcher.program.index import (
     is_attribute_of_self,
     is_class_method,
     is_property,
-    is_set_by_method,
     is_set_later,
     is_static,
     last_name,
@@ -44,6 +43,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
+from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,
     LIBRARY_TABLES,
@@ -80,6 +80,7 @@ from launcher.program.values import (
     entries_of,
     function_of,
     is_in_function_of,
+    is_set_by_method,
     joined,
     library_names,
     model_within,
@@ -87,7 +88,6 @@ from launcher.program.values import (
     object_parsed,
     pairs_of,
     spread,
-    text_of,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -189,8 +189,10 @@ class Evaluation:
             case ast.Compare():
                 return compared(node, partial(self.value, environment=environment))
             case ast.BinOp():
-                left, right = self.value(node.left, environment), self.value(node.right, environment)
+                evaluated = partial(self.value, environment=environment)
+                left, right = evaluated(node.left), evaluated(node.right)
                 made = self.written.of_union(node, left, right)
+                made = text_of(node, evaluated) if made is UNKNOWN else made
                 return calculated_from(node.op, left, right) if made is UNKNOWN else made
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 return self.written.of_comprehension(node, partial(self.value, environment=environment))
@@ -264,9 +266,8 @@ class Evaluation:
         if binding.kind is BindingKind.IMPORTED:
             return self._imported(binding)
         if binding.kind is BindingKind.DEFINED:
-            node = binding.node
-            assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            return Defined(node)
+            assert isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            return Defined(binding.node)
         if binding.kind is BindingKind.PARAMETER:
             return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
@@ -314,7 +315,7 @@ class Evaluation:
     def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
         """Each of the objects in a list that is written out, and gets no others."""
         value = UNKNOWN if iterable is None else self.value(iterable, environment)
-        if iterable is None or not isinstance(value, Several) or last_name(iterable) in self.files.grown:
+        if not isinstance(value, Several) or (iterable and last_name(iterable) in self.files.grown):
             return UNKNOWN
         found = joined(self.value(each, environment) for each in value.node.elts)
         return UNKNOWN if isinstance(found, Constant) else found
@@ -395,12 +396,15 @@ class CallEvaluator:
         if (read := self.evaluation.tables.read(node, environment)) is not None:
             return read
         evaluated = partial(self.evaluation.value, environment=environment)
+        made: Value = UNKNOWN
         if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS_OF_WRITTEN:
             made = self.evaluation.written.of_method(node, evaluated(node.func.value), evaluated)
-            if made is not UNKNOWN:
-                return made
-        bare = last_name(node.func) == "__new__"  # The class itself is what is made an object.
-        called = evaluated(node.args[0] if bare and node.args else node.func)
+        elif last_name(node.func) in JOINING:
+            made = text_of(node, evaluated, self.evaluation.files.grown)
+        if made is not UNKNOWN:
+            return made
+        bare = node.args and last_name(node.func) == "__new__"  # Of the class that it is given.
+        called = evaluated(node.args[0] if bare else node.func)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
     def _called(self, called: Value, node: ast.Call, environment: Environment | None) -> Value:
@@ -409,9 +413,9 @@ class CallEvaluator:
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
-            made = self._by_decorator(called.node)
-            inside = self.environment_of(called, node, environment)
-            return made if isinstance(made, Instance) else self.result(called.node, inside)
+            if isinstance(made := self._by_decorator(called.node), Instance):
+                return made
+            return self.result(called.node, self.environment_of(called, node, environment))
         if isinstance(called, Made):
             method = self.evaluation.attributes.member_of(called.definition, "__call__")
             return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN
@@ -481,8 +485,8 @@ class CallEvaluator:
         ends = isinstance(loop, ast.comprehension) or loop in file_of(name).leaving_statements
         over = loop.iter if ends and isinstance(loop, ast.For | ast.comprehension) else None
         listed = UNKNOWN if over is None else self.evaluation.value(over)
-        names = listed.node.elts if isinstance(listed, Several) else []
-        texts = [str(each.value) for each in map(self.evaluation.value, names) if isinstance(each, Constant)]
+        names = map(self.evaluation.value, listed.node.elts if isinstance(listed, Several) else [])
+        texts = [str(each.value) for each in names if isinstance(each, Constant)]
         own = [each for each in texts if not each.startswith(tuple(LIBRARY_TABLES["launcher_variables"]))]
         return RANK_VARIABLES.get((own or texts or [""])[0], UNKNOWN)
 
@@ -557,11 +561,13 @@ class TableEvaluator:
             return UNKNOWN if isinstance(stored, Constant) else stored
         if None in entries or UNKNOWN in entries:
             known.append(UNKNOWN)
-        return joined(known if stored is UNKNOWN else [*known, stored])
+        found = joined(known if stored is UNKNOWN else [*known, stored])
+        replaced = (later and stored is UNKNOWN) or last_name(owner) in self.evaluation.files.updated
+        return UNKNOWN if replaced and isinstance(found, Constant) else found
 
     def _is_one_of(self, entry: ast.AST, tables: Sequence[Value]) -> bool:
         """Whether an entry is set on one of these tables, by another name of it."""
-        owner = self.evaluation.value(entry.value) if isinstance(entry, ast.Subscript) else UNKNOWN
+        owner = isinstance(entry, ast.Subscript) and self.evaluation.value(entry.value)
         return isinstance(owner, Dictionary) and owner in tables
 
     def any_item(self, owner: ast.expr, whole: Value, environment: Environment | None) -> Value:
@@ -667,15 +673,14 @@ class AttributeEvaluator:
     def _stored(self, node: ast.Attribute, owner: Value | None) -> Value:
         """What the program sets an attribute to. A literal alone does not tell: `args.local_rank = 0`, in a
         run of one process, goes over an option."""
-        found = self.evaluation.any_of(list(self.stores(node, owner)), None)
+        found = self.evaluation.any_of([*self.stores(node, owner)], None)
         return UNKNOWN if isinstance(found, Constant) else found
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
         """Where the program sets this attribute on what has its name, or is the same object of a library."""
         if isinstance(owner, External | Made | Defined | ModuleOf):
             return
-        last = last_name(node.value)
-        if last is None:
+        if (last := last_name(node.value)) is None:
             return
         made = owner if isinstance(owner, Instance) else None
         if (found := self._stores.get((last, node.attr, made))) is None:
@@ -707,8 +712,7 @@ class AttributeEvaluator:
         as hooks do.
         """
         file = file_of(definition)
-        found = self.records.bindings(definition, name)
-        found = found or list(file.scopes[definition].bindings.get(name, []))
+        found = self.records.bindings(definition, name) or [*file.scopes[definition].bindings.get(name, [])]
         for binding in file.set_attributes.get(name, ()):
             node, method = binding.node, method_of(binding.node, definition)
             if method is not None and isinstance(node, ast.Attribute) and is_attribute_of_self(node, method):
@@ -749,10 +753,8 @@ class AttributeEvaluator:
 
     def _optional(self, node: ast.Attribute) -> Value:
         """What an option of the script's own parser is by its launcher or its default, `args.local_rank`."""
-        found = self.options.value_of_option(node.attr)
-        if found is not UNKNOWN:
+        if (found := self.options.value_of_option(node.attr)) is not UNKNOWN:
             return found
-        written = dotted_name(node)
-        if written is not None and written in self.evaluation.callers.declared_ranks:
+        if dotted_name(node) in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return UNKNOWN

@@ -372,14 +372,6 @@ def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool
     return isinstance(attribute.value, ast.Name) and [attribute.value.id] == own
 
 
-def is_set_by_method(store: Binding) -> bool:
-    """Whether what has an attribute set is the `self` or `cls` of a method, and no object that it made."""
-    function, node = scope_of(store.node).function, store.node
-    if function is None or not isinstance(node, ast.Attribute) or not isinstance(function.node, FunctionNode):
-        return False
-    return store.name.split(".")[-2] in ("self", "cls") and is_attribute_of_self(node, function.node)
-
-
 def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
     """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
 
@@ -732,6 +724,12 @@ class ProgramFiles:
         targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
         return found
+
+    @cached_property
+    def updated(self) -> set[str | None]:
+        """The last names of the tables that `update` gives other entries."""
+        calls = (call for file in self.files for call in file.calls_of.get("update", ()))
+        return {last_name(getattr(call.func, "value", call)) for call in calls} - {None}
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""

@@ -130,8 +130,7 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     Source: the sources of NCCL002, and the searched repositories that `launcher/rules/shared_facts.py` names.
     """
     for change, value in _surely_set(program):
-        harm = shared_facts.why_obsolete(change.name, value, None)
-        if harm:
+        if harm := shared_facts.why_obsolete(change.name, value, None):
             yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
 
 
@@ -149,12 +148,7 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     Source: the sources of NCCL003; torch/distributed/__init__.py, which calls set_debug_level_from_env.
     """
     for change, value in _surely_set(program):
-        harm = shared_facts.debugging_cost(change.name, value)
-        if harm:
-            late = _comes_too_late(program, change)
-            severity = Severity.INFO if late or shared_facts.is_only_verbose(change.name, value) else None
-            when = "is left behind the import of torch, before which it" if late else "in every run"
-            yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} {when} {harm}", severity)
+        yield from _debugging(program, change, value)
     for call, _ in program.calls("torch.distributed.set_debug_level"):
         if call.args and last_name(call.args[0]) == "DETAIL" and surely_runs(program, call):
             harm = shared_facts.debugging_cost("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
@@ -214,7 +208,7 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
             yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=severity)
 
 
-def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
+def setting_findings(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
     """What a variable that is set to this harms in any run."""
     harm = _network_harm(change.name, value)
     if harm:
@@ -222,10 +216,16 @@ def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
     harm = shared_facts.why_obsolete(change.name, value, None)
     if harm:
         yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
+    yield from _debugging(program, change, value)
+
+
+def _debugging(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
     harm = shared_facts.debugging_cost(change.name, value)
     if harm:
-        severity = Severity.INFO if shared_facts.is_only_verbose(change.name, value) else None
-        yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
+        late = _comes_too_late(program, change)
+        severity = Severity.INFO if late or shared_facts.is_only_verbose(change.name, value) else None
+        when = "is left behind the import of torch, before which it" if late else "in every run"
+        yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} {when} {harm}", severity)
 
 
 def _comes_too_late(program: Program, change: ChangedVariable) -> bool:

@@ -683,7 +683,8 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
 
     What it was to change stays as it is, or the plugin's own choice is lost.
 
-    What harms everywhere is found without a job; where it stands under a test, by what the job makes of that.
+    What harms everywhere is found without a job; where it stands under a test or is an option's value, by
+    what the job makes of that.
 
     Bad: `os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"` with torch 2.2 or later, before which it is right.
     Good: no such line, or the name `TORCH_NCCL_ASYNC_ERROR_HANDLING`.
@@ -695,15 +696,15 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     program, torch, run = subject.program, torch_version(subject.job), JobRun(subject)
     facts = instance_facts(subject.job.resources.instance_type)
     for change in changed_variables(program):
-        value = constant_argument(program, change.value)
+        value = run.value(change.value)
         if value is None or value.value is None:
             continue
         text = str(value.value).strip()
         always = is_set_in_every_run(program, change)
         if not always and not surely_runs(program, change.runs, known=run.truth):
             continue
-        if not always:
-            yield from setting_findings(change, text)
+        if not always or constant_argument(program, change.value) is None:
+            yield from setting_findings(program, change, text)
         harm = shared_facts.why_obsolete(change.name, text, torch)
         if harm and shared_facts.why_obsolete(change.name, text, None) is None:
             yield finding_at(nccl.OBSOLETE_ENVIRONMENT, change.node, f"{change.name}={text}: {harm}")
