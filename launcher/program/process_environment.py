@@ -28,13 +28,12 @@ from launcher.program.index import (
     FileIndex,
     FunctionNode,
     ancestors,
-    ancestors_in_function,
     file_of,
     function_of_parameter,
     last_name,
     scope_of,
 )
-from launcher.program.program import Program, extra_keywords, joining_calls
+from launcher.program.program import Program, extra_keywords, joining_calls, overlaps
 from launcher.program.values import (
     HOST_SIZES,
     LIBRARY_TABLES,
@@ -500,19 +499,41 @@ def starts_side_by_side(program: Program) -> Iterator[ast.Call]:
         for call, _ in program.calls(*spawned)
         if constant_argument(program, argument_of(call, "join", 3)) == Constant(False)
     ]
-    for call in starts:
-        loops = [each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.ListComp)]
-        before = [each for each in starts if scope_of(each) is scope_of(call) and each.lineno < call.lineno]
-        waits = [
-            each.lineno
-            for name in ("join", "wait")
-            for each in file_of(call).calls_of.get(name, ())
-            if scope_of(each) is scope_of(call)
-        ]
-        in_loop = loops and not any(loops[0].lineno <= line <= (loops[0].end_lineno or 0) for line in waits)
-        behind = before and not any(before[-1].lineno < line < call.lineno for line in waits)
-        if in_loop or behind:
-            yield call
+    yield from (call for call in starts if overlaps(program, call, starts))
+
+
+def runs_groups_side_by_side(program: Program) -> bool:
+    """Whether groups of ranks, or torchruns, run at the same time on one host."""
+    torchruns = [call for call, _ in torchrun_commands(program) if _goes_on(program, call)]
+    overlapping = (overlaps(program, each, torchruns) for each in torchruns)
+    return any(overlapping) or any(True for _ in starts_side_by_side(program))
+
+
+def _goes_on(program: Program, start: ast.Call) -> bool:
+    return program.qualified(start.func) == "subprocess.Popen"
+
+
+_HERE = re.compile(r"(.*/)?torchrun|.*python[\d.]*|sys\.executable")
+"""The first word of a command that runs on this host."""
+
+
+def torchruns_on_one_port(program: Program) -> Iterator[tuple[ast.expr, str]]:
+    """The ports, as words of commands, that several torchruns of this host are given while they run."""
+    found = list[tuple[ast.Call, ast.expr, str]]()
+    for call, words in torchrun_commands(program):
+        texts = [str(getattr(program.value(each), "value", "?")).replace("-", "_") for each in words]
+        first = program.qualified(words[0]) or texts[0]
+        met = any(each.startswith(("__rdzv", "__standalone")) for each in texts)  # Elsewhere than there.
+        if met or not _HERE.fullmatch(first) or not _goes_on(program, call):
+            continue
+        for word, node, behind in zip(texts, words, [*texts[1:], ""], strict=True):
+            port = behind if word == "__master_port" else word.removeprefix("__master_port=")
+            if port.strip("0").isdecimal() and (port is behind or port != word):
+                found.append((call, node, port))
+    for call, node, port in found:
+        others = [other for other, _, taken in found if taken == port]
+        if overlaps(program, call, others):
+            yield node, port
 
 
 def starts_ranks(program: Program) -> bool:

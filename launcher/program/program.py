@@ -16,28 +16,31 @@ import sys
 import tokenize
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from launcher.program.bindings import branch_arms
 from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
+    COMPREHENSIONS,
     WRITTEN_OUT,
     FileIndex,
     FunctionNode,
     ProgramFiles,
     Unread,
     absolute_module_name,
+    ancestors_in_function,
     dotted_name,
     file_of,
     function_of_parameter,
     is_package,
     last_name,
     parameters_of,
+    parent_of,
     scope_of,
 )
 from launcher.program.values import (
@@ -47,6 +50,7 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
+    elements_of,
     is_import_of,
     library_names,
     like,
@@ -714,3 +718,37 @@ def imports_the_unknown(program: Program) -> bool:
             if own is None and not _PLAIN.fullmatch(root) and root not in sys.stdlib_module_names:
                 return True
     return False
+
+
+def overlaps(program: Program, call: ast.Call, others: Collection[ast.Call], depth: int = 3) -> bool:
+    """Whether what a call starts runs while the same is started again, by it or by one of the others.
+
+    In a loop, or one behind the other, and nothing waits for the first before the next begins; also where the
+    function in which the call stands is called so.
+    """
+    if isinstance(parent_of(call), ast.withitem):  # It waits at its end.
+        return False
+    named = (file_of(call).calls_of.get(name, ()) for name in ("join", "wait", "communicate", "poll"))
+    waiting = (each for some in named for each in some if last_name(each.func) != "join" or not each.args)
+    function, arms = scope_of(call).function, dict(branch_arms(call))
+    waits = [each.lineno for each in waiting if scope_of(each).function is function]
+    beside = (each for each in others if scope_of(each) is scope_of(call) and each.lineno < call.lineno)
+    before = [
+        each.lineno
+        for each in beside
+        if all(arms.get(choice, arm) == arm for choice, arm in branch_arms(each))
+    ]
+    if before and not any(before[-1] < line < call.lineno for line in waits):
+        return True
+    kinds = (ast.For, *COMPREHENSIONS)
+    loop: Any = next((each for each in ancestors_in_function(call) if isinstance(each, kinds)), None)
+    if loop is not None:
+        over = (getattr(loop, "generators", None) or [loop])[0].iter
+        listed = elements_of(program.value(over), program.value, over)
+        within = any(loop.lineno <= line <= (loop.end_lineno or 0) for line in waits)
+        return not within and (listed is None or len(listed) > 1)
+    node = None if function is None or waits or not depth else function.node
+    if not isinstance(node, FunctionNode):
+        return False
+    sites = [each.call for each in program.evaluation.callers.call_sites(node) or ()]
+    return any(overlaps(program, each, sites, depth - 1) for each in sites)

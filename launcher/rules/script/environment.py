@@ -35,6 +35,7 @@ from launcher.program.process_environment import (
     process_starts,
     starts_side_by_side,
     torchrun_commands,
+    torchruns_on_one_port,
     variables_in,
 )
 from launcher.program.program import Program
@@ -107,8 +108,7 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
     for change, value in settings:
         if (change.name, value) == ("NCCL_SOCKET_IFNAME", "lo") and _meets_on_one_host(change, settings):
             continue
-        harm = _network_harm(change.name, value)
-        if harm:
+        if harm := _network_harm(change.name, value):
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
     for change in changed_variables(program):
         advice = shared_facts.advice_on(change.name)
@@ -210,11 +210,9 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
 
 def setting_findings(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
     """What a variable that is set to this harms in any run."""
-    harm = _network_harm(change.name, value)
-    if harm:
+    if harm := _network_harm(change.name, value):
         yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
-    harm = shared_facts.why_obsolete(change.name, value, None)
-    if harm:
+    if harm := shared_facts.why_obsolete(change.name, value, None):
         yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
     yield from _debugging(program, change, value)
 
@@ -425,7 +423,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     """A process that listens on a port on which another one of the host listens already.
 
     On MASTER_PORT, which torchrun's agent or the group's own store holds; on the port of `init_method`; on
-    one fixed port in every process of a host; or by a torchrun in the script that is given MASTER_PORT.
+    one fixed port in every process of a host; or by a torchrun in the script that is given MASTER_PORT, or
+    the port of another one beside it.
 
     Silent about clients (`is_master=False`), about port 0, below a `try` that may handle it, and about
     MASTER_PORT in a program that knows SLURM or MPI. Of one that starts its processes itself only where two
@@ -435,6 +434,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     `is_master=False`, or port 0 whose number rank 0 broadcasts.
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
+    for word, number in torchruns_on_one_port(program):
+        yield finding_at(nccl.PORT_IN_USE, word, f"several torchruns run side by side here on port {number}")
     if not makes_a_group(program):
         return
     if is_for_one_host(program):
@@ -463,9 +464,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     for _, words in torchrun_commands(program):
         taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
         if taken and not others:
-            yield finding_at(
-                nccl.PORT_IN_USE, taken[0], "the torchrun around this one listens on MASTER_PORT"
-            )
+            message = "the torchrun around this one listens on MASTER_PORT"
+            yield finding_at(nccl.PORT_IN_USE, taken[0], message)
 
 
 def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:

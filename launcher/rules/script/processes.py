@@ -36,9 +36,9 @@ from launcher.program.process_environment import (
     process_starts,
     rank_starts,
     ranks_are_started_only_here,
+    runs_groups_side_by_side,
     started_function,
     started_processes,
-    starts_side_by_side,
     torchrun_commands,
     ways_to,
 )
@@ -570,7 +570,7 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     if not (launched or run.strategy == "none") or facts is None or not facts.has_gpus:
         return
     wanted = (launched and subject.plan.processes_per_host) or facts.accelerators
-    beside = any(True for _ in starts_side_by_side(program))
+    beside = runs_groups_side_by_side(program)
     for call, given in (*(() if launched else started_processes(program)), *_devices_of_trainers(program)):
         number = count_on_host(program, given, facts.accelerators, run.value)
         if number is None or number == wanted or not surely_runs(program, call, known=run.truth):
