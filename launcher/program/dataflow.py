@@ -31,6 +31,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
+from launcher.program.texts import filled_text
 from launcher.program.values import (
     DDP,
     UNKNOWN,
@@ -391,15 +392,13 @@ _KEEPING_METHODS = frozenset({"as_posix", "resolve", "absolute", "expanduser"})
 
 def text_parts(program: Program, node: ast.expr | None) -> tuple[list[ast.expr], str]:
     """The parts that an expression puts together to a text or path, and what is between; else none."""
-    if isinstance(node, ast.JoinedStr):
-        return [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values], ""
+    filled = None if node is None else filled_text(node, program.value)
+    if filled is not None:
+        return [each.value if isinstance(each, ast.FormattedValue) else each for each in filled.values], ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
         return [node.left, node.right], "/" if isinstance(node.op, ast.Div) else ""
     if not isinstance(node, ast.Call):
         return [], ""
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "format" and len(node.args) == 1:
-        before, _, behind = str(getattr(program.value(node.func.value), "value", "")).partition("{}")
-        return ([like(node, ast.Constant(before)), node.args[0]], "") if before and not behind else ([], "")
     name = program.qualified(node.func)
     if name in _KEEPING_PATHS:
         return node.args[:1], "/"

@@ -42,6 +42,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
+from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,
     LIBRARY_TABLES,
@@ -78,6 +79,7 @@ from launcher.program.values import (
     entries_of,
     function_of,
     is_in_function_of,
+    is_set_by_method,
     joined,
     library_names,
     model_within,
@@ -85,7 +87,6 @@ from launcher.program.values import (
     object_parsed,
     pairs_of,
     spread,
-    text_of,
 )
 
 _DEEPEST_EXPRESSION = 40
@@ -187,8 +188,10 @@ class Evaluation:
             case ast.Compare():
                 return compared(node, partial(self.value, environment=environment))
             case ast.BinOp():
-                left, right = self.value(node.left, environment), self.value(node.right, environment)
+                evaluated = partial(self.value, environment=environment)
+                left, right = evaluated(node.left), evaluated(node.right)
                 made = self.written.of_union(node, left, right)
+                made = text_of(node, evaluated) if made is UNKNOWN else made
                 return calculated_from(node.op, left, right) if made is UNKNOWN else made
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 return self.written.of_comprehension(node, partial(self.value, environment=environment))
@@ -260,9 +263,8 @@ class Evaluation:
         if binding.kind is BindingKind.IMPORTED:
             return self._imported(binding)
         if binding.kind is BindingKind.DEFINED:
-            node = binding.node
-            assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            return Defined(node)
+            assert isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            return Defined(binding.node)
         if binding.kind is BindingKind.PARAMETER:
             return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
@@ -392,15 +394,18 @@ class CallEvaluator:
 
     def value(self, node: ast.Call, environment: Environment | None) -> Value:
         """What a call gives."""
-        read = self.evaluation.tables.read(node, environment)
-        if read is not None:
+        if (read := self.evaluation.tables.read(node, environment)) is not None:
             return read
         evaluated = partial(self.evaluation.value, environment=environment)
+        made: Value = UNKNOWN
         if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS_OF_WRITTEN:
             made = self.evaluation.written.of_method(node, evaluated(node.func.value), evaluated)
-            if made is not UNKNOWN:
-                return made
-        called = self.evaluation.value(node.func, environment)
+        elif last_name(node.func) in JOINING:
+            made = text_of(node, evaluated, self.evaluation.files.grown)
+        if made is not UNKNOWN:
+            return made
+        bare = node.args and last_name(node.func) == "__new__"  # Of the class that it is given.
+        called = evaluated(node.args[0] if bare else node.func)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
     def _called(self, called: Value, node: ast.Call, environment: Environment | None) -> Value:
@@ -409,9 +414,9 @@ class CallEvaluator:
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
                 return Made(called.node)
-            made = self._by_decorator(called.node)
-            inside = self.environment_of(called, node, environment)
-            return made if isinstance(made, Instance) else self.result(called.node, inside)
+            if isinstance(made := self._by_decorator(called.node), Instance):
+                return made
+            return self.result(called.node, self.environment_of(called, node, environment))
         if isinstance(called, Made):
             method = self.evaluation.attributes.member_of(called.definition, "__call__")
             return self._called(method, node, environment) if isinstance(method, Defined) else UNKNOWN
@@ -448,8 +453,7 @@ class CallEvaluator:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2:
             return self._read_by_getattr(node, environment)
-        found = RANKS.get(name)
-        if found is not None:
+        if (found := RANKS.get(name)) is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         evaluated = partial(self.evaluation.value, environment=environment)
@@ -482,8 +486,8 @@ class CallEvaluator:
         ends = isinstance(loop, ast.comprehension) or loop in file_of(name).leaving_statements
         over = loop.iter if ends and isinstance(loop, ast.For | ast.comprehension) else None
         listed = UNKNOWN if over is None else self.evaluation.value(over)
-        names = listed.node.elts if isinstance(listed, Several) else []
-        texts = [str(each.value) for each in map(self.evaluation.value, names) if isinstance(each, Constant)]
+        names = map(self.evaluation.value, listed.node.elts if isinstance(listed, Several) else [])
+        texts = [str(each.value) for each in names if isinstance(each, Constant)]
         own = [each for each in texts if not each.startswith(tuple(LIBRARY_TABLES["launcher_variables"]))]
         return RANK_VARIABLES.get((own or texts or [""])[0], UNKNOWN)
 
@@ -558,11 +562,13 @@ class TableEvaluator:
             return UNKNOWN if isinstance(stored, Constant) else stored
         if None in entries or UNKNOWN in entries:
             known.append(UNKNOWN)
-        return joined(known if stored is UNKNOWN else [*known, stored])
+        found = joined(known if stored is UNKNOWN else [*known, stored])
+        replaced = (later and stored is UNKNOWN) or last_name(owner) in self.evaluation.files.updated
+        return UNKNOWN if replaced and isinstance(found, Constant) else found
 
     def _is_one_of(self, entry: ast.AST, tables: Sequence[Value]) -> bool:
         """Whether an entry is set on one of these tables, by another name of it."""
-        owner = self.evaluation.value(entry.value) if isinstance(entry, ast.Subscript) else UNKNOWN
+        owner = isinstance(entry, ast.Subscript) and self.evaluation.value(entry.value)
         return isinstance(owner, Dictionary) and owner in tables
 
     def any_item(self, owner: ast.expr, whole: Value, environment: Environment | None) -> Value:
@@ -675,7 +681,7 @@ class AttributeEvaluator:
     def _stored(self, node: ast.Attribute, owner: Value | None) -> Value:
         """What the program sets an attribute to. A literal alone does not tell: `args.local_rank = 0`, in a
         run of one process, goes over an option."""
-        found = self.evaluation.any_of(list(self.stores(node, owner)), None)
+        found = self.evaluation.any_of([*self.stores(node, owner)], None)
         return UNKNOWN if isinstance(found, Constant) else found
 
     def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
@@ -695,8 +701,7 @@ class AttributeEvaluator:
 
     def member_of(self, definition: ast.ClassDef, name: str, depth: int = 0, bound: bool = True) -> Value:
         """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
-        found_here = self.bindings_in_class(definition, name)
-        if not found_here:
+        if not (found_here := self.bindings_in_class(definition, name)):
             return self._inherited(definition, name, depth)
         found = self.evaluation.any_of(found_here, None)
         if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
@@ -713,8 +718,7 @@ class AttributeEvaluator:
         as hooks do.
         """
         file = file_of(definition)
-        found = self.records.bindings(definition, name)
-        found = found or list(file.scopes[definition].bindings.get(name, []))
+        found = self.records.bindings(definition, name) or [*file.scopes[definition].bindings.get(name, [])]
         for binding in file.set_attributes.get(name, ()):
             node, method = binding.node, method_of(binding.node, definition)
             if method is not None and isinstance(node, ast.Attribute) and is_attribute_of_self(node, method):
@@ -736,7 +740,7 @@ class AttributeEvaluator:
         for file in self.evaluation.files.mentioning(name):
             for binding in file.set_attributes.get(name, ()):
                 node = binding.node
-                if isinstance(node, ast.Attribute) and binding.name.split(".")[-2] not in ("self", "cls"):
+                if isinstance(node, ast.Attribute) and not is_set_by_method(binding):
                     owners = alternatives(self.evaluation.value(node.value))
                     if Made(definition) in owners or Defined(definition) in owners:
                         yield binding

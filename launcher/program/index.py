@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from launcher.failure_modes.model import Location
@@ -43,7 +44,7 @@ class FileIndex:
         self.attributes: dict[str, list[ast.Attribute]] = {}
         """Every attribute that is read, by its last name; also by `getattr` with a literal."""
         self.set_attributes: dict[str, list[Binding]] = {}
-        """Every attribute that is set, by its last name; `Binding.name` is the whole of it, as written."""
+        """Every attribute that is set, also by `setattr`, by its last name; `Binding.name` is all of it."""
         self.set_items: dict[str, list[Binding]] = {}
         """Every item that is set, by its literal key or ""; `Binding.name` is the owner's last name."""
         self.yields_of: dict[ast.AST, list[ast.Yield | ast.YieldFrom]] = {}
@@ -56,7 +57,7 @@ class FileIndex:
         """The field of its branching statement in which something stands."""
         self.calls_within: dict[ast.AST, list[ast.Call]] = {}
         """The calls in a block (in `divergence`)."""
-        walk(self)
+        _IndexWalk(self).run()
 
     @cached_property
     def line_begins(self) -> list[int]:
@@ -301,8 +302,7 @@ def class_of(function: ast.AST) -> ast.ClassDef | None:
 
 def parameters_of(function: FunctionNode) -> list[ast.arg]:
     """The parameters that may be given by position, then those that are given by keyword only."""
-    arguments = function.args
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [*positional_of(function), *function.args.kwonlyargs]
 
 
 def positional_of(function: FunctionNode) -> list[ast.arg]:
@@ -313,14 +313,11 @@ def positional_of(function: FunctionNode) -> list[ast.arg]:
 def default_of(function: FunctionNode, name: str) -> ast.expr | None:
     """What a parameter is where a call does not give it; None where every call must."""
     arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    for given, value in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+    for given, value in zip(reversed(positional_of(function)), reversed(arguments.defaults), strict=False):
         if given.arg == name:
             return value
-    for given, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if given.arg == name:
-            return default
-    return None
+    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return next((default for given, default in by_keyword if given.arg == name), None)
 
 
 def dotted_name(node: ast.expr) -> str | None:
@@ -342,7 +339,8 @@ def last_name(node: ast.AST) -> str | None:
 
 
 def attribute_of_getattr(call: ast.Call, name: object = None) -> ast.Attribute | None:
-    """`getattr(args, "rank", 0)` as the attribute that it reads; made once where its name is written."""
+    """`getattr(args, "rank", 0)` as the attribute that it reads, or that `setattr` sets; made once where its
+    name is written."""
     written = getattr(call.args[1], "value", None) if isinstance(call.args[1], ast.Constant) else None
     known = call.__dict__.get(_READ)
     if known is None and isinstance(written or name, str):
@@ -356,8 +354,7 @@ def attribute_of_getattr(call: ast.Call, name: object = None) -> ast.Attribute |
 
 def function_of_parameter(parameter: ast.AST) -> FunctionNode | None:
     """The function whose parameter this is."""
-    arguments = parent_of(parameter)
-    function = None if arguments is None else parent_of(arguments)
+    function = next(islice(ancestors(parameter), 1, None), None)
     return function if isinstance(function, FunctionNode) else None
 
 
@@ -371,10 +368,8 @@ def method_of(node: ast.AST, definition: ast.ClassDef) -> FunctionNode | None:
 
 def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool:
     """Whether an attribute is one of the method's own object."""
-    positional = positional_of(method)
-    return (
-        bool(positional) and isinstance(attribute.value, ast.Name) and attribute.value.id == positional[0].arg
-    )
+    own = [each.arg for each in positional_of(method)[:1]]
+    return isinstance(attribute.value, ast.Name) and [attribute.value.id] == own
 
 
 def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
@@ -385,8 +380,7 @@ def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
     scope = scope_of(use)
     if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
         return False  # What `getattr` reads has no place of its own.
-    made = scope.bindings.get(use.value.id, ())
-    if not made or any(each.kind is not BindingKind.ASSIGNED for each in made):
+    if {each.kind for each in scope.bindings.get(use.value.id, ())} != {BindingKind.ASSIGNED}:
         return False
     end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
     if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
@@ -408,17 +402,12 @@ def is_property(node: ast.AST) -> bool:
 
 def is_class_method(function: FunctionNode) -> bool:
     """Whether a function in a class gets the class."""
-    return _decorated_as(function, "classmethod")
+    return _decorated_as(function, "classmethod") or getattr(function, "name", "") == "__new__"
 
 
 def _decorated_as(function: FunctionNode, name: str) -> bool:
     decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
     return any(last_name(each) == name for each in decorators)
-
-
-def walk(index: FileIndex) -> None:
-    """Fill an index from its tree."""
-    _IndexWalk(index).run()
 
 
 class _IndexWalk:
@@ -488,8 +477,7 @@ class _IndexWalk:
                 stack.append((value, node, scope))
 
     def bind(self, scope: Scope, binding: Binding) -> None:
-        holder = scope.elsewhere.get(binding.name, scope)
-        holder.bindings.setdefault(binding.name, []).append(binding)
+        scope.elsewhere.get(binding.name, scope).bindings.setdefault(binding.name, []).append(binding)
 
     def name(self, node: ast.Name, scope: Scope) -> None:
         if node.ctx.__class__ is ast.Load:
@@ -503,10 +491,13 @@ class _IndexWalk:
 
     def call(self, node: ast.Call, scope: Scope) -> None:
         self.index.calls.append(node)
-        if last_name(node.func) == "getattr" and len(node.args) >= 2:
-            read = attribute_of_getattr(node)
-            if read is not None:
-                self.index.attributes.setdefault(read.attr, []).append(read)
+        name = last_name(node.func)
+        if name in ("getattr", "setattr") and len(node.args) >= 2:
+            named = attribute_of_getattr(node)
+            if named is not None and name == "getattr":
+                self.index.attributes.setdefault(named.attr, []).append(named)
+            elif named is not None and len(node.args) == 3:
+                self.target(named, BindingKind.ASSIGNED, node, node.args[2], scope)
 
     def target(
         self, target: ast.expr, kind: BindingKind, node: ast.AST, value: ast.expr | None, scope: Scope
@@ -519,8 +510,8 @@ class _IndexWalk:
                 self.bind(scope, Binding(each.id, kind, node, given, item))
             elif isinstance(each, ast.Attribute):
                 written = dotted_name(each) or f"?.{each.attr}"
-                found = self.index.set_attributes.setdefault(each.attr, [])
-                found.append(Binding(written, kind, each, given, item))
+                stored = Binding(written, kind, each, given, item)
+                self.index.set_attributes.setdefault(each.attr, []).append(stored)
             elif isinstance(each, ast.Subscript):
                 key = each.slice.value if isinstance(each.slice, ast.Constant) else ""
                 if isinstance(key, str):
@@ -733,6 +724,12 @@ class ProgramFiles:
         targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
         return found
+
+    @cached_property
+    def updated(self) -> set[str | None]:
+        """The last names of the tables that `update` gives other entries."""
+        calls = (call for file in self.files for call in file.calls_of.get("update", ()))
+        return {last_name(getattr(call.func, "value", call)) for call in calls} - {None}
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""

@@ -21,10 +21,13 @@ from launcher.frozen import frozen
 from launcher.program.index import (
     PARENT,
     SCOPE,
+    Binding,
     FileIndex,
+    FunctionNode,
     ancestors,
     file_of,
     function_of_parameter,
+    is_attribute_of_self,
     last_name,
     scope_of,
 )
@@ -236,16 +239,6 @@ Expression = TypeVar("Expression", bound=ast.expr)
 Pair = tuple[str, ast.expr]
 Evaluated = Callable[[ast.expr], Value]
 """What an expression is."""
-
-
-def text_of(node: ast.JoinedStr, evaluated: Evaluated) -> Value:
-    """A text whose parts are all known."""
-    if any(getattr(each, "format_spec", None) for each in node.values):
-        return UNKNOWN
-    inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
-    parts = [evaluated(each) for each in inner]
-    known = [str(each.value) for each in parts if isinstance(each, Constant)]
-    return Constant("".join(known)) if len(known) == len(parts) else UNKNOWN
 
 
 def like(node: ast.expr, made: Expression) -> Expression:
@@ -747,6 +740,14 @@ def model_within(wrapper: Instance, attribute: str) -> ast.expr | None:
         return None
     given = [*wrapper.call.args[:1], *(each.value for each in wrapper.call.keywords if each.arg == "module")]
     return given[0] if given else None
+
+
+def is_set_by_method(store: Binding) -> bool:
+    """Whether what has an attribute set is the `self` or `cls` of a method, and no object that it made."""
+    function, node = scope_of(store.node).function, store.node
+    if function is None or not isinstance(node, ast.Attribute) or not isinstance(function.node, FunctionNode):
+        return False
+    return store.name.split(".")[-2] in ("self", "cls") and is_attribute_of_self(node, function.node)
 
 
 def is_in_function_of(environment: Environment, node: ast.expr) -> bool:

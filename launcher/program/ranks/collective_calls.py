@@ -17,7 +17,6 @@ from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
-    constant_argument,
     has_star_arguments,
     origins,
 )
@@ -27,7 +26,6 @@ from launcher.program.index import (
     BindingKind,
     FunctionNode,
     ancestors,
-    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -732,27 +730,3 @@ def _is_for_all_ranks(wrapper: ast.Call) -> bool:
         and len(wrapper.args) == 1
         and not any(argument_of(wrapper, name) for name in _GROUP_ARGUMENTS)
     )
-
-
-def starts_side_by_side(program: Program) -> Iterator[ast.Call]:
-    """The calls that start groups of ranks while others run: in a loop, or one behind the other, and nothing
-    waits for the first before the next begins."""
-    spawned = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-    starts = [
-        call
-        for call, _ in program.calls(*spawned)
-        if constant_argument(program, argument_of(call, "join", 3)) == Constant(False)
-    ]
-    for call in starts:
-        loops = [each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.ListComp)]
-        before = [each for each in starts if scope_of(each) is scope_of(call) and each.lineno < call.lineno]
-        waits = [
-            each.lineno
-            for name in ("join", "wait")
-            for each in file_of(call).calls_of.get(name, ())
-            if scope_of(each) is scope_of(call)
-        ]
-        in_loop = loops and not any(loops[0].lineno <= line <= (loops[0].end_lineno or 0) for line in waits)
-        behind = before and not any(before[-1].lineno < line < call.lineno for line in waits)
-        if in_loop or behind:
-            yield call

@@ -23,6 +23,7 @@ from launcher.program.dataflow import (
     text_beginning,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of
+from launcher.program.overlapping_starts import starts_side_by_side, torchruns_on_one_port
 from launcher.program.process_environment import (
     ChangedVariable,
     changed_variables,
@@ -37,7 +38,6 @@ from launcher.program.process_environment import (
     variables_in,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.collective_calls import starts_side_by_side
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.values import (
@@ -107,8 +107,7 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
     for change, value in settings:
         if (change.name, value) == ("NCCL_SOCKET_IFNAME", "lo") and _meets_on_one_host(change, settings):
             continue
-        harm = _network_harm(change.name, value)
-        if harm:
+        if harm := _network_harm(change.name, value):
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
     for change in changed_variables(program):
         advice = shared_facts.advice_on(change.name)
@@ -130,8 +129,7 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     Source: the sources of NCCL002, and the searched repositories that `launcher/rules/shared_facts.py` names.
     """
     for change, value in _surely_set(program):
-        harm = shared_facts.why_obsolete(change.name, value, None)
-        if harm:
+        if harm := shared_facts.why_obsolete(change.name, value, None):
             yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
 
 
@@ -149,12 +147,7 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     Source: the sources of NCCL003; torch/distributed/__init__.py, which calls set_debug_level_from_env.
     """
     for change, value in _surely_set(program):
-        harm = shared_facts.debugging_cost(change.name, value)
-        if harm:
-            late = _comes_too_late(program, change)
-            severity = Severity.INFO if late or shared_facts.is_only_verbose(change.name, value) else None
-            when = "is left behind the import of torch, before which it" if late else "in every run"
-            yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} {when} {harm}", severity)
+        yield from _debugging(program, change, value)
     for call, _ in program.calls("torch.distributed.set_debug_level"):
         if call.args and last_name(call.args[0]) == "DETAIL" and surely_runs(program, call):
             harm = shared_facts.debugging_cost("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
@@ -214,18 +207,22 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
             yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=severity)
 
 
-def setting_findings(change: ChangedVariable, value: str) -> Iterator[Finding]:
+def setting_findings(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
     """What a variable that is set to this harms in any run."""
-    harm = _network_harm(change.name, value)
-    if harm:
+    if harm := _network_harm(change.name, value):
         yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
-    harm = shared_facts.why_obsolete(change.name, value, None)
-    if harm:
+    if harm := shared_facts.why_obsolete(change.name, value, None):
         yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
+    yield from _debugging(program, change, value)
+
+
+def _debugging(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
     harm = shared_facts.debugging_cost(change.name, value)
     if harm:
-        severity = Severity.INFO if shared_facts.is_only_verbose(change.name, value) else None
-        yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} in every run {harm}", severity)
+        late = _comes_too_late(program, change)
+        severity = Severity.INFO if late or shared_facts.is_only_verbose(change.name, value) else None
+        when = "is left behind the import of torch, before which it" if late else "in every run"
+        yield _finding(nccl.DEBUGGING_ENVIRONMENT, change, f"{value!r} {when} {harm}", severity)
 
 
 def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
@@ -425,7 +422,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     """A process that listens on a port on which another one of the host listens already.
 
     On MASTER_PORT, which torchrun's agent or the group's own store holds; on the port of `init_method`; on
-    one fixed port in every process of a host; or by a torchrun in the script that is given MASTER_PORT.
+    one fixed port in every process of a host; or by a torchrun in the script that is given MASTER_PORT, or
+    the port of another one beside it.
 
     Silent about clients (`is_master=False`), about port 0, below a `try` that may handle it, and about
     MASTER_PORT in a program that knows SLURM or MPI. Of one that starts its processes itself only where two
@@ -435,6 +433,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     `is_master=False`, or port 0 whose number rank 0 broadcasts.
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
+    for word, number in torchruns_on_one_port(program):
+        yield finding_at(nccl.PORT_IN_USE, word, f"several torchruns run side by side here on port {number}")
     if not makes_a_group(program):
         return
     if is_for_one_host(program):
@@ -463,9 +463,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
     for _, words in torchrun_commands(program):
         taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
         if taken and not others:
-            yield finding_at(
-                nccl.PORT_IN_USE, taken[0], "the torchrun around this one listens on MASTER_PORT"
-            )
+            message = "the torchrun around this one listens on MASTER_PORT"
+            yield finding_at(nccl.PORT_IN_USE, taken[0], message)
 
 
 def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:

@@ -554,6 +554,9 @@ class JobRun:
     def _only_source(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         bindings = self.program.evaluation.sources(node)
         only = bindings[0] if len(bindings) == 1 else None
+        if only and only.kind is BindingKind.PARAMETER:
+            made = origins(self.program, node)
+            return made[0] if len(made) == 1 and made[0] is not node else None
         return only.value if only and only.kind is BindingKind.ASSIGNED and only.item is None else None
 
     def _variable(self, call: ast.Call) -> Constant | None:

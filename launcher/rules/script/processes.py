@@ -27,6 +27,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
+from launcher.program.overlapping_starts import runs_groups_side_by_side
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,
     Valued,
@@ -42,7 +43,6 @@ from launcher.program.process_environment import (
     ways_to,
 )
 from launcher.program.program import Program, imports_the_unknown
-from launcher.program.ranks.collective_calls import starts_side_by_side
 from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
@@ -163,13 +163,9 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
         if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
             continue
         if _stays(program, node):
-            yield finding_at(
-                distribution.HARD_CODED_TOPOLOGY,
-                node,
-                f"every process of the host takes GPU {value.value}: 'Duplicate GPU detected', or out of "
-                "memory",
-                severity=severity,
-            )
+            harm = "'Duplicate GPU detected', or out of memory"
+            message = f"every process of the host takes GPU {value.value}: {harm}"
+            yield finding_at(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity)
 
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
@@ -337,10 +333,12 @@ def _stays(program: Program, node: ast.AST) -> bool:
     statement = statement_of(node)
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return False  # A default, in place of which another may be given.
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if isinstance(target, ast.Name):
-        holder = scope_of(statement).holder_of(target.id)
-        if holder is not None and len(holder.bindings[target.id]) > 1:
+    target = getattr(statement, "targets", [getattr(statement, "target", None)])[0]
+    if isinstance(target, ast.Name) and (holder := scope_of(statement).holder_of(target.id)) is not None:
+        found = holder.bindings[target.id]
+        if isinstance(holder.node, ast.ClassDef):
+            found = program.evaluation.attributes.bindings_in_class(holder.node, target.id)
+        if len(found) > 1:
             return False
     if isinstance(target, ast.Attribute):
         stores = [each for file in program.files for each in file.set_attributes.get(target.attr, ())]
@@ -572,7 +570,7 @@ def spawned_processes_are_the_hosts_accelerators(subject: ScriptSubject) -> Iter
     if not (launched or run.strategy == "none") or facts is None or not facts.has_gpus:
         return
     wanted = (launched and subject.plan.processes_per_host) or facts.accelerators
-    beside = any(True for _ in starts_side_by_side(program))
+    beside = runs_groups_side_by_side(program)
     for call, given in (*(() if launched else started_processes(program)), *_devices_of_trainers(program)):
         number = count_on_host(program, given, facts.accelerators, run.value)
         if number is None or number == wanted or not surely_runs(program, call, known=run.truth):
@@ -685,7 +683,8 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
 
     What it was to change stays as it is, or the plugin's own choice is lost.
 
-    What harms everywhere is found without a job; where it stands under a test, by what the job makes of that.
+    What harms everywhere is found without a job; where it stands under a test or is an option's value, by
+    what the job makes of that.
 
     Bad: `os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"` with torch 2.2 or later, before which it is right.
     Good: no such line, or the name `TORCH_NCCL_ASYNC_ERROR_HANDLING`.
@@ -697,15 +696,15 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     program, torch, run = subject.program, torch_version(subject.job), JobRun(subject)
     facts = instance_facts(subject.job.resources.instance_type)
     for change in changed_variables(program):
-        value = constant_argument(program, change.value)
+        value = run.value(change.value)
         if value is None or value.value is None:
             continue
         text = str(value.value).strip()
         always = is_set_in_every_run(program, change)
         if not always and not surely_runs(program, change.runs, known=run.truth):
             continue
-        if not always:
-            yield from setting_findings(change, text)
+        if not always or constant_argument(program, change.value) is None:
+            yield from setting_findings(program, change, text)
         harm = shared_facts.why_obsolete(change.name, text, torch)
         if harm and shared_facts.why_obsolete(change.name, text, None) is None:
             yield finding_at(nccl.OBSOLETE_ENVIRONMENT, change.node, f"{change.name}={text}: {harm}")

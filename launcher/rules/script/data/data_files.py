@@ -27,7 +27,7 @@ from launcher.program.ranks.participants import Participants, Uniformity
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import shares_its_result
 from launcher.program.values import Constant, Defined, External, Made, RankValue, alternatives
-from launcher.rules.script.data.loaders import Loaders, subscript_by_index
+from launcher.rules.script.data.loaders import Loaders, is_numbered, subscript_by_index
 from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
     NOT_WRITTEN,
@@ -136,6 +136,8 @@ def _use_by_order(program: Program, end: ast.expr) -> tuple[ast.expr, str, str, 
     if is_cut_by_rank(program, end):
         cut = "the ranks cut the list as if it were the same on all: files are read twice, and others never"
         return end, "cut by rank here", cut, True
+    if is_numbered(end) and _splits_by_index(program):
+        return end, "numbered here", "a name has another number elsewhere, as a class or an index", True
     kept = _kept_by_dataset(program, end) or _as_dataset(program, end)
     if kept is None or not _splits_by_index(program):
         return None
@@ -532,7 +534,8 @@ _PARTING = re.compile(
 
 VARIABLE = "SM_CHANNEL_"
 FOLDER = "/opt/ml/input/data"
-_INPUT_FOLDER = "SM_INPUT_DIR"
+_ABOVE = ("SM_INPUT_DIR", *(f"/opt/ml{way}{end}" for way in ("", "/input") for end in ("'", '"', "/'", '/"')))
+"""How programs write what lies above it, of which they make it with more parts."""
 _ANY = frozenset({"SM_CHANNELS", "SM_INPUT_DIR", "SM_TRAINING_ENV", "SM_INPUT_DATA_CONFIG"})
 """Variables by which a script may read channels whose names it does not write."""
 
@@ -609,7 +612,7 @@ def _key(name: str) -> str:
 
 
 def _reads(program: Program) -> Iterator[ChannelRead]:
-    made_of_parts = any(name in file.text for name in (FOLDER, _INPUT_FOLDER) for file in program.files)
+    made_of_parts = any(name in file.text for name in (FOLDER, *_ABOVE) for file in program.files)
     for file in program.files:
         for node in ast.walk(file.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

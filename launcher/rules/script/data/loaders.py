@@ -28,6 +28,7 @@ from launcher.program.index import (
     class_of,
     file_of,
     last_name,
+    parent_of,
     scope_of,
 )
 from launcher.program.program import Program
@@ -320,6 +321,32 @@ class Loaders:
 def names_in(node: ast.AST) -> set[str]:
     """The names in an expression."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def is_numbered(end: ast.expr) -> bool:
+    """Whether the names of a list are known by their numbers: `{name: n for n, name in enumerate(names)}`."""
+    holder = parent_of(end)
+    if isinstance(holder, ast.Attribute) and holder.attr == "index":
+        return True
+    loop = parent_of(holder) if isinstance(holder, ast.comprehension) else holder
+    target = holder.target if isinstance(holder, ast.comprehension | ast.For) else None
+    if (
+        not isinstance(end, ast.Call)
+        or last_name(end.func) != "enumerate"
+        or not isinstance(target, ast.Tuple)
+    ):
+        return False
+    number, *names = map(last_name, target.elts)
+    if isinstance(loop, ast.DictComp):
+        keys = {each.id for each in ast.walk(loop.key) if isinstance(each, ast.Name)}
+        return last_name(loop.value) == number and not keys.isdisjoint(names)
+    kept = [each for each in ast.walk(loop) if isinstance(each, ast.Assign)] if loop else []
+    return any(
+        isinstance(each.targets[0], ast.Subscript)
+        and last_name(each.value) == number
+        and last_name(each.targets[0].slice) in names
+        for each in kept
+    )
 
 
 def subscript_by_index(

@@ -742,7 +742,7 @@ def _outermost(program: Program, node: ast.expr) -> ast.expr | None:
         elif isinstance(parent, ast.comprehension) and parent.iter is node:
             outer = parent_of(parent)
             if not isinstance(outer, ast.ListComp | ast.GeneratorExp):
-                return None
+                return node if isinstance(outer, ast.DictComp) else None
             node = outer
         else:
             return node

@@ -1,0 +1,138 @@
+"""Texts that a program puts together: by f-strings, `format`, `%`, `join` and `+`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Container
+from itertools import count
+from string import Formatter
+
+from launcher.program.index import last_name
+from launcher.program.values import UNKNOWN, Constant, Evaluated, Value, elements_of, like
+
+_PERCENT = re.compile(r"%(?:\((\w+)\))?([-+ #.*\d]*[a-zA-Z%])")
+"""A place of a `%` template, by its name or by its number."""
+
+_WITHIN = re.compile(r"\.(\w+)|\[(\w+)\]")
+"""An attribute or an entry of what is filled in: `{args.host}`, `{cluster[port]}`."""
+
+_PLAIN = ("", "d", "s")
+"""The formats that write a number or a text as `str` does."""
+
+JOINING = ("format", "format_map", "join")
+"""The last names of the methods that put texts together."""
+
+
+def text_of(node: ast.expr, evaluated: Evaluated, grown: Container[str | None] = ()) -> Value:
+    """A text whose parts are all known; not of a list that is `grown`, which gets others later."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left = evaluated(node.left)
+        return _joined([left, evaluated(node.right)], "") if isinstance(left, Constant) else UNKNOWN
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":
+        between = _written(node.func.value, evaluated)
+        listed = elements_of(evaluated(node.args[0]), evaluated, node) if len(node.args) == 1 else None
+        if not listed or between is None or last_name(node.args[0]) in grown:
+            return UNKNOWN
+        return _joined([*map(evaluated, listed)], between)
+    made = filled_text(node, evaluated)
+    if made is None or any(_format_of(each) not in _PLAIN for each in made.values):
+        return UNKNOWN
+    parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in made.values]
+    return _joined([Constant(""), *map(evaluated, parts)], "")
+
+
+def _joined(parts: list[Value], between: str) -> Value:
+    """What these parts are together, where one of them is a text; `str` around a number is left out."""
+    known = [each.value for each in parts if isinstance(each, Constant)]
+    if len(known) < len(parts) or not any(isinstance(each, str) for each in known):
+        return UNKNOWN
+    return Constant(between.join(map(str, known)))
+
+
+def _format_of(part: ast.expr) -> str:
+    """The format in which a part is written; `?` stands for what is not written itself."""
+    given = part.format_spec if isinstance(part, ast.FormattedValue) else None
+    written = given.values if isinstance(given, ast.JoinedStr) else []
+    return "".join(str(each.value) if isinstance(each, ast.Constant) else "?" for each in written)
+
+
+def filled_text(node: ast.expr, evaluated: Evaluated) -> ast.JoinedStr | None:
+    """An f-string, or the one that `format`, `format_map` or `%` with a written template stands for."""
+    named: dict[str | None, ast.expr] = {}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        text, given = _written(node.left, evaluated), node.right
+        if text is None:
+            return None
+        by_name = any(each[1] for each in _PERCENT.finditer(text))
+        listed = given.elts if isinstance(given, ast.Tuple) else [given]
+        named, listed = ({None: given}, []) if by_name else ({}, listed)
+        text = _PERCENT.sub(_as_brace, text.replace("{", "{{").replace("}", "}}"))
+    elif isinstance(node, ast.Call) and last_name(node.func) in ("format", "format_map"):
+        text = _written(node.func.value, evaluated) if isinstance(node.func, ast.Attribute) else None
+        listed, named = node.args, {each.arg: each.value for each in node.keywords}
+        if last_name(node.func) == "format_map" and listed:
+            listed, named = [], {None: node.args[0]}
+    else:
+        return node if isinstance(node, ast.JoinedStr) else None
+    return None if text is None else _filled(node, text, _Given(listed, named, evaluated))
+
+
+def _written(node: ast.expr, evaluated: Evaluated) -> str | None:
+    value = evaluated(node)
+    return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+
+
+def _as_brace(place: re.Match[str]) -> str:
+    form = "" if place[2] in ("s", "d", "i") else ":?"
+    return "%" if place[2] == "%" else f"{{{place[1] or ''}{form}}}"
+
+
+class _Given:
+    """What a template is given: by position, and by name; below None a table of names."""
+
+    def __init__(
+        self, listed: list[ast.expr], named: dict[str | None, ast.expr], evaluated: Evaluated
+    ) -> None:
+        self.listed: list[ast.expr] = []
+        for each in listed:
+            inner = [each]
+            if isinstance(each, ast.Starred):
+                inner = elements_of(evaluated(each.value), evaluated, each) or [each]
+            self.listed += inner
+        self.named = named
+        self.numbers = count()
+
+    def value(self, node: ast.expr, place: str) -> ast.expr | None:
+        """The expression at a place such as `0`, `host`, `args.host`; None where that is not written."""
+        name = re.match(r"\w*", place)[0]  # type: ignore[index]
+        if not name or name.isdigit():
+            number = int(name or next(self.numbers))
+            found = self.listed[number] if number < len(self.listed) else None
+        elif name in self.named or None not in self.named:
+            found = self.named.get(name)
+        else:
+            found = like(node, ast.Subscript(self.named[None], like(node, ast.Constant(name)), ast.Load()))
+        for attribute, key in _WITHIN.findall(place):
+            if found is None or isinstance(found, ast.Starred):
+                return None
+            entry = like(node, ast.Constant(int(key) if key.isdigit() else key))
+            made = ast.Attribute(found, attribute, ast.Load()) if attribute else ast.Subscript(found, entry)
+            found = like(node, made)
+        return None if isinstance(found, ast.Starred) else found
+
+
+def _filled(node: ast.expr, text: str, given: _Given) -> ast.JoinedStr | None:
+    parts: list[ast.expr] = []
+    try:
+        for before, place, form, _ in Formatter().parse(text):
+            if before:
+                parts.append(like(node, ast.Constant(before)))
+            if place is not None:
+                if (value := given.value(node, place)) is None:
+                    return None
+                spec = ast.JoinedStr([ast.Constant(form)]) if form else None
+                parts.append(like(node, ast.FormattedValue(value, -1, spec)))
+    except ValueError:  # A template that Python would not read.
+        return None
+    return like(node, ast.JoinedStr(parts))
