@@ -107,6 +107,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "owner_by_class": (_owners, "The classes whose own methods make objects for a library."),
     "distributed_imports": (_names, "What only programs import that are meant for several processes."),
     "joining_imports": (_names, "Libraries that make process groups of their own."),
+    "plain_imports": (_names, "Libraries that make no process group and register no backend."),
     "trainer_imports": (_names, "Libraries whose loops run the backward pass themselves."),
     "parallelism_imports": (_names, "Imports of programs some of whose ranks share a model, and their data."),
     "launcher_imports": (

@@ -408,9 +408,11 @@ _MOVING = frozenset(
 _STORES = ("fsspec.", "s3fs.", "gcsfs.", "cloudpathlib.")
 _OTHER_COMMANDS = ("subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen")
 _HARMLESS_COMMANDS = re.compile(
-    "awk|cat|cd|chmod|date|df|done|du|echo|esac|exit|export|fi|find|for|free|git|grep|head|hostname|id|"
-    "ifconfig|ip|kill|ls|lscpu|mkdir|nproc|nvcc|nvidia-smi|pip|popd|ps|pushd|pwd|rm|scancel|scontrol|sed|"
-    "sinfo|sleep|sort|squeue|tail|tensorboard|touch|uname|unzip|wc|wget|which|whoami"
+    "apt|apt-get|awk|cat|cd|chmod|clear|conda|cut|date|df|done|du|echo|esac|exit|export|fi|find|for|free|"
+    "gcc|git|grep|gunzip|head|hostname|id|ifconfig|ip|kill|killall|ldd|ls|lsb_release|lscpu|lsof|lspci|"
+    "md5sum|mkdir|ninja|nproc|numactl|nvcc|nvidia-smi|ping|pip|pip3|pkill|popd|printenv|printf|ps|pushd|pwd|"
+    "renice|reset|rm|rmdir|scancel|scontrol|sed|sha256sum|sinfo|sleep|sort|squeue|stat|stty|sync|sysctl|tail|"
+    "tee|tensorboard|test|top|touch|tput|tr|ulimit|uname|uniq|unzip|uptime|vmstat|wc|wget|which|whoami"
 )
 """What a command may be that leaves files where they are, or fetches others."""
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 from itertools import islice, pairwise, product, zip_longest
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
+from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
@@ -437,6 +438,8 @@ class JobRun:
         self.program, self.job, self.plan = subject.program, subject.job, subject.plan
         self.strategy = str(subject.job.distribution.strategy)
         self._set = {each.name for each in changed_variables(self.program)}
+        facts = instance_facts(subject.job.resources.instance_type)
+        self.has_gpus = facts is not None and facts.has_gpus
         self._open = set[ast.expr]()
 
     def lacks(self, name: str) -> bool:
@@ -510,6 +513,8 @@ class JobRun:
             name = self.program.qualified(node.func)
             if name in ("os.environ.get", "os.getenv") and node.args:
                 return self._variable(node)
+            if name == "torch.cuda.is_available" and self.has_gpus:
+                return Constant(True)
             inner = self.value(node.args[0]) if name in ("int", "str", "bool") and node.args else None
             if inner is not None and name == "int":
                 return Constant(int(str(inner.value))) if str(inner.value).isdecimal() else None
