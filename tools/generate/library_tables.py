@@ -92,6 +92,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "joining_calls": (_names, "The calls after which a program is one of several processes."),
     "rank_starters": (_names, "What runs a function as every rank."),
     "rank_launchers": (_names, "What starts ranks that join a group, and runs a function in each."),
+    "job_submitters": (_names, "What hands jobs to a scheduler, such as Slurm."),
     "tables": (_names, "Calls that make an object whose entries are their keywords or their dictionary."),
     "process_starters": (_names, "What starts processes on the host where it runs, ranks or others."),
     "world_groups": (_names, "The names of the group of all ranks."),

@@ -438,8 +438,7 @@ class JobRun:
         self.program, self.job, self.plan = subject.program, subject.job, subject.plan
         self.strategy = str(subject.job.distribution.strategy)
         self._set = {each.name for each in changed_variables(self.program)}
-        facts = instance_facts(subject.job.resources.instance_type)
-        self.has_gpus = facts is not None and facts.has_gpus
+        self.facts = instance_facts(subject.job.resources.instance_type)
         self._open = set[ast.expr]()
 
     def lacks(self, name: str) -> bool:
@@ -513,8 +512,8 @@ class JobRun:
             name = self.program.qualified(node.func)
             if name in ("os.environ.get", "os.getenv") and node.args:
                 return self._variable(node)
-            if name == "torch.cuda.is_available" and self.has_gpus:
-                return Constant(True)
+            if name == "torch.cuda.is_available":
+                return Constant(True) if self.facts is not None and self.facts.has_gpus else None
             inner = self.value(node.args[0]) if name in ("int", "str", "bool") and node.args else None
             if inner is not None and name == "int":
                 return Constant(int(str(inner.value))) if str(inner.value).isdecimal() else None
@@ -559,7 +558,10 @@ class JobRun:
     def _only_source(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         bindings = self.program.evaluation.sources(node)
         only = bindings[0] if len(bindings) == 1 else None
-        return only.value if only and only.kind is BindingKind.ASSIGNED and only.item is None else None
+        if only and only.kind is BindingKind.ASSIGNED and only.item is None and only.value is not None:
+            return only.value
+        made = origins(self.program, node)
+        return made[0] if len(made) == 1 and made[0] is not node else None
 
     def _variable(self, call: ast.Call) -> Constant | None:
         """What `os.environ.get` gives: the job's value, or the default where nobody sets the variable."""

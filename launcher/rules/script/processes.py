@@ -14,19 +14,8 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import (
-    all_arguments,
-    argument_of,
-    constant_argument,
-    origins,
-)
-from launcher.program.index import (
-    BindingKind,
-    ancestors,
-    file_of,
-    scope_of,
-    statement_of,
-)
+from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins
+from launcher.program.index import BindingKind, ancestors, file_of, scope_of, statement_of
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,
     Valued,
@@ -72,9 +61,7 @@ from launcher.rules.script.findings import (
     named_variable,
     related_at,
 )
-from launcher.rules.script.process_groups import (
-    STARTS_EACH_PROCESS,
-)
+from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -121,7 +108,7 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
     """
     if is_for_one_host(program):
         return
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         value = program.value(index)
         if (
             not isinstance(value, RankValue)
@@ -155,10 +142,10 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
     Source: the sources of DIST006 and DIST003.
     """
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
-    if not groups or _chooses(program):
+    if not groups or chooses_devices(program):
         return
     severity = None if program.analysis(Reachability).is_one_of_several(groups) else Severity.INFO
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         value = program.value(index)
         if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
             continue
@@ -185,7 +172,7 @@ def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
     """
     if not any(True for _ in program.calls(INIT_PROCESS_GROUP)):
         return
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         value = program.value(index)
         if isinstance(value, RankValue) and value.kind is RankKind.NODE:
             host = file_of(index).source(index)
@@ -210,9 +197,9 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
         for call, name in program.calls(DDP, FSDP)
         if argument_of(call, "device_ids", 1) is None and argument_of(call, "device_id") is None
     ]
-    if not wrappers or _chooses(program):
+    if not wrappers or chooses_devices(program):
         return
-    chosen = (node for node, index in _indices(program) if not _is_the_current(program, index))
+    chosen = (node for node, index in device_indices(program) if not _is_the_current(program, index))
     own = (call for call, _ in program.calls(*_OWN_DEVICES))
     if not all(map(program.analysis(Reachability).is_named_nowhere, chain(chosen, own))):
         return
@@ -263,7 +250,7 @@ def device_is_taken_before_the_wrapper(program: Program) -> Iterator[Finding]:
             )
 
 
-def _indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
+def device_indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
     """Where a device is taken by a number, and the expression of the number."""
     for call, name in program.calls(*_TAKES):
         keyword, position = _TAKES[name]
@@ -321,7 +308,7 @@ def _number(node: ast.Constant, number: int) -> ast.Constant:
     return written
 
 
-def _chooses(program: Program) -> bool:
+def chooses_devices(program: Program) -> bool:
     """Whether the program says which devices a process sees."""
     return any("VISIBLE_DEVICES" in file.text for file in program.files)
 
@@ -623,7 +610,7 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
         if shown is not None and 0 < shown < processes and is_part_of_the_start(program, change.runs):
             message = f"{processes} processes on each host see {shown} of its devices"
             yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, change.node, message)
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         for made in origins(program, index):
             if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mod):
                 continue
@@ -648,7 +635,7 @@ def one_process_does_not_take_all_devices(subject: ScriptSubject) -> Iterator[Fi
     Source: the sources of DIST003.
     """
     program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
-    if run.strategy not in STARTS_EACH_PROCESS or processes < 2 or _chooses(program):
+    if run.strategy not in STARTS_EACH_PROCESS or processes < 2 or chooses_devices(program):
         return
     for call, _ in program.calls("torch.nn.parallel.DataParallel"):
         given = argument_of(call, "device_ids", 1)
