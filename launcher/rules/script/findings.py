@@ -474,6 +474,12 @@ class JobRun:
                 return order(one.value, other.value)
             alike = isinstance(sign, ast.Eq | ast.Is)
             return (one == other) is alike if alike or isinstance(sign, ast.NotEq | ast.IsNot) else None
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.truth(test.operand)
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            parts, decides = [self.truth(each) for each in test.values], isinstance(test.op, ast.Or)
+            return decides if decides in parts else None if None in parts else not decides
         found = self.value(test)
         if found is not None:
             return bool(found.value)

@@ -13,6 +13,7 @@ from launcher.program.index import ancestors
 from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
+from launcher.program.ranks.training_loops import ends_with_an_error
 from launcher.program.values import Constant, RankValue, WorldSize, library_names
 from launcher.rules.script.environment import is_part_of_the_start, makes_a_group
 from launcher.rules.script.findings import JobRun, ScriptSubject, finding_at, spelled_commands
@@ -109,9 +110,9 @@ def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Findi
         if not isinstance(node, ast.Assert | ast.If):
             continue
         ends = isinstance(node, ast.If)
-        if (isinstance(node, ast.If) and not isinstance(node.body[-1], ast.Raise)) or (
-            run.truth(node.test) is not ends
-        ):
+        if (isinstance(node, ast.If) and not ends_with_an_error(node.body[-1:])) or run.truth(
+            node.test
+        ) is not ends:
             continue
         caught = any(isinstance(each, ast.Try) for each in ancestors(node))
         if not caught and unsized.truth(node.test) is None and surely_runs(program, node, known=run.truth):
