@@ -274,9 +274,9 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
             return [str(given) if is_path else None]
         if option is not None:
             return path_beginnings(subject, option.default, depth - 1)
-    made = origins(subject.program, path)
-    others: list[ast.expr | None] = [each for each in made if not _only_adds(subject.program, each)]
-    if made and not others and isinstance(path, ast.Attribute):
+    found = origins(subject.program, path)
+    others: list[ast.expr | None] = [each for each in found if not _only_adds(subject.program, each)]
+    if found and not others and isinstance(path, ast.Attribute):
         others += subject.program.evaluation.attributes.options.defaults(path.attr)
     return [
         each

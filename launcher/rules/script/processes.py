@@ -14,8 +14,8 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins
-from launcher.program.index import BindingKind, ancestors, file_of, scope_of, statement_of
+from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins, text_parts
+from launcher.program.index import BindingKind, ancestors, file_of, last_name, scope_of, statement_of
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,
     Valued,
@@ -256,7 +256,7 @@ def device_indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
         keyword, position = _TAKES[name]
         given = argument_of(call, keyword, position)
         if name == "torch.device" and given is None:
-            yield from _written(call, argument_of(call, "device", 0))
+            yield from _written(program, call, argument_of(call, "device", 0))
         elif given is not None:
             yield from _given(program, call, given)
     for call, _ in program.calls(DDP):
@@ -267,7 +267,7 @@ def device_indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
     for file in program.files:
         for call in file.calls_of.get("to", ()):
             for given in call.args[:1]:
-                yield from _written(call, given)
+                yield from _written(program, call, given)
                 if isinstance(program.value(given), RankValue):
                     yield call, given
         for call in file.calls_of.get("cuda", ()):
@@ -277,24 +277,24 @@ def device_indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
 
 
 def _given(program: Program, node: ast.AST, given: ast.expr) -> Iterator[tuple[ast.AST, ast.expr]]:
-    written = list(_written(node, given))
+    written = list(_written(program, node, given))
     yield from written or [(node, given)]
 
 
-def _written(node: ast.AST, given: ast.expr | None) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The number in `"cuda:0"`, `f"cuda:{rank}"`."""
+def _written(program: Program, node: ast.AST, given: ast.expr | None) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """The number in `"cuda:0"`, `f"cuda:{rank}"`, `"cuda:%d" % rank`."""
+    parts = text_parts(program, given)[0]
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Mod):
+        begins = str(getattr(given.left, "value", "")).partition("%")[0]
+        parts = [ast.Constant(begins), given.right]
     if isinstance(given, ast.IfExp):
         other = given.orelse.value if isinstance(given.orelse, ast.Constant) else None
         if isinstance(other, str) and not other.startswith("cuda"):
-            yield from _written(node, given.body)
-    elif isinstance(given, ast.JoinedStr) and len(given.values) == 2:
-        prefix, number = given.values
-        if (
-            isinstance(prefix, ast.Constant)
-            and prefix.value == "cuda:"
-            and isinstance(number, ast.FormattedValue)
-        ):
-            yield node, number.value
+            yield from _written(program, node, given.body)
+    elif len(parts) == 2 and isinstance(parts[0], ast.Constant) and parts[0].value == "cuda:":
+        number = parts[1]
+        is_text = isinstance(number, ast.Call) and last_name(number.func) == "str" and number.args
+        yield node, number.args[0] if is_text and isinstance(number, ast.Call) else number
     elif isinstance(given, ast.Constant) and isinstance(given.value, str):
         kind, _, number_text = given.value.partition(":")
         if kind == "cuda" and number_text.isdigit():
