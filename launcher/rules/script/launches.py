@@ -25,6 +25,10 @@ from launcher.rules.script.processes import chooses_devices, device_indices
 def nothing_is_submitted_again(subject: ScriptSubject) -> Iterator[Finding]:
     """A script that hands the training to a scheduler of a cluster, in each process of the job.
 
+    No scheduler is there, and what takes its place starts the same training once more in every process.
+
+    Silent where an option or variable of the job does not lead there.
+
     Bad: `submitit.AutoExecutor(folder).submit(train)`, `os.system("sbatch train.sh")`. Good: `train()`.
 
     Source: the sources of DIST005; submitit/auto/auto.py (AutoExecutor).
@@ -100,8 +104,12 @@ class _SizedRun(JobRun):
 def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Finding]:
     """An assertion, or an error under a test, that the job's number of processes surely fails.
 
-    Silent where it depends on what is not written, or is caught. Bad: `assert 512 % (64 * world_size) == 0`
-    with 16 ranks. Good: a batch for each rank.
+    Every process ends there, as soon as it comes to it.
+
+    Silent where it depends on what is not written, or is caught.
+
+    Bad: `assert 512 % (64 * world_size) == 0`
+    with 16 ranks. Good: `batch = 32 * world_size`.
 
     Source: the sources of DIST006.
     """
