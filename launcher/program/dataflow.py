@@ -383,7 +383,9 @@ def _number_of(program: Program, node: ast.expr | None, known: Known, depth: int
 
 
 _SEPARATORS = frozenset({"os.sep", "os.path.sep", "posixpath.sep"})
-_JOINING_PATHS = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
+_JOINING_PATHS = frozenset(
+    {"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "timm.utils.get_outdir"}
+)
 _KEEPING_PATHS = frozenset(
     {"str", "os.fspath", "os.path.abspath", "os.path.realpath", "os.path.normpath", "os.path.expanduser"}
 )

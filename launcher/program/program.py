@@ -709,23 +709,20 @@ def _imports_distributed(file: FileIndex) -> bool:
 # Whether a program imports only libraries of which it is known what they do with process groups.
 
 
-_PLAIN = re.compile(
-    r"numpy|torch|torchvision|torchaudio|tqdm|PIL|pandas|yaml|matplotlib|sklearn|scipy|"
-    r"tensorboard|tensorboardX|boto3|botocore|cv2|requests|smdebug"
-)
-"""The libraries of which it is known that they make no process group and register no backend."""
-
-
 def imports_the_unknown(program: Program) -> bool:
     """Whether anything that a program imports could make a group, or a backend; what cannot be read could."""
-    if program.unread:
-        return True
-    for file in program.files:
-        if any(star.startswith(".") for star in file.stars):
-            return True
-        for binding in file.imports:
-            root = (binding.module or "").partition(".")[0]
-            own = program.module(binding.module or "", file) or program.module(root, file)
-            if own is None and not _PLAIN.fullmatch(root) and root not in sys.stdlib_module_names:
-                return True
-    return False
+    joining = {name.rpartition(".")[2] for name in library_names("joining_imports") if "." in name}
+    return bool(program.unread) or any(
+        not joining.isdisjoint(file.attributes)
+        or any(_is_unknown(program, file, each.module or "") for each in file.imports)
+        for file in program.files
+    )
+
+
+def _is_unknown(program: Program, file: FileIndex, imported: str) -> bool:
+    whole = absolute_module_name(imported, program.module_name(file), is_package(file))
+    parts = whole.split(".")
+    if any(".".join(parts[:count]) in program.modules for count in range(1, len(parts) + 1)):
+        return False
+    plain = parts[0] in sys.stdlib_module_names or is_import_of(whole, "plain_imports")
+    return not plain or is_import_of(canonical_name(whole), "joining_imports")

@@ -92,6 +92,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "joining_calls": (_names, "The calls after which a program is one of several processes."),
     "rank_starters": (_names, "What runs a function as every rank."),
     "rank_launchers": (_names, "What starts ranks that join a group, and runs a function in each."),
+    "job_submitters": (_names, "What hands jobs to a scheduler, such as Slurm."),
     "tables": (_names, "Calls that make an object whose entries are their keywords or their dictionary."),
     "process_starters": (_names, "What starts processes on the host where it runs, ranks or others."),
     "world_groups": (_names, "The names of the group of all ranks."),
@@ -107,6 +108,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "owner_by_class": (_owners, "The classes whose own methods make objects for a library."),
     "distributed_imports": (_names, "What only programs import that are meant for several processes."),
     "joining_imports": (_names, "Libraries that make process groups of their own."),
+    "plain_imports": (_names, "Libraries that make no process group and register no backend."),
     "trainer_imports": (_names, "Libraries whose loops run the backward pass themselves."),
     "parallelism_imports": (_names, "Imports of programs some of whose ranks share a model, and their data."),
     "launcher_imports": (

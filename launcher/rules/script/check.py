@@ -31,6 +31,7 @@ from launcher.rules.script import (
     collectives,
     environment,
     gradients,
+    launches,
     process_groups,
     processes,
     state_keys,
@@ -120,6 +121,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
     *checkpoints.STORAGE_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
+    *launches.LAUNCH_RULES,
     *process_groups.MEETING_RULES,
     *training_compiler.XLA_JOB_RULES,
 )

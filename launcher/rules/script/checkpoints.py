@@ -11,13 +11,7 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
-from launcher.program.dataflow import (
-    argument_of,
-    has_star_arguments,
-    origins,
-    parts_of,
-    text_parts,
-)
+from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts
 from launcher.program.index import ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
@@ -280,12 +274,22 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
             return [str(given) if is_path else None]
         if option is not None:
             return path_beginnings(subject, option.default, depth - 1)
+    found = origins(subject.program, path)
+    others: list[ast.expr | None] = [each for each in found if not _only_adds(subject.program, each)]
+    if found and not others and isinstance(path, ast.Attribute):
+        others += subject.program.evaluation.attributes.options.defaults(path.attr)
     return [
         each
-        for origin in origins(subject.program, path)
+        for origin in others
         if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
         for each in _begin_of(subject, origin, depth - 1)
     ]
+
+
+def _only_adds(program: Program, path: ast.expr | None) -> bool:
+    """Whether a path is made of what it was before: `args.out = os.path.join(args.out, name)`."""
+    first = next(iter(text_parts(program, path)[0]), None)
+    return isinstance(first, ast.Name | ast.Attribute) and path in origins(program, first)
 
 
 def _leaves_the_code(subject: ScriptSubject, file: ast.Name) -> bool:
@@ -408,22 +412,15 @@ _MOVING = frozenset(
 _STORES = ("fsspec.", "s3fs.", "gcsfs.", "cloudpathlib.")
 _OTHER_COMMANDS = ("subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen")
 _HARMLESS_COMMANDS = re.compile(
-    "awk|cat|cd|chmod|date|df|done|du|echo|esac|exit|export|fi|find|for|free|git|grep|head|hostname|id|"
-    "ifconfig|ip|kill|ls|lscpu|mkdir|nproc|nvcc|nvidia-smi|pip|popd|ps|pushd|pwd|rm|scancel|scontrol|sed|"
-    "sinfo|sleep|sort|squeue|tail|tensorboard|touch|uname|unzip|wc|wget|which|whoami"
+    "apt|apt-get|awk|cat|cd|chmod|clear|conda|cut|date|df|done|du|echo|esac|exit|export|fi|find|for|free|"
+    "gcc|git|grep|gunzip|head|hostname|id|ifconfig|ip|kill|killall|ldd|ls|lsb_release|lscpu|lsof|lspci|"
+    "md5sum|mkdir|ninja|nproc|numactl|nvcc|nvidia-smi|ping|pip|pip3|pkill|popd|printenv|printf|ps|pushd|pwd|"
+    "renice|reset|rm|rmdir|scancel|scontrol|sed|sha256sum|sinfo|sleep|sort|squeue|stat|stty|sync|sysctl|tail|"
+    "tee|tensorboard|test|top|touch|tput|tr|ulimit|uname|uniq|unzip|uptime|vmstat|wc|wget|which|whoami"
 )
 """What a command may be that leaves files where they are, or fetches others."""
 
-_LOADERS = (
-    "load_state",
-    "load_model",
-    "load_ckpt",
-    "load_weights",
-    "restore",
-    "resum",
-    "checkpoint",
-    "snapshot",
-)
+_LOADERS = re.compile("load_(state|model|ckpt|weights)|restore|resum|checkpoint|snapshot")
 _SAVED_TO = {
     **{name: where for name, where in _SAVERS.items() if not name.startswith("joblib.")},
     "torch.distributed.checkpoint.save": ("checkpoint_id", None),
@@ -448,6 +445,7 @@ _SAVED_TO = {
     "fvcore.common.checkpoint.Checkpointer": ("save_dir", 1),
     "detectron2.checkpoint.DetectionCheckpointer": ("save_dir", 1),
     "detectron2.engine.DefaultTrainer.train": ("cfg.OUTPUT_DIR", 0),
+    "timm.utils.CheckpointSaver": ("checkpoint_dir", 7),
 }
 """What writes the state of a training, and which argument says where, or which of its members."""
 
@@ -726,7 +724,7 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
     if name.startswith("gradient_") or whole in _SAVED_TO or whole.startswith("torch.utils.checkpoint"):
         return False
     defined = isinstance(program.value(call.func), Defined)
-    return not defined and any(word in name for word in _LOADERS) and not name.startswith("save")
+    return not defined and bool(_LOADERS.search(name)) and not name.startswith("save")
 
 
 def _is_nothing(program: Program, value: ast.expr) -> bool:

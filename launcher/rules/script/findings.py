@@ -21,6 +21,7 @@ from dataclasses import replace
 from itertools import islice, pairwise, product, zip_longest
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
+from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
@@ -437,6 +438,7 @@ class JobRun:
         self.program, self.job, self.plan = subject.program, subject.job, subject.plan
         self.strategy = str(subject.job.distribution.strategy)
         self._set = {each.name for each in changed_variables(self.program)}
+        self.facts = instance_facts(subject.job.resources.instance_type)
         self._open = set[ast.expr]()
 
     def lacks(self, name: str) -> bool:
@@ -472,6 +474,12 @@ class JobRun:
                 return order(one.value, other.value)
             alike = isinstance(sign, ast.Eq | ast.Is)
             return (one == other) is alike if alike or isinstance(sign, ast.NotEq | ast.IsNot) else None
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.truth(test.operand)
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            parts, decides = [self.truth(each) for each in test.values], isinstance(test.op, ast.Or)
+            return decides if decides in parts else None if None in parts else not decides
         found = self.value(test)
         if found is not None:
             return bool(found.value)
@@ -510,6 +518,8 @@ class JobRun:
             name = self.program.qualified(node.func)
             if name in ("os.environ.get", "os.getenv") and node.args:
                 return self._variable(node)
+            if name == "torch.cuda.is_available":
+                return Constant(True) if self.facts is not None and self.facts.has_gpus else None
             inner = self.value(node.args[0]) if name in ("int", "str", "bool") and node.args else None
             if inner is not None and name == "int":
                 return Constant(int(str(inner.value))) if str(inner.value).isdecimal() else None
@@ -554,10 +564,10 @@ class JobRun:
     def _only_source(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         bindings = self.program.evaluation.sources(node)
         only = bindings[0] if len(bindings) == 1 else None
-        if only and only.kind is BindingKind.PARAMETER:
-            made = origins(self.program, node)
-            return made[0] if len(made) == 1 and made[0] is not node else None
-        return only.value if only and only.kind is BindingKind.ASSIGNED and only.item is None else None
+        if only and only.kind is BindingKind.ASSIGNED and only.item is None and only.value is not None:
+            return only.value
+        made = origins(self.program, node)
+        return made[0] if len(made) == 1 and made[0] is not node else None
 
     def _variable(self, call: ast.Call) -> Constant | None:
         """What `os.environ.get` gives: the job's value, or the default where nobody sets the variable."""

@@ -54,6 +54,7 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
+    is_import_of,
 )
 from launcher.rules.script.data.data_files import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
@@ -570,7 +571,8 @@ def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
 
 def _may_make_a_group(program: Program) -> bool:
     """Whether anything in the program could make a process group; what cannot be read could."""
-    makers = program.known_as({"init_process_group"}) | {"init_device_mesh", "init_rpc"}
+    joining = {each for each in LIBRARY_TABLES["joining_calls"] if is_import_of(each, "plain_imports")}
+    makers = program.known_as({each.rpartition(".")[2] for each in joining}) | {"init_rpc"}
     used = {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
     return bool(makers & used) or imports_the_unknown(program)
 

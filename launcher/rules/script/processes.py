@@ -14,19 +14,8 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import (
-    all_arguments,
-    argument_of,
-    constant_argument,
-    origins,
-)
-from launcher.program.index import (
-    BindingKind,
-    ancestors,
-    file_of,
-    scope_of,
-    statement_of,
-)
+from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins, text_parts
+from launcher.program.index import BindingKind, ancestors, file_of, last_name, scope_of, statement_of
 from launcher.program.overlapping_starts import runs_groups_side_by_side
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,
@@ -72,9 +61,7 @@ from launcher.rules.script.findings import (
     named_variable,
     related_at,
 )
-from launcher.rules.script.process_groups import (
-    STARTS_EACH_PROCESS,
-)
+from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -121,7 +108,7 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
     """
     if is_for_one_host(program):
         return
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         value = program.value(index)
         if (
             not isinstance(value, RankValue)
@@ -155,10 +142,10 @@ def device_is_not_the_same_for_all(program: Program) -> Iterator[Finding]:
     Source: the sources of DIST006 and DIST003.
     """
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
-    if not groups or _chooses(program):
+    if not groups or chooses_devices(program):
         return
     severity = None if program.analysis(Reachability).is_one_of_several(groups) else Severity.INFO
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         value = program.value(index)
         if not isinstance(value, Constant) or type(value.value) is not int or _is_a_parameter(program, index):
             continue
@@ -181,7 +168,7 @@ def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
     """
     if not any(True for _ in program.calls(INIT_PROCESS_GROUP)):
         return
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         value = program.value(index)
         if isinstance(value, RankValue) and value.kind is RankKind.NODE:
             host = file_of(index).source(index)
@@ -206,9 +193,9 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
         for call, name in program.calls(DDP, FSDP)
         if argument_of(call, "device_ids", 1) is None and argument_of(call, "device_id") is None
     ]
-    if not wrappers or _chooses(program):
+    if not wrappers or chooses_devices(program):
         return
-    chosen = (node for node, index in _indices(program) if not _is_the_current(program, index))
+    chosen = (node for node, index in device_indices(program) if not _is_the_current(program, index))
     own = (call for call, _ in program.calls(*_OWN_DEVICES))
     if not all(map(program.analysis(Reachability).is_named_nowhere, chain(chosen, own))):
         return
@@ -259,13 +246,13 @@ def device_is_taken_before_the_wrapper(program: Program) -> Iterator[Finding]:
             )
 
 
-def _indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
+def device_indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
     """Where a device is taken by a number, and the expression of the number."""
     for call, name in program.calls(*_TAKES):
         keyword, position = _TAKES[name]
         given = argument_of(call, keyword, position)
         if name == "torch.device" and given is None:
-            yield from _written(call, argument_of(call, "device", 0))
+            yield from _written(program, call, argument_of(call, "device", 0))
         elif given is not None:
             yield from _given(program, call, given)
     for call, _ in program.calls(DDP):
@@ -276,7 +263,7 @@ def _indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
     for file in program.files:
         for call in file.calls_of.get("to", ()):
             for given in call.args[:1]:
-                yield from _written(call, given)
+                yield from _written(program, call, given)
                 if isinstance(program.value(given), RankValue):
                     yield call, given
         for call in file.calls_of.get("cuda", ()):
@@ -286,24 +273,24 @@ def _indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
 
 
 def _given(program: Program, node: ast.AST, given: ast.expr) -> Iterator[tuple[ast.AST, ast.expr]]:
-    written = list(_written(node, given))
+    written = list(_written(program, node, given))
     yield from written or [(node, given)]
 
 
-def _written(node: ast.AST, given: ast.expr | None) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The number in `"cuda:0"`, `f"cuda:{rank}"`."""
+def _written(program: Program, node: ast.AST, given: ast.expr | None) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """The number in `"cuda:0"`, `f"cuda:{rank}"`, `"cuda:%d" % rank`."""
+    parts = text_parts(program, given)[0]
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Mod):
+        begins = str(getattr(given.left, "value", "")).partition("%")[0]
+        parts = [ast.Constant(begins), given.right]
     if isinstance(given, ast.IfExp):
         other = given.orelse.value if isinstance(given.orelse, ast.Constant) else None
         if isinstance(other, str) and not other.startswith("cuda"):
-            yield from _written(node, given.body)
-    elif isinstance(given, ast.JoinedStr) and len(given.values) == 2:
-        prefix, number = given.values
-        if (
-            isinstance(prefix, ast.Constant)
-            and prefix.value == "cuda:"
-            and isinstance(number, ast.FormattedValue)
-        ):
-            yield node, number.value
+            yield from _written(program, node, given.body)
+    elif len(parts) == 2 and isinstance(parts[0], ast.Constant) and parts[0].value == "cuda:":
+        number = parts[1]
+        is_text = isinstance(number, ast.Call) and last_name(number.func) == "str" and number.args
+        yield node, number.args[0] if is_text and isinstance(number, ast.Call) else number
     elif isinstance(given, ast.Constant) and isinstance(given.value, str):
         kind, _, number_text = given.value.partition(":")
         if kind == "cuda" and number_text.isdigit():
@@ -317,7 +304,7 @@ def _number(node: ast.Constant, number: int) -> ast.Constant:
     return written
 
 
-def _chooses(program: Program) -> bool:
+def chooses_devices(program: Program) -> bool:
     """Whether the program says which devices a process sees."""
     return any("VISIBLE_DEVICES" in file.text for file in program.files)
 
@@ -621,7 +608,7 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
         if shown is not None and 0 < shown < processes and is_part_of_the_start(program, change.runs):
             message = f"{processes} processes on each host see {shown} of its devices"
             yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, change.node, message)
-    for node, index in _indices(program):
+    for node, index in device_indices(program):
         for made in origins(program, index):
             if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mod):
                 continue
@@ -646,7 +633,7 @@ def one_process_does_not_take_all_devices(subject: ScriptSubject) -> Iterator[Fi
     Source: the sources of DIST003.
     """
     program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
-    if run.strategy not in STARTS_EACH_PROCESS or processes < 2 or _chooses(program):
+    if run.strategy not in STARTS_EACH_PROCESS or processes < 2 or chooses_devices(program):
         return
     for call, _ in program.calls("torch.nn.parallel.DataParallel"):
         given = argument_of(call, "device_ids", 1)

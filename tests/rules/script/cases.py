@@ -152,6 +152,7 @@ def findings_of(case: ScriptCase, write_job: WriteJob) -> list[Finding]:
     shutil.rmtree(source)
     source.mkdir()
     for name, text in case.files.items():
+        (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text, "utf-8")
     program = read_program(source / ENTRY)
     assert isinstance(program, Program), program

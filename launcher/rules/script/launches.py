@@ -1,0 +1,132 @@
+"""What a job's launcher and the number of its processes make of a program that is right elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.failure_modes import distribution
+from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import origins
+from launcher.program.index import ancestors
+from launcher.program.process_environment import COMMANDS, is_for_one_host
+from launcher.program.program import Program
+from launcher.program.ranks.reachability import surely_runs
+from launcher.program.ranks.training_loops import ends_with_an_error
+from launcher.program.values import Constant, RankValue, WorldSize, library_names
+from launcher.rules.script.environment import is_part_of_the_start, makes_a_group
+from launcher.rules.script.findings import JobRun, ScriptSubject, finding_at, spelled_commands
+from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
+from launcher.rules.script.processes import chooses_devices, device_indices
+
+
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+def nothing_is_submitted_again(subject: ScriptSubject) -> Iterator[Finding]:
+    """A script that hands the training to a scheduler of a cluster, in each process of the job.
+
+    No scheduler is there, and what takes its place starts the same training once more in every process.
+
+    Silent where an option or variable of the job does not lead there.
+
+    Bad: `submitit.AutoExecutor(folder).submit(train)`, `os.system("sbatch train.sh")`. Good: `train()`.
+
+    Source: the sources of DIST005; submitit/auto/auto.py (AutoExecutor).
+    """
+    program, run = subject.program, JobRun(subject)
+    submitted = [call for call, _ in program.calls(*library_names("job_submitters"))]
+    for call in (*submitted, *_commands_to_schedulers(program)):
+        if surely_runs(program, call, known=run.truth):
+            message = "every process would submit the training once more, to a scheduler that is not there"
+            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
+            return
+
+
+def _commands_to_schedulers(program: Program) -> Iterator[ast.Call]:
+    """Where a program hands itself, or another one, to a scheduler of a cluster."""
+    schedulers = ("sbatch", "srun", "salloc", "qsub", "bsub")
+    for call, _ in program.calls(*COMMANDS):
+        commands = spelled_commands(program, call)
+        if commands and all(words and words[0] in schedulers for words in commands):
+            yield call
+
+
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
+    """A device by `--local_rank`, which torchrun hands to no process: all of a host take that of the default.
+
+    Silent where the program sets it, or CUDA_VISIBLE_DEVICES is named.
+
+    Bad: `torch.cuda.set_device(args.local_rank)` with a default of 0. Good: `os.environ["LOCAL_RANK"]`.
+
+    Source: the sources of DIST003; torch/distributed/launch.py.
+    """
+    program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
+    if run.strategy != "torchrun" or processes < 2 or chooses_devices(program) or not makes_a_group(program):
+        return
+    for node, index in device_indices(program):
+        values = {program.value(each) for each in (index, *origins(program, index)) if each is not None}
+        by_option = any(isinstance(each, RankValue) and each.source == "--local_rank" for each in values)
+        told = run.value(index) if by_option else None
+        if told and type(told.value) is int and told.value >= 0 and is_part_of_the_start(program, node):
+            harm = f"{processes} processes on each host take GPU {told.value}"
+            message = f"torchrun sets LOCAL_RANK and hands over no --local_rank: {harm}"
+            yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)
+            return
+
+
+class _SizedRun(JobRun):
+    """A run of which the number of processes is known, where the job and not the program starts them."""
+
+    def __init__(self, subject: ScriptSubject) -> None:
+        super().__init__(subject)
+        self._sizes: dict[str, int | None] = {}
+        if self.strategy in STARTS_EACH_PROCESS and not is_for_one_host(self.program):
+            self._sizes = {
+                "WORLD_SIZE": self.plan.world_size,
+                "torch.distributed.get_world_size": self.plan.world_size,
+                "LOCAL_WORLD_SIZE": self.plan.processes_per_host,
+                "torch.cuda.device_count": self.facts.accelerators if self.facts else None,
+            }
+
+    def value(self, node: ast.expr) -> Constant | None:
+        found = self.program.value(node)
+        is_size = isinstance(node, ast.Call | ast.Subscript) and isinstance(found, WorldSize)
+        size = self._sizes.get(found.source) if is_size and isinstance(found, WorldSize) else None
+        name = self.program.qualified(node.func) if isinstance(node, ast.Call) else None
+        by_variable = name in ("int", "os.getenv", "os.environ.get")
+        return (
+            Constant(size) if size and (by_variable or not getattr(node, "args", ())) else super().value(node)
+        )
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Finding]:
+    """An assertion, or an error under a test, that the job's number of processes surely fails.
+
+    Every process ends there, as soon as it comes to it.
+
+    Silent where it depends on what is not written, or is caught.
+
+    Bad: `assert 512 % (64 * world_size) == 0`
+    with 16 ranks. Good: `batch = 32 * world_size`.
+
+    Source: the sources of DIST006.
+    """
+    program, run, unsized = subject.program, _SizedRun(subject), JobRun(subject)
+    for node in (each for file in program.files for each in ast.walk(file.tree)):
+        if not isinstance(node, ast.Assert | ast.If):
+            continue
+        ends = isinstance(node, ast.If)
+        if (isinstance(node, ast.If) and not ends_with_an_error(node.body[-1:])) or run.truth(
+            node.test
+        ) is not ends:
+            continue
+        caught = any(isinstance(each, ast.Try) for each in ancestors(node))
+        if not caught and unsized.truth(node.test) is None and surely_runs(program, node, known=run.truth):
+            message = f"every process ends here, as the job has {subject.plan.world_size} of them"
+            yield finding_at(distribution.HARD_CODED_TOPOLOGY, node.test, message)
+
+
+LAUNCH_RULES = (nothing_is_submitted_again, local_rank_is_handed_over, assertions_hold_for_the_jobs_ranks)
+"""The rules of this family, which need a job."""
