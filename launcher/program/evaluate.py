@@ -235,10 +235,8 @@ class Evaluation:
         return self.any_of(bindings, environment)
 
     def any_of(self, bindings: Sequence[Binding], environment: Environment | None) -> Value:
-        """What a name is that may have got its value from any of these.
-
-        A number that is changed is none, and a rank on the host to which something is added is another rank.
-        """
+        """What a name is that may have got its value from any of these: a number that is changed is none, and
+        a rank on the host to which something is added is another rank."""
         value = joined(self.value_of_binding(each, environment) for each in bindings)
         if not any(each.kind is BindingKind.CHANGED for each in bindings):
             return value
@@ -249,10 +247,8 @@ class Evaluation:
     def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
-        if (found := self.through_star(file, node.id)) is not UNKNOWN:
-            return found
-        if node.id in _BUILTINS:
-            return External(node.id)
+        if (found := self.through_star(file, node.id)) is not UNKNOWN or node.id in _BUILTINS:
+            return External(node.id) if found is UNKNOWN else found
         foreign = [star for star in file.stars if self.files.module(star, file) is None]
         if len(foreign) == 1 and not foreign[0].startswith("."):
             return self.external(f"{foreign[0]}.{node.id}")
@@ -318,9 +314,8 @@ class Evaluation:
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
-        known = self._libraries.get(binding) or self._of_import(binding)
-        if isinstance(known, External):  # What is the program's own is known where it is bound.
-            self._libraries[binding] = known
+        if isinstance(known := self._libraries.get(binding) or self._of_import(binding), External):
+            self._libraries[binding] = known  # What is the program's own is known where it is bound.
         return known
 
     def _of_import(self, binding: Binding) -> Value:

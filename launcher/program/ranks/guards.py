@@ -237,11 +237,8 @@ class Guards:
             leaving = [self.opposite(each.test) for each in branches_leaving_before(outer, inner)]
             before = getattr(outer, "values", [])
             if isinstance(outer, ast.BoolOp):
-                asked = before[: before.index(inner)]
-                leaving = [
-                    self.truth(each) if isinstance(outer.op, ast.And) else self.opposite(each)
-                    for each in asked
-                ]
+                judged = self.truth if isinstance(outer.op, ast.And) else self.opposite
+                leaving = [judged(each) for each in before[: before.index(inner)]]
             guards = [each for each in leaving if isinstance(each, Guard)]
             if guards:
                 return guards[-1]
