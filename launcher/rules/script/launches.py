@@ -53,7 +53,7 @@ def _commands_to_schedulers(program: Program) -> Iterator[ast.Call]:
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
 def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
-    """A device by `--local_rank`, which torchrun hands to no process: all of a host take that of the default.
+    """A device by `local_rank`, which torchrun hands to no process: all of a host take that of the default.
 
     Silent where the program sets it, or CUDA_VISIBLE_DEVICES is named.
 
