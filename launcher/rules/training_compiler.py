@@ -29,7 +29,15 @@ from launcher.program.program import Program
 from launcher.program.ranks.guards import Truth, compare_values
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability
-from launcher.program.ranks.training_loops import Loop, LoopReach, iterated_object, looped_within, losses
+from launcher.program.ranks.training_loops import (
+    Loop,
+    LoopReach,
+    gives_places,
+    is_listed,
+    iterated_object,
+    looped_within,
+    losses,
+)
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, RankValue
 from launcher.rules.script.data.loaders import LOADER, Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, option_of, related_at
@@ -41,14 +49,8 @@ _STEPS = frozenset({"mark_step", "sync", "step", "wait_device_ops", "compile"})
 """What of torch_xla runs the graph that it has recorded."""
 
 _SHARING_WRAPPERS = frozenset(
-    {
-        "DistributedDataParallel",
-        "XlaFullyShardedDataParallel",
-        "mark_sharding",
-        "use_spmd",
-        "SpmdFullyShardedDataParallel",
-        "FullyShardedDataParallel",
-    }
+    {"DistributedDataParallel", "FullyShardedDataParallel", "XlaFullyShardedDataParallel"}
+    | {"SpmdFullyShardedDataParallel", "mark_sharding", "use_spmd"}
 )
 _REDUCES = frozenset({"optimizer_step", "reduce_gradients", "all_reduce", "reduce_scatter", "all_gather"})
 """The names of what shares gradients between workers."""
@@ -720,19 +722,15 @@ def training_loops(program: Program) -> list[tuple[Loop, ast.Call]]:
 def _is_over_a_device_loader(program: Program, loop: Loop) -> bool:
     """Whether a loop's batches may come by what runs the graph at each."""
     made = origins(program, loop.iter) if isinstance(loop, ast.For) else ()
-    if made and all(isinstance(each, ast.ListComp) or _lists(program, each) for each in made):
+    if made and all(is_listed(program, each) for each in made):
         return False  # What it gave before the loop.
     iterated = iterated_object(program, loop).name
-    if isinstance(loop, ast.While) or iterated == "range":
+    if isinstance(loop, ast.While) or (made and all(gives_places(program, each) for each in made)):
         turn = program.analysis(LoopReach).nodes(loop)
         return any(
             isinstance(each, ast.Call) and last_name(each.func) in ("next", "__next__") for each in turn
         )
     return iterated != LOADER
-
-
-def _lists(program: Program, made: ast.expr | None) -> bool:
-    return isinstance(made, ast.Call) and program.qualified(made.func) in ("list", "tuple", "sorted")
 
 
 def _is_an_update(program: Program, step: ast.Call) -> bool:

@@ -422,6 +422,23 @@ def iterated_object(program: Program, loop: Loop) -> Instance:
     return value if isinstance(value, Instance) else Instance("", ast.Call(ast.Name(""), [], []))
 
 
+def gives_places(program: Program, made: ast.expr | None) -> bool:
+    """Whether a loop goes over places in a list, in whatever order: `torch.randperm(len(kept)).tolist()`."""
+    if not isinstance(made, ast.Call):
+        return False
+    if last_name(made.func) not in ("tolist", "list", "sorted", "reversed", "sample", "numpy", "tqdm"):
+        return last_name(made.func) in ("range", "trange", "randperm", "permutation", "arange")
+    inner = made.args[0] if made.args else getattr(made.func, "value", made.func)
+    return all(gives_places(program, each) for each in origins(program, inner))
+
+
+def is_listed(program: Program, made: ast.expr | None) -> bool:
+    """Whether something was put into a list as a whole, before anybody goes over it."""
+    if isinstance(made, ast.Call):
+        return program.qualified(made.func) in ("list", "tuple", "sorted")
+    return isinstance(made, ast.ListComp)
+
+
 def looped_within(program: Program, iterated: ast.expr, depth: int = 3) -> ast.expr:
     """What a generator of the program, or an object's `__iter__`, goes through for each that it yields."""
     if isinstance(iterated, ast.GeneratorExp):

@@ -50,7 +50,8 @@ from launcher.rules.script.data.samplers import (
     shuffles_before_a_cut_agree,
     training_data_is_split,
 )
-from launcher.rules.script.data.shards import batches_are_skipped_together, shards_are_equally_many
+from launcher.rules.script.data.shards import shards_are_equally_many
+from launcher.rules.script.data.skipped_batches import batches_are_skipped_together
 from launcher.rules.script.data.workers import (
     prefetched_batches_have_memory,
     workers_are_there,

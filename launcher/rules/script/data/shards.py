@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import bind_arguments
-from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins
+from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.index import ancestors, class_of, file_of, last_name, parent_of, scope_of
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Closure
-from launcher.program.ranks.training_loops import calls_in, makes_ranks_agree
 from launcher.program.values import (
     LAST_RANK,
     Constant,
@@ -25,10 +24,13 @@ from launcher.program.values import (
     WorldSize,
 )
 from launcher.rules.script.data.loaders import Loaders, names_in
+from launcher.rules.script.data.skipped_batches import made_of_own, may_be_evened, tells_own
 from launcher.rules.script.findings import finding_at, related_at
 
-_EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "even", "minimum", "smallest")
-"""Words in identifiers where a dataset may see to equal numbers itself: they only silence the rule."""
+_EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "minimum", "smallest")
+_EVEN = frozenset({"even", "evened", "evenly", "min"})
+"""Words in identifiers, and how others begin, where a dataset may see to equal numbers itself: they only
+silence the rule."""
 
 
 @finds(Stage.SCRIPT, data.UNEVEN_BATCHES)
@@ -47,18 +49,18 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     Source: torch.distributed.algorithms.Join documentation.
     """
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not loaders.is_data_parallel or _may_be_evened(program):
+    if not loaders.calls or not loaders.is_data_parallel or may_be_evened(program):
         return
     reported = set[ast.AST]()
     for loop in loaders.training_loops:
         if not loop.ends_with_data or _may_end_early(loop.node):
             continue
         for loader in loop.loaders:
-            dataset = loaders.given(loader, "dataset")
+            made = loaders.given(loader, "batch_sampler") or loaders.given(loader, "dataset")
             dropped = argument_of(loader, "drop_last", 8)
-            if dataset is None or has_star_arguments(loader):
+            if made is None or has_star_arguments(loader):
                 continue
-            closure = Closure(program, dataset)
+            closure = Closure(program, made)
             drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
             for cut, what in _uneven_cuts(program, closure, drops):
                 if cut not in reported:
@@ -110,6 +112,8 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
                 yield node, "one block of the elements for each rank, not all equally long"
             elif _filters_a_part(program, node):
                 yield node, "what each rank keeps of its own part of the elements"
+            elif isinstance(node, ast.Yield | ast.YieldFrom) and _is_given_by_content(program, node):
+                yield node, "how many each rank gives is told by what its own part of the elements is"
             elif many and isinstance(node, ast.Subscript) and is_cut_by_rank(program, node.value):
                 yield node, "files for each rank, which need not hold equally many samples"
 
@@ -123,6 +127,22 @@ def _filters_a_part(program: Program, node: ast.expr) -> bool:
         part = node.args[1]
     made = () if part is None else origins(program, part)
     return bool(made) and all(_is_part_of_a_rank(program, each) for each in made)
+
+
+def _is_given_by_content(program: Program, given: ast.expr) -> bool:
+    """Whether a loop over a rank's part of the elements gives something or not by what they are.
+
+    As where batches are filled up to a number of tokens: `if longest * len(batch) > budget: yield batch`.
+    """
+    around = list(ancestors(given))
+    for loop in around:
+        if isinstance(loop, ast.For) and any(
+            _is_part_of_a_rank(program, each) for each in origins(program, loop.iter)
+        ):
+            own = made_of_own(program, loop, names_in(loop.target))
+            tests = [each.test for each in around[: around.index(loop)] if isinstance(each, ast.If)]
+            return any(tells_own(program, each, own) for each in tests)
+    return False
 
 
 def _is_part_of_a_rank(program: Program, node: ast.expr | None) -> bool:
@@ -152,19 +172,22 @@ def _sees_to_it(closure: Closure) -> bool:
     # `min(len(paths), (rank + 1) * size)` only keeps the end of a block within the whole.
     least = {node for node in nodes if isinstance(node, ast.Name) and node.id == "min"} - clipping
     words = {word for each in closure.identifiers() if each != "min" for word in each.lower().split("_")}
-    if least or "min" in words or any(word.startswith(_EVENING) for word in words):
+    if least or words & _EVEN or any(word.startswith(_EVENING) for word in words):
         return True
     return any(isinstance(node, ast.While) for node in nodes)
 
 
 def _divides_without_rest(closure: Closure) -> bool:
-    """Whether the dataset may be cut to a number that divides."""
+    """Whether the dataset may be cut to a number that divides: `n // ranks * ranks`, `n - n % ranks`."""
+    made = (node for part in closure.parts for node in ast.walk(part) if isinstance(node, ast.BinOp))
     return any(
-        isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.FloorDiv)
-        and not _divides_upwards(closure.program, node)
-        for part in closure.parts
-        for node in ast.walk(part)
+        (isinstance(node.op, ast.FloorDiv) and not _divides_upwards(closure.program, node))
+        or (
+            isinstance(node.op, ast.Sub)
+            and isinstance(node.right, ast.BinOp)
+            and isinstance(node.right.op, ast.Mod)
+        )
+        for node in made
     )
 
 
@@ -177,195 +200,6 @@ def _divides_upwards(program: Program, node: ast.BinOp) -> bool:
         isinstance(each, ast.expr) and isinstance(program.value(each), WorldSize)
         for each in ast.walk(node.left)
     )
-
-
-def _may_be_evened(program: Program) -> bool:
-    """Whether the ranks may agree on the number of batches: by Join, or the least of all ranks."""
-    return any(
-        name in names
-        for file in program.files
-        for name in ("Join", "MIN", "join_hook")
-        for names in (file.names, file.attributes)
-    )
-
-
-# Batches that one rank skips, by what its own data say.
-
-
-_SIZES = frozenset({"len", "size", "numel", "dim", "shape", "ndim"})
-"""What asks for sizes, which are alike where a sampler gives each rank as many."""
-
-_FINITE = frozenset({"isnan", "isinf", "isfinite"})
-"""What asks whether a loss is a number, of which another rule speaks."""
-
-_ADDING = frozenset({"append", "extend", "add", "update", "appendleft", "push"})
-_LIBRARIES = ("torch.", "math.", "numpy.", "builtins.")
-_DEEPEST_STEP = 2
-"""So many calls are followed from a training loop to what takes its steps."""
-
-
-@finds(Stage.SCRIPT, data.UNEVEN_BATCHES)
-def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
-    """A step that is skipped, or a loop that is left, by what the batch or the loss of this rank is.
-
-    The other ranks run backward and wait for this one's gradients, and at the end some have batches that the
-    others do not. A warning, as it hangs only once that comes. Not found where the ranks agree before,
-    by any reduction, on sizes, or where Join is used; whether a loss is a number is another rule's question.
-
-    Bad: `if batch is None: continue`, or `if loss.item() < best: break`, in the loop over batches
-    Good: make up a batch of zero weight; or `dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it.
-
-    Source: torch.distributed.algorithms.Join documentation; torch's notes on DDP.
-    """
-    loaders = program.analysis(Loaders)
-    if not loaders.calls or not loaders.is_data_parallel or _may_be_evened(program):
-        return
-    for loop in loaders.training_loops:
-        if not isinstance(loop.node, ast.For) or not loop.ends_with_data:
-            continue
-        epochs = [each for each in loaders.epoch_loops(loop.node) if isinstance(each, ast.For)]
-        batch = loop.node.target
-        over = loop.node.iter
-        while isinstance(over, ast.Call) and over.args:
-            if program.qualified(over.func) == "enumerate" and isinstance(batch, ast.Tuple):
-                batch = batch.elts[-1]
-            over = over.args[0]
-        exits = [
-            *_own_exits(loaders, loop.node, names_in(batch), _DEEPEST_STEP),
-            *(one for epoch in epochs for one in _own_exits(loaders, epoch, names_in(batch), 0)),
-        ]
-        for test, leaving in exits:
-            what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
-            yield finding_at(
-                data.UNEVEN_BATCHES,
-                leaving,
-                f"one rank {what} here by what only it sees, while the others run backward and wait for its "
-                "gradients",
-                severity=Severity.WARNING,
-                remedy="Let all ranks decide alike: reduce the decision first, such as "
-                "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, or train on a batch that counts for nothing.",
-                related=[related_at(test, "under this test")],
-            )
-
-
-def _own_exits(
-    loaders: Loaders, block: ast.For | ast.FunctionDef, own: set[str], deepest: int
-) -> Iterator[tuple[ast.expr, ast.stmt]]:
-    """Where a loop or a function is left before it trains, by what is made of these names, with the test."""
-    own = _made_of_own(loaders.program, block, own)
-    others = frozenset[str]() if isinstance(block, ast.FunctionDef) else _FINITE
-    for node in ast.walk(block):
-        if not isinstance(node, ast.Break | ast.Continue | ast.Return):
-            continue
-        around = list(ancestors(node))
-        inner = next((each for each in around if isinstance(each, _LEFT_BY[type(node)])), None)
-        ends = inner is block or (isinstance(node, ast.Return) and block in around)
-        late = isinstance(block, ast.FunctionDef) or isinstance(node, ast.Continue)
-        behind = [each for each in block.body if each.lineno > node.lineno]
-        if not ends or (late and not loaders.trains(behind)):
-            continue
-        for outer in around[: around.index(block)]:
-            if isinstance(outer, ast.If) and _tells_own(loaders.program, outer.test, own, others):
-                yield outer.test, node
-                break
-    for call in calls_in(block) if deepest else ():
-        called = loaders.program.value(call.func)
-        if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
-            bound = bind_arguments(called.node, call, called.owner is not None) or {}
-            given = {name for name, each in bound.items() if _tells_own(loaders.program, each, own)}
-            if given and loaders.trains(called.node.body):
-                yield from _own_exits(loaders, called.node, given, deepest - 1)
-
-
-_LEFT_BY: Mapping[type[ast.AST], tuple[type[ast.AST], ...]] = {
-    ast.Break: (ast.For, ast.AsyncFor, ast.While),
-    ast.Continue: (ast.For, ast.AsyncFor, ast.While),
-    ast.Return: (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda),
-}
-
-
-def _made_of_own(program: Program, block: ast.AST, own: set[str]) -> set[str]:
-    """The names, with these, of what is this rank's own: what is calculated from them, and the losses."""
-    nodes = list(ast.walk(block))
-    calls = [each for each in nodes if isinstance(each, ast.Call)]
-    agreed = {name for each in calls if makes_ranks_agree(each) for name in names_in(each)}
-    own = own | {
-        name
-        for each in calls
-        if isinstance(each.func, ast.Attribute) and each.func.attr == "backward"
-        for name in _losses_in(each.func.value)
-    }
-    for _ in range(3):
-        for node in nodes:
-            targets: list[ast.expr] = []
-            values: list[ast.expr] = []
-            if isinstance(node, ast.Assign | ast.AugAssign | ast.NamedExpr):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                values = [node.value]
-            elif isinstance(node, ast.Call) and last_name(node.func) in _ADDING:
-                targets = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-                values = all_arguments(node)
-            inner = [each for value in values for each in ast.walk(value) if isinstance(each, ast.Call)]
-            named = {name for each in targets for name in _set_names(each)}
-            if any(map(makes_ranks_agree, inner)):
-                agreed |= named
-            elif any(_tells_own(program, each, own - agreed) for each in values):
-                own = own | named
-    return own - agreed
-
-
-def _losses_in(node: ast.expr) -> set[str]:
-    """The variables of which backward starts: `loss` of `scaler.scale(loss / params.steps)`."""
-    if isinstance(node, ast.Call):
-        inner = [*node.args] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
-    elif isinstance(node, ast.BinOp):
-        inner = [node.left, node.right]
-    else:
-        inner = [node.value] if isinstance(node, ast.Subscript) else []
-    return {node.id} if isinstance(node, ast.Name) else {name for each in inner for name in _losses_in(each)}
-
-
-def _set_names(target: ast.expr) -> set[str]:
-    """The variables that a target is: not those of whose objects an attribute or an item is set."""
-    if isinstance(target, ast.Tuple | ast.List):
-        return {name for each in target.elts for name in _set_names(each)}
-    return {target.id} if isinstance(target, ast.Name) else set()
-
-
-def _tells_own(program: Program, node: ast.expr, own: set[str], unless: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression surely tells something of what these names hold, besides its size."""
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
-    if any(makes_ranks_agree(each) or last_name(each.func) in unless for each in calls):
-        return False
-    return any(
-        isinstance(each, ast.Name) and each.id in own and _shows_through(program, each, node)
-        for each in ast.walk(node)
-    )
-
-
-def _shows_through(program: Program, name: ast.Name, whole: ast.expr) -> bool:
-    """Whether what stands around a name gives on what it holds, and is no unknown function."""
-    inner: ast.AST = name
-    while inner is not whole:
-        outer = parent_of(inner)
-        if outer is None:  # Of a list that is made of a call's further arguments.
-            return True
-        if isinstance(outer, ast.Attribute) and outer.attr in _SIZES:
-            return False
-        if isinstance(outer, ast.Call) and inner is not outer.func:
-            called = program.value(outer.func)
-            library = called.name if isinstance(called, External) else None
-            if isinstance(called, Defined):
-                if any(map(makes_ranks_agree, calls_in(called.node))):
-                    return False
-            elif (
-                library is None
-                or library in _SIZES
-                or ("." in library and not library.startswith(_LIBRARIES))
-            ):
-                return False
-        inner = outer
-    return True
 
 
 # Where a program cuts a list by rank: `files[rank::world_size]` and its like.
