@@ -50,9 +50,13 @@ def test_pytorchs_analyzer_reads_the_dumps_that_are_kept(stalled: Path, tmp_path
 
 
 def test_a_rank_that_ends_while_the_others_train_is_the_reason_of_both_hosts(tmp_path: Path) -> None:
-    judged = run(CASE["ended while the others train"], tmp_path)
+    folder = tmp_path / "once"
+    judged = run(CASE["ended while the others train"], folder)
+    if "behind the script's end" in judged.wrong:
+        # Python before 3.14 may abort where threads of C++ come back to it as it ends, and is named then.
+        folder = tmp_path / "again"
+        judged = run(CASE["ended while the others train"], folder)
     assert judged.wrong == "", judged
     for host in (1, 2):
-        assert (
-            "; steps made: rank 2 20; rank" in (tmp_path / f"algo-{host}" / "output" / "failure").read_text()
-        )
+        reason = (folder / f"algo-{host}" / "output" / "failure").read_text()
+        assert "; steps made: rank 2 20; rank" in reason
