@@ -19,6 +19,7 @@ from slipway.ranks.attendant import ENDED, FAILED, STARTED, Beat
 from slipway.watchdog.rank_views import GONE, STOPPED, Operation, RankView, UserLine
 
 STALLED, LEFT_THE_LOOP, SAVED_ALONE, SAVED_LONG = "NCCL004", "DATA001", "CKPT003", "DDP005"
+NOT_ENDED = "DDP006"
 """The codes of the causes that can be told apart."""
 
 
@@ -75,7 +76,7 @@ def judge_stall(
         return _verdict_of_absent(awaited, ranks, text_of)
     if any(view.recorded and view.waiting for view in views):
         return _verdict_of_nobody(views)
-    return _verdict_by_stacks(views)
+    return _verdict_by_stacks(views) or _verdict_of_last(views)
 
 
 def _verdict_of_mismatch(found: Mismatch, text_of: Callable[[str], str | None]) -> StallVerdict:
@@ -252,6 +253,24 @@ def _verdict_by_stacks(views: Sequence[RankView]) -> StallVerdict | None:
         "no flight recorder's account)"
     )
     return StallVerdict(STALLED, _numbers(outside), text, stuck, None, outside[0].lines)
+
+
+def _verdict_of_last(views: Sequence[RankView]) -> StallVerdict | None:
+    """All others have come to their end, and the last ones stand and answer nobody.
+
+    So it is where the group goes with the last object that holds it: its end waits for a thread of its own
+    with Python's lock held, which that thread needs (torch 2.9 to 2.13, ~ProcessGroupGloo below ~Reducer).
+    """
+    last = [view for view in views if not view.ended]
+    stand = all(view.state == "S" and not view.answered and not view.failed for view in last)
+    if not last or len(last) == len(views) or not stand:
+        return None
+    text = (
+        f"{NOT_ENDED} {with_hosts(last)} {'does' if len(last) == 1 else 'do'} not come to an end: all others "
+        "have ended, and Python's lock is held there, as where a process group that nobody has destroyed in "
+        "time waits for its threads"
+    )
+    return StallVerdict(NOT_ENDED, _numbers(last), text, False, None, last[0].lines)
 
 
 def _wait_text(views: Sequence[RankView]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -46,6 +47,9 @@ def main() -> None:
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
     trainer.save_model(str(MODEL))
     if torch.distributed.is_initialized():
+        # A thread of gloo's needs Python's lock to let go of what was exchanged last, and the group, which
+        # goes with the trainer, would wait for that thread with the lock held (torch 2.13).
+        time.sleep(0.1)
         # Its threads would otherwise be running still when the interpreter ends, which can abort.
         torch.distributed.destroy_process_group()
 

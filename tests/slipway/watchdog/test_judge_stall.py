@@ -236,6 +236,19 @@ def test_without_a_recorder_the_stacks_tell_and_it_is_said() -> None:
     )
 
 
+def test_the_last_rank_that_does_not_end_and_answers_nobody_is_told_of() -> None:
+    stuck = seen(3, answered=False, recorded=False, last={}, lines=())
+    verdict = judged(ended(0), ended(1), ended(2), stuck)
+    assert (verdict.code, verdict.ranks, verdict.certain) == ("DDP006", (3,), False)
+    assert verdict.text.startswith("DDP006 rank 3 on algo-2 does not come to an end: all others have ended")
+
+
+def test_the_last_rank_that_answers_or_works_is_left_alone() -> None:
+    rest = [ended(rank) for rank in range(3)]
+    assert judge_stall([*rest, seen(3, recorded=False, last={})]) is None
+    assert judge_stall([*rest, seen(3, state="R", answered=False, recorded=False, last={})]) is None
+
+
 def test_of_many_ranks_a_few_are_described() -> None:
     views = [waiting(rank, world=64) if rank % 2 else seen(rank, world=64) for rank in range(64)]
     verdict = judged(*views)
