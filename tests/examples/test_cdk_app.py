@@ -54,6 +54,7 @@ def test_the_example_synthesizes_without_anything_of_the_repository_but_the_pack
     assert set(template["Outputs"]) == {"FileSystemId", "MountName", "SecurityGroupId"}
 
 
+@pytest.mark.few_cases("a group that the CDK makes")
 @pytest.mark.parametrize(
     ("before", "after", "codes"),
     [

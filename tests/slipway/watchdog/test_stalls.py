@@ -49,6 +49,7 @@ def test_pytorchs_analyzer_reads_the_dumps_that_are_kept(stalled: Path, tmp_path
     assert "all_reduce" in ended.stdout + ended.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_ends_while_the_others_train_is_the_reason_of_both_hosts(tmp_path: Path) -> None:
     folder = tmp_path / "once"
     judged = run(CASE["ended while the others train"], folder)
