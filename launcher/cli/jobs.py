@@ -83,7 +83,7 @@ def list_jobs(
     def look(tell: Callable[[str], None] = message) -> list[JobSummary]:
         def ask() -> list[JobSummary]:
             # A program that asks for the account's jobs is not given others.
-            is_text = output is OutputFormat.TEXT
+            is_text = output is OutputFormat.TEXT and not goodput
             return jobs_of(
                 query, clients, session_region(), local=local, queue=queue, or_local=is_text, tell=tell
             )
