@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
+from contextlib import chdir
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from unittest import mock
@@ -56,8 +56,8 @@ def run(attacked: Attacked, command: Command, attack: Attack | None = None) -> R
     """Run the command to its end. Changes the account, so each run is given one of its own (a fork)."""
     clock, before = VirtualClock(), attacked.jobs
     wire = _Wire(attacked.queue, clock, attack)
-    os.chdir(attacked.folder)
     with (
+        chdir(attacked.folder),
         virtual_time(clock),
         mock.patch("launcher.aws.clients.open_session", lambda: _Session(wire)),
     ):
