@@ -114,13 +114,13 @@ def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Findi
     Source: the sources of DIST006.
     """
     program, run, unsized = subject.program, _SizedRun(subject), JobRun(subject)
-    for node in (each for file in program.files for each in ast.walk(file.tree)):
-        if not isinstance(node, ast.Assert | ast.If):
-            continue
+    kinds = (ast.Assert, ast.If)
+    for node in (each for file in program.files for kind in kinds for each in file.statements.get(kind, ())):
+        assert isinstance(node, ast.Assert | ast.If)
         ends = isinstance(node, ast.If)
-        if (isinstance(node, ast.If) and not ends_with_an_error(node.body[-1:])) or run.truth(
-            node.test
-        ) is not ends:
+        if isinstance(node, ast.If) and not ends_with_an_error(node.body[-1:]):
+            continue
+        if run.truth(node.test) is not ends:
             continue
         caught = any(isinstance(each, ast.Try) for each in ancestors(node))
         if not caught and unsized.truth(node.test) is None and surely_runs(program, node, known=run.truth):

@@ -160,7 +160,7 @@ def diagnosis_of(
 def warnings_of(backend: Backend, name: str) -> tuple[Finding, ...]:
     """What the lines of a completed job say against its success; all of them are read."""
     reader = SuccessReader()
-    for lines in _batches(backend, name):
+    for lines in read_batches(backend, name):
         reader.read(lines)
     return reader.warnings
 
@@ -178,7 +178,7 @@ def _read_running_job(
     metrics = ProgressReader(status.metrics, status.processes_per_host, goals_of(status.request))
     progress = None
     try:
-        for lines in _batches(backend, status.name):
+        for lines in read_batches(backend, status.name):
             warnings.read(lines)
             progress = metrics.read(lines) or progress
             if time.monotonic() > until:
@@ -218,14 +218,14 @@ def ending_of(status: JobStatus, now: float | None = None) -> Ending:
 
 def _lines(backend: Backend, name: str, seen: Seen | None) -> Iterator[LogLine]:
     """What the hosts have printed."""
-    for lines in _batches(backend, name):
+    for lines in read_batches(backend, name):
         if seen is not None:
             seen(lines)
         yield from lines
 
 
-def _batches(backend: Backend, name: str) -> Iterator[Sequence[LogLine]]:
-    """The same, batch by batch until one is empty."""
+def read_batches(backend: Backend, name: str) -> Iterator[Sequence[LogLine]]:
+    """What the hosts have printed, batch by batch until one is empty."""
     cursor: Cursor = {}
     while True:
         batch = backend.read_logs(name, cursor)

@@ -19,7 +19,7 @@ from launcher.frozen import frozen
 from launcher.planning.job_cost import spent_usd
 from launcher.planning.request_view import RequestView
 from launcher.session.launch_job import FIRST_TAG, NUMBER_TAG
-from launcher.session.runs.diagnose_job import diagnosis_of
+from launcher.session.runs.diagnose_job import diagnosis_of, read_batches
 from launcher.session.runs.read_job_lines import RankMetrics
 
 PARTS: Final = ("useful", "download", "gate", "start", "stall", "again", "lost", "unknown")
@@ -181,7 +181,8 @@ def _read_attempt(backend: Backend, name: str) -> AttemptTimes | None:
     lines = _LineTimes(status)
     cause = None
     if status.state is JobState.COMPLETED:
-        lines.read_all(backend)
+        for batch in read_batches(backend, name):
+            lines.read(batch)
     else:
         root = diagnosis_of(backend, status, seen=lines.read).root_cause
         cause = root.finding.code if root else None
@@ -225,15 +226,7 @@ class _LineTimes:
     def __init__(self, status: JobStatus) -> None:
         self.gate = 0.0
         self.steps: list[tuple[float, float]] = []
-        self._name = status.name
         self._metrics = RankMetrics(status.metrics, status.processes_per_host)
-
-    def read_all(self, backend: Backend) -> None:
-        """Read all that the job printed."""
-        cursor: Mapping[str, str] = {}
-        while (batch := backend.read_logs(self._name, cursor)).lines:
-            cursor = batch.cursor
-            self.read(batch.lines)
 
     def read(self, lines: Sequence[LogLine]) -> None:
         """Take up lines in their order."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from launcher.aws.clients import Clients
-from launcher.backends.interface import Backend, BackendError, Cursor, JobState, JobStatus, LogLine
+from launcher.backends.interface import Backend, BackendError, JobState, JobStatus, LogLine
 from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.logs.lines import LogRecord, LogStream, Record, lines_of
 from launcher.diagnosis.model import Diagnosis, RankState, table_of
@@ -44,7 +44,7 @@ from launcher.report.run_report import (
 )
 from launcher.session.find_jobs import FoundJob, find_job
 from launcher.session.log_files import STDIN, logs_in
-from launcher.session.runs.diagnose_job import Check, Outcome, diagnosis_of, outcome_of
+from launcher.session.runs.diagnose_job import Check, Outcome, diagnosis_of, outcome_of, read_batches
 from launcher.session.runs.follow_job import Follower, Interrupted, Monitor, Screen, pace_of
 from launcher.session.runs.read_job_lines import RankMetrics, rank_of
 from launcher.session.submit_job import read_plan_note
@@ -317,10 +317,8 @@ def series_of(backend: Backend, status: JobStatus) -> Series:
     """The losses in all that a job has printed: those of the rank that is read, mostly rank 0."""
     metrics = RankMetrics(status.metrics, status.processes_per_host)
     reader, taken_over = SeriesReader(), 0
-    cursor: Cursor = {}
-    while (batch := backend.read_logs(status.name, cursor)).lines:
-        cursor = batch.cursor
-        for line in batch.lines:
+    for lines in read_batches(backend, status.name):
+        for line in lines:
             values = metrics.read_line(line)
             if metrics.taken_over != taken_over:
                 # Two ranks are two series.
