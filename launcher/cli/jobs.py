@@ -99,6 +99,8 @@ def list_jobs(
         return watch_jobs(look, output)
     jobs = look()
     if goodput:
+        if limit and len(jobs) == limit:
+            message(f"of the newest {limit} alone; --limit 0 takes all")
         return _show_goodput(jobs, clients, output)
     if output is OutputFormat.JSON:
         print_json({"jobs": [_job_summary_json(job) for job in jobs]})

@@ -223,6 +223,8 @@ def test_the_goodput_says_what_the_billed_time_of_jobs_went_to(
     assert found["host_seconds"] > 0
     assert list(found["by"]["team"]) == ["vision"]
     assert list(found["by"]["type"]) == ["ml.p4d.24xlarge"]
+    assert "alone" not in err
+    assert "of the newest 1 alone; --limit 0 takes all" in run_launch("list", "--goodput", "--limit", "1")[2]
 
 
 @pytest.mark.parametrize("option", ["--local", "--watch"])
