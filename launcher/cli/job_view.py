@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from launcher.backends.interface import Backend, Progress
     from launcher.diagnosis.model import CollectiveCall, Diagnosis, RankState
     from launcher.failure_modes.model import Finding
-    from launcher.session.launch_job import GiveUp, TryAgain
+    from launcher.planning.next_attempt import GiveUp, TryAgain
     from launcher.session.runs.diagnose_job import Check, Outcome
     from launcher.session.runs.follow_job import Interrupted, LineChoice, Notice, Screen
     from launcher.session.runs.read_job_lines import TrainingProgress
@@ -342,7 +342,7 @@ class AttemptsView:
     def decided(self, outcome: Outcome, decision: TryAgain | GiveUp) -> None:
         """Before another attempt, show how the last one ended and why and when the next one comes."""
         from launcher.failure_modes.model import Retry
-        from launcher.session.launch_job import GiveUp
+        from launcher.planning.next_attempt import GiveUp
         from launcher.text.values import elapsed_time
 
         if isinstance(decision, GiveUp):

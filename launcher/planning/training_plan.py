@@ -640,19 +640,25 @@ def build_resumed_request(request: Request, earlier: str, name: str) -> Request:
     new["TrainingJobName"] = name
     for told in _RESOURCE_ANSWERS:
         new.get("ResourceConfig", {}).pop(told, None)
-    if "S3Uri" in new.get("CheckpointConfig", {}):
-        new["CheckpointConfig"]["S3Uri"] = _move_prefix(new["CheckpointConfig"]["S3Uri"], earlier, name)
-    environment = new.get("Environment", {})
-    if CHECKPOINT_URI_VARIABLE in environment:
-        environment[CHECKPOINT_URI_VARIABLE] = _move_prefix(
-            environment[CHECKPOINT_URI_VARIABLE], earlier, name
-        )
+    prefix = RequestView(new).checkpoints.prefix
+    if prefix is not None:
+        new = move_checkpoints(new, _move_prefix(prefix, earlier, name))
     kept = [
         tag
         for tag in new.get("Tags", ())
         if tag["Key"] != RESUMED_FROM_TAG and not tag["Key"].startswith("aws:")
     ]
     new["Tags"] = [*kept, {"Key": RESUMED_FROM_TAG, "Value": earlier}]
+    return new
+
+
+def move_checkpoints(request: Request, prefix: str) -> Request:
+    """The request with its checkpoints below another S3 URI, whoever moves them there."""
+    new = deepcopy(request)
+    if "S3Uri" in new.get("CheckpointConfig", {}):
+        new["CheckpointConfig"]["S3Uri"] = prefix
+    if CHECKPOINT_URI_VARIABLE in new.get("Environment", {}):
+        new["Environment"][CHECKPOINT_URI_VARIABLE] = prefix
     return new
 
 

@@ -26,7 +26,17 @@ from launcher.jobs.job_sections import Checkpoint
 from launcher.jobs.load_job import LoadedJob
 from launcher.jobs.specification import JobSpec
 from launcher.planning.image_choice import job_on_type
-from launcher.planning.job_cost import SHORTEST_RUN_SECONDS, plan_budget, spent_usd
+from launcher.planning.job_cost import plan_budget, spent_usd
+from launcher.planning.next_attempt import (
+    FIRST_TAG,
+    NUMBER_TAG,
+    Attempt,
+    GiveUp,
+    TryAgain,
+    after_failure,
+    hold_to_budget,
+    usd_left,
+)
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.subject import SEARCHED_NAMES
 from launcher.session.account_checks import check_before_submission
@@ -252,10 +262,6 @@ def _keep(cluster: Cluster) -> list[Finding]:
     return []
 
 
-FIRST_TAG = "slipway:first-attempt"
-NUMBER_TAG = "slipway:attempt"
-
-
 class AttemptsDisplay(Protocol):
     """What shows the user which attempts there are, and why."""
 
@@ -339,7 +345,7 @@ def next_job(
         job = job.model_copy(update={"resources": job.resources.with_infra_check()})
     tags = {FIRST_TAG: attempts[0].name, NUMBER_TAG: str(len(attempts) + 1)}
     if job.limits.max_usd is not None:
-        left = max(0.01, job.limits.max_usd - _spent(attempts))
+        left = usd_left(job.limits.max_usd, attempts)
         job = job.model_copy(update={"limits": job.limits.model_copy(update={"max_usd": left})})
     checkpoint = job.checkpoint
     if resumes:
@@ -360,25 +366,10 @@ def _decide_next(
     )
     if isinstance(decision, GiveUp) or job.limits.max_usd is None:
         return decision
-    return _within_budget(next_job(job, attempts, decision), plan.region, attempts, decision)
-
-
-def _within_budget(
-    following: JobSpec, region: str | None, attempts: Sequence[Attempt], decision: TryAgain
-) -> TryAgain | GiveUp:
-    """The decision, unless what is left of the budget would end before the next attempt had started."""
-    budget = plan_budget(following, region)
-    if any(attempt.usd is None for attempt in attempts):
-        return GiveUp("what the attempts so far have cost is not known, and limits.max_usd bounds it")
+    following = next_job(job, attempts, decision)
+    budget = plan_budget(following, plan.region)
     paid = None if budget is None else budget.seconds(following.resources.instance_count)
-    if paid is not None and paid < SHORTEST_RUN_SECONDS:
-        return GiveUp(f"limits.max_usd is used up: the attempts so far cost {_spent(attempts):,.2f} USD")
-    return decision
-
-
-def _spent(attempts: Sequence[Attempt]) -> float:
-    """What the attempts cost together, in US dollars."""
-    return sum(attempt.usd or 0.0 for attempt in attempts)
+    return hold_to_budget(decision, attempts, paid)
 
 
 def _max_retries(job: JobSpec, plan: TrainingPlan, backend: Backend) -> int:
@@ -404,138 +395,3 @@ def _attempt(name: str, plan: TrainingPlan, outcome: Outcome) -> Attempt:
 def _refusals(plan: TrainingPlan) -> str:
     reasons = "; ".join(f"{finding.code} {finding.message}" for finding in plan.findings if finding.blocks)
     return f"the next attempt cannot be launched: {reasons}"
-
-
-# Whether a failed job is tried again: the cause decides, and how far the attempts came.
-#
-# Pure: what happened goes in, the next step comes out.
-
-
-FIRST_WAIT_SECONDS = 300.0
-LONGEST_WAIT_SECONDS = 3600.0
-"""Capacity comes back in minutes to hours, and each try costs a submission: 5, 10, 20, 40, 60 minutes."""
-
-_OF_HOSTS = ("HW", "EFA", "NCCL007")
-"""How the codes begin of failure modes of hardware and of the fabric, and that of an initialisation that
-never ends, which one bad link is enough for."""
-
-ATTEMPTS_WITHOUT_PROGRESS = 2
-"""So many in a row end the retries, whatever the budget: the cause does not pass by itself."""
-
-
-@frozen
-class Attempt:
-    """One job that failed.
-
-    `retry` is what its diagnosis advises, `step` the furthest training step that it reported, None where
-    it reported none, `cause` the code of what ended it, None where that is not known. `usd` is what it cost,
-    None where no price is known.
-    """
-
-    name: str
-    instance_type: str
-    retry: Retry
-    step: float | None = None
-    cause: str | None = None
-    usd: float | None = None
-
-    @property
-    def blames_hosts(self) -> bool:
-        """Whether a host or the network between the hosts was at fault: what AWS's health check tests."""
-        if self.retry is Retry.OTHER_HOSTS:
-            return True
-        return self.cause is not None and self.cause.startswith(_OF_HOSTS)
-
-
-@frozen
-class TryAgain:
-    """The next attempt: on which instance type, after how long, and whether its hosts are tested first."""
-
-    instance_type: str
-    wait_seconds: float
-    why: str
-    infra_check: bool = False
-
-
-@frozen
-class GiveUp:
-    """No other attempt, and why not."""
-
-    why: str
-
-
-def after_failure(
-    attempts: Sequence[Attempt],
-    *,
-    max_retries: int,
-    instance_types: Sequence[str],
-    service_chooses: bool = False,
-    may_check_hosts: bool = True,
-) -> TryAgain | GiveUp:
-    """What to do after the last of these attempts failed.
-
-    `instance_types` are those that the job may use, the preferred first; where `service_chooses`, each
-    attempt has them all. Once an attempt failed of its hosts, those of all further ones are tested first,
-    unless `may_check_hosts` is false. An attempt that got further than all before it does not use up
-    `max_retries`; two in a row that did not end the retries. Waiting for capacity counts as well: an
-    attempt that got no hosts made no progress, but says nothing about the cause, so only the budget
-    bounds it.
-    """
-    last = attempts[-1]
-    if last.retry is Retry.NEVER:
-        return GiveUp("the cause does not pass by itself")
-    if max_retries == 0:
-        return GiveUp("limits.max_retries is 0")
-    spent = sum(not advanced for advanced in _advances(attempts))
-    if spent > max_retries:
-        return GiveUp(f"limits.max_retries ({max_retries}) is used up")
-    if _stuck(attempts):
-        return GiveUp(f"{ATTEMPTS_WITHOUT_PROGRESS} attempts in a row got no further")
-    later = last.retry is Retry.LATER
-    again = _later(attempts, instance_types, service_chooses) if later else _at_once(last)
-    if may_check_hosts and any(attempt.blames_hosts for attempt in attempts):
-        return replace(again, why=f"{again.why}, after AWS's health check of the hosts", infra_check=True)
-    return again
-
-
-def _at_once(last: Attempt) -> TryAgain:
-    hosts = "on other hosts" if last.retry is Retry.OTHER_HOSTS else "from the last checkpoint"
-    return TryAgain(last.instance_type, 0.0, hosts)
-
-
-def _advances(attempts: Sequence[Attempt]) -> list[bool]:
-    """For each attempt, whether it got further than all before it."""
-    furthest = float("-inf")
-    advances = []
-    for attempt in attempts:
-        advances.append(attempt.step is not None and attempt.step > furthest)
-        if attempt.step is not None:
-            furthest = max(furthest, attempt.step)
-    return advances
-
-
-def _stuck(attempts: Sequence[Attempt]) -> bool:
-    """Whether the last attempts that had hosts got no further than those before them."""
-    ran = [
-        advanced
-        for attempt, advanced in zip(attempts, _advances(attempts), strict=True)
-        if attempt.retry is not Retry.LATER
-    ]
-    return len(ran) >= ATTEMPTS_WITHOUT_PROGRESS and not any(ran[-ATTEMPTS_WITHOUT_PROGRESS:])
-
-
-def _later(attempts: Sequence[Attempt], instance_types: Sequence[str], service_chooses: bool) -> TryAgain:
-    """The next instance type at once; after the last one the first again, after a wait that doubles."""
-    last = attempts[-1].instance_type
-    position = instance_types.index(last) if last in instance_types else -1
-    if position + 1 < len(instance_types) and not service_chooses:
-        following = instance_types[position + 1]
-        return TryAgain(following, 0.0, f"there is no capacity for {last}")
-    rounds = 0
-    for attempt in reversed(attempts):
-        if attempt.retry is not Retry.LATER:
-            break
-        rounds += attempt.instance_type == last
-    wait = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (rounds - 1))
-    tried = " and ".join(instance_types)
-    return TryAgain(instance_types[0], wait, f"there is no capacity for {tried}")

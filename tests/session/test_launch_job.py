@@ -20,8 +20,7 @@ from launcher.cluster.manifest import Cluster, cache_manifest, cached_manifest
 from launcher.diagnosis.model import Diagnosis, Verdict
 from launcher.failure_modes.model import Refusal, Retry
 from launcher.jobs.load_job import LoadedJob, load_job
-from launcher.planning.training_plan import TrainingPlan
-from launcher.session.launch_job import (
+from launcher.planning.next_attempt import (
     ATTEMPTS_WITHOUT_PROGRESS,
     FIRST_TAG,
     FIRST_WAIT_SECONDS,
@@ -29,12 +28,11 @@ from launcher.session.launch_job import (
     NUMBER_TAG,
     Attempt,
     GiveUp,
-    Launch,
     TryAgain,
     after_failure,
-    plan_for_submission,
-    run_attempts,
 )
+from launcher.planning.training_plan import TrainingPlan
+from launcher.session.launch_job import Launch, plan_for_submission, run_attempts
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from launcher.session.runs.diagnose_job import Outcome, outcome_of
 from launcher.session.submit_job import Start, Started

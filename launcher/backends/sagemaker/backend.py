@@ -22,7 +22,7 @@ from launcher.backends.interface import (
 )
 from launcher.backends.sagemaker.creation import create_once, existing_state, job_state, seconds_of, status_of
 from launcher.backends.sagemaker.logs import LogStreams
-from launcher.backends.sagemaker.resume import copy_checkpoint, has_checkpoint
+from launcher.backends.sagemaker.resume import LeftCheckpoint, copy_checkpoint, left_checkpoint
 from launcher.backends.sagemaker.upload import upload_code
 from launcher.failure_modes.model import AwsRefusal
 
@@ -143,9 +143,13 @@ class SageMakerBackend(Backend):
 
     def has_checkpoint(self, job_name: str) -> bool:
         """Whether the job left a complete checkpoint on S3 to go on from."""
+        return self.left_checkpoint(job_name) is not LeftCheckpoint.NOTHING
+
+    def left_checkpoint(self, job_name: str) -> LeftCheckpoint:
+        """What the job left on S3 to go on from. Raises AwsRefusal where AWS refuses."""
         from launcher.planning.request_view import RequestView
 
-        return has_checkpoint(self._s3, RequestView(self.request_of(job_name)))
+        return left_checkpoint(self._s3, RequestView(self.request_of(job_name)))
 
     def release_hosts(self, job_name: str) -> None:
         """End the warm pool that a job left, so that no other job gets its hosts.
@@ -164,12 +168,31 @@ class SageMakerBackend(Backend):
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Copy the earlier job's newest checkpoint to the request's own prefix, then create the job."""
+        self.copy_checkpoint(earlier, request, on_progress)
+        return self.create(request)
+
+    def copy_checkpoint(
+        self,
+        earlier: str,
+        request: Request,
+        on_progress: OnProgress | None = None,
+        time_left: Callable[[], float] | None = None,
+    ) -> None:
+        """Copy the earlier job's newest checkpoint to the request's own prefix, as `resume.copy_checkpoint`
+        does."""
         from launcher.planning.request_view import RequestView
+
+        copy_checkpoint(self._sagemaker, self._s3, earlier, RequestView(request), on_progress, time_left)
+
+    def create(self, request: Request, secret: bytes | None = None) -> str:
+        """Create the job of a request whose code is on S3 already, once under its name, and return that.
+
+        `secret` is what its hosts' token is made with, by default this user's. Raises as `submit`.
+        """
         from launcher.planning.training_plan import TrainingPlan
 
-        copy_checkpoint(self._sagemaker, self._s3, earlier, RequestView(request), on_progress)
         plan = TrainingPlan(job={}, region=None, request=request, package=None, findings=())
-        create_once(self._sagemaker, plan)
+        create_once(self._sagemaker, plan, secret)
         return str(plan.name)
 
     def renew(self) -> None:

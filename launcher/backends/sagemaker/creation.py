@@ -63,9 +63,10 @@ _APIS: Mapping[Operation, _Api] = {
 }
 
 
-def create_once(sagemaker: Any, plan: TrainingPlan) -> None:
+def create_once(sagemaker: Any, plan: TrainingPlan, secret: bytes | None = None) -> None:
     """Send the plan's request; afterwards its job exists, once, and is ours.
 
+    The token of its hosts is made with `secret`, by default this user's.
     Raises AwsRefusal where AWS refused and so created nothing, UncertainError where it answered nothing
     that tells, and NameTakenError where the name belongs to another job. None of the user's environment or
     hyperparameters is in the messages.
@@ -75,7 +76,8 @@ def create_once(sagemaker: Any, plan: TrainingPlan) -> None:
 
     api, name = _APIS[plan.operation], str(plan.name)
     try:
-        refusal = _send(sagemaker, api, dict(with_host_token(plan.request or {}, name, user_secret())), name)
+        request = with_host_token(plan.request or {}, name, secret or user_secret())
+        refusal = _send(sagemaker, api, dict(request), name)
         if refusal is not None:
             _confirm(sagemaker, plan, refusal)
     except Refusal as error:

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
@@ -32,15 +33,35 @@ _MOST_MANIFESTS = 20
 """A manager keeps three checkpoints; its own bound of a manifest is the same."""
 
 
+class CopyUnfinished(BackendError):
+    """The time for a copy was over before all of it was there; the same copy goes on from what is."""
+
+
+class LeftCheckpoint(StrEnum):
+    """What a job left to go on from: nothing, only whole checkpoints of slipway.CheckpointManager, which is
+    a place where another job may go on itself, or else one that has to be picked out and copied."""
+
+    NOTHING = "nothing"
+    WHOLE = "whole"
+    TO_COPY = "to copy"
+
+
 def copy_checkpoint(
-    sagemaker: Any, s3: Any, reference: str, job: RequestView, on_progress: OnProgress | None = None
+    sagemaker: Any,
+    s3: Any,
+    reference: str,
+    job: RequestView,
+    on_progress: OnProgress | None = None,
+    time_left: Callable[[], float] | None = None,
 ) -> None:
     """Copy the newest complete checkpoint to where `job` keeps its own.
 
     `reference` is the name of a training job or an S3 URI. S3 copies by itself, nothing passes through
-    this machine. Copying again gives the same; where `job` is there already nothing is copied, as it may have
-    written newer ones since. Raises BackendError where there is no checkpoint, the other
-    job still writes, or the new job keeps none on S3; AwsRefusal where AWS refuses.
+    this machine. Copying again gives the same, and goes on where an earlier copy was cut short; where `job`
+    is there already nothing is copied, as it may have written newer ones since, nor where it goes on in the
+    place of the other job. `time_left` tells the seconds for it. Raises BackendError where there is no
+    checkpoint, the other job still writes, or the new job keeps none on S3; CopyUnfinished when the time is
+    over; AwsRefusal where AWS refuses.
     """
     target = job.checkpoints.prefix
     if target is None:
@@ -52,6 +73,8 @@ def copy_checkpoint(
         return
     source = reference if reference.startswith("s3://") else _prefix_of_job(sagemaker, reference)
     bucket, prefix = split_uri(source.rstrip("/") + "/")
+    if source.rstrip("/") == target.rstrip("/"):
+        return
     choice = _newest(s3, source)
     if not choice.objects:
         raise BackendError(
@@ -61,16 +84,20 @@ def copy_checkpoint(
         )
     if on_progress is not None:
         on_progress(Progress(_choice_in_words(choice, source)))
-    _copy(s3, bucket, prefix, target, choice, on_progress)
+    _copy(s3, bucket, prefix, target, choice, on_progress, time_left)
 
 
-def has_checkpoint(s3: Any, job: RequestView) -> bool:
-    """Whether a job, by its request or description, left a complete checkpoint on S3.
+def left_checkpoint(s3: Any, job: RequestView) -> LeftCheckpoint:
+    """What a job that has ended, by its request or description, left on S3 for another one.
 
     Raises AwsRefusal where AWS refuses.
     """
     source = job.checkpoints.prefix
-    return source is not None and bool(_newest(s3, source).objects)
+    choice = None if source is None else _newest(s3, source)
+    if choice is None or not choice.objects:
+        return LeftCheckpoint.NOTHING
+    whole = not choice.incomplete and all(map(_MANAGED.fullmatch, choice.names)) and bool(choice.names)
+    return LeftCheckpoint.WHOLE if whole else LeftCheckpoint.TO_COPY
 
 
 def _prefix_of_job(sagemaker: Any, name: str) -> str:
@@ -104,7 +131,7 @@ def _newest(s3: Any, source: str) -> CheckpointChoice:
 def _objects_below(s3: Any, bucket: str, prefix: str) -> list[StoredObject]:
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return [
-        StoredObject(found["Key"].removeprefix(prefix), found["Size"])
+        StoredObject(found["Key"].removeprefix(prefix), found["Size"], found["LastModified"].timestamp())
         for page in pages
         for found in page.get("Contents", ())
         if found["Key"] != prefix
@@ -133,13 +160,27 @@ def _manifests(s3: Any, bucket: str, prefix: str, objects: list[StoredObject]) -
 
 
 def _copy(
-    s3: Any, bucket: str, prefix: str, target: str, choice: CheckpointChoice, on_progress: OnProgress | None
+    s3: Any,
+    bucket: str,
+    prefix: str,
+    target: str,
+    choice: CheckpointChoice,
+    on_progress: OnProgress | None,
+    time_left: Callable[[], float] | None,
 ) -> None:
     to_bucket, to_prefix = split_uri(target.rstrip("/") + "/")
+    with aws_errors(f"look at what is below {target} (s3:ListBucket)"):
+        there = {each.name: each for each in _objects_below(s3, to_bucket, to_prefix)}
     counter = ByteCounter("copy the checkpoint", sum(each.size for each in choice.objects), on_progress)
     config = transfer_config()
 
     def copy(item: StoredObject) -> None:
+        copied = there.get(item.name)
+        if copied is not None and copied.size == item.size and copied.written > item.written:
+            counter(item.size)
+            return
+        if time_left is not None and time_left() <= 0:
+            raise CopyUnfinished(f"the copy to {target} is not finished.", "It goes on with the next try.")
         origin = {"Bucket": bucket, "Key": prefix + item.name}
         s3.copy(origin, to_bucket, to_prefix + item.name, Callback=counter, Config=config)
 
@@ -193,10 +234,12 @@ MANIFEST = "manifest.json"
 
 @frozen
 class StoredObject:
-    """An object below the prefix: its name there, with slashes, and its bytes."""
+    """An object below the prefix: its name there, with slashes, its bytes, and when it was written, in
+    seconds since the epoch by S3's clock."""
 
     name: str
     size: int
+    written: float = 0.0
 
 
 @frozen

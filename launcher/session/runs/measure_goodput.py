@@ -17,8 +17,8 @@ from launcher.cluster.manifest import CLUSTER_TAG
 from launcher.failure_modes.model import AwsRefusal, Refusal
 from launcher.frozen import frozen
 from launcher.planning.job_cost import spent_usd
+from launcher.planning.next_attempt import FIRST_TAG, NUMBER_TAG
 from launcher.planning.request_view import RequestView
-from launcher.session.launch_job import FIRST_TAG, NUMBER_TAG
 from launcher.session.runs.diagnose_job import diagnosis_of, read_batches
 from launcher.session.runs.read_job_lines import RankMetrics
 
