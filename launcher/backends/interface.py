@@ -275,6 +275,19 @@ class Backend(ABC):
         )
 
 
+@frozen
+class FoundJob:
+    """A job, the backend that has it, and how it was when it was found."""
+
+    backend: Backend
+    status: JobStatus
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.status.name
+
+
 class BackendError(Refusal):
     """The place where the job should run cannot take it as it is; exit code 2.
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from launcher.backends.interface import FoundJob
     from launcher.diagnosis.model import Diagnosis
-    from launcher.session.find_jobs import FoundJob
     from launcher.session.runs.diagnose_job import Check
 
 

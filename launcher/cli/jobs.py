@@ -35,9 +35,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from launcher.aws.clients import Clients
-    from launcher.backends.interface import Backend, JobState, JobStatus, JobSummary, LogLine, Transition
+    from launcher.backends.interface import (
+        Backend,
+        FoundJob,
+        JobState,
+        JobStatus,
+        JobSummary,
+        LogLine,
+        Transition,
+    )
     from launcher.cli.job_view import JobView
-    from launcher.session.find_jobs import FoundJob
     from launcher.session.local_runs import Cleaning, OldFolder
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.follow_job import Notice

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from launcher.jobs.load_job import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launch_job import Launch
+    from launcher.session.runs.compare_runs import PairFacts, PairResult, RunRead
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.follow_job import Notice
     from launcher.session.runs.read_job_lines import TrainingProgress
-    from launcher.session.runs.report_runs import PairFacts, PairResult, RunRead
 
 _ENDINGS = (".yaml", ".yml")
 
@@ -148,7 +148,7 @@ def _is_file(text: str) -> bool:
 def _compare_jobs(first: str, second: str, same_within: float, output: OutputFormat) -> int:
     from launcher.aws.clients import Clients
     from launcher.aws.session import FIND_SECONDS, bounded, session_region
-    from launcher.session.runs.report_runs import diagnosed_run, facts_of_jobs, found_pair
+    from launcher.session.runs.compare_runs import diagnosed_run, facts_of_jobs, found_pair
 
     found = bounded(
         FIND_SECONDS,
@@ -172,8 +172,8 @@ def _run_here(
     from launcher.backends.local.python import this_machine
     from launcher.cli.job_view import show_outcome, show_progress
     from launcher.session.local_runs import check_machine
+    from launcher.session.runs.compare_runs import LABELS
     from launcher.session.runs.follow_job import Interrupted, follow_local_run
-    from launcher.session.runs.report_runs import LABELS
     from launcher.session.submit_job import write_start_notes
 
     plans = [plan_offline(job, ignore, here=True) for job in jobs]
@@ -212,7 +212,7 @@ def _run_on_aws(
     same_within: float,
     output: OutputFormat,
 ) -> int:
-    from launcher.session.runs.report_runs import (
+    from launcher.session.runs.compare_runs import (
         LABELS,
         PairedRun,
         PairLeft,
@@ -248,7 +248,7 @@ def _run_on_aws(
 
 def _launches(jobs: Sequence[LoadedJob], ignore: Sequence[str]) -> list[Launch]:
     from launcher.aws.clients import Clients
-    from launcher.session.runs.report_runs import LABELS
+    from launcher.session.runs.compare_runs import LABELS
     from launcher.session.submit_job import run_id_of
 
     run, clients = run_id_of(None, os.environ), Clients()
@@ -264,7 +264,7 @@ def _introduced(
 ) -> PairFacts | None:
     """Show both plans and what they differ in; None where one is refused, which is said."""
     from launcher.cli.plan import summary_of
-    from launcher.session.runs.report_runs import LABELS, facts_of_plans
+    from launcher.session.runs.compare_runs import LABELS, facts_of_plans
 
     refused = [(label, plan) for label, plan in zip(LABELS, plans, strict=True) if plan.refused]
     if refused:
@@ -281,7 +281,7 @@ def _introduced(
 def _conclude(
     facts: PairFacts, ended: Sequence[tuple[Backend, Outcome]], same_within: float, output: OutputFormat
 ) -> int:
-    from launcher.session.runs.report_runs import compare_results
+    from launcher.session.runs.compare_runs import compare_results
 
     result = compare_results(facts, ended[0], ended[1], same_within)
     show_result(result, output)
@@ -420,7 +420,7 @@ def show_result(result: PairResult, output: OutputFormat) -> None:
     from launcher.cli.job_view import show_outcome
     from launcher.cli.plan import show_findings
     from launcher.experiments.run_comparison import verdicts
-    from launcher.session.runs.report_runs import is_going_on
+    from launcher.session.runs.compare_runs import is_going_on
 
     said = verdicts(result.comparison, here=result.here)
     if output is OutputFormat.JSON:
@@ -484,7 +484,7 @@ def _read(run: RunRead) -> str:
 
 
 def _labelled(plans: Sequence[TrainingPlan]) -> list[tuple[str, TrainingPlan]]:
-    from launcher.session.runs.report_runs import LABELS
+    from launcher.session.runs.compare_runs import LABELS
 
     return list(zip(LABELS, plans, strict=True))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
-from launcher.backends.interface import Backend, JobQuery, JobState, JobStatus, JobSummary, UnknownJob
+from launcher.backends.interface import Backend, FoundJob, JobQuery, JobState, JobSummary, UnknownJob
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
@@ -27,19 +27,6 @@ _NAMES_TO_COMPARE = 500
 
 _CALL_SETTINGS: Mapping[str, CallSettings] = {"logs": FOLLOWING}
 """How a backend calls a service, where that is not patiently."""
-
-
-@frozen
-class FoundJob:
-    """A job, the backend that has it, and how it was when it was found."""
-
-    backend: Backend
-    status: JobStatus
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return self.status.name
 
 
 @frozen

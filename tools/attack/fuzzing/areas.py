@@ -42,8 +42,8 @@ from launcher.planning.request_view import RequestView
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job
 from launcher.session.runs.climb_ladder import LadderRequest, ReadyLadder, prepare_ladder
+from launcher.session.runs.compare_runs import facts_of_plans, series_of
 from launcher.session.runs.follow_job import Monitor
-from launcher.session.runs.report_runs import facts_of_plans, series_of
 from launcher.session.submit_job import Start, plan_resumption
 from tools.attack.fuzzing.handing_over import (
     REGION,
