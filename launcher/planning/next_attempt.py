@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from launcher.cluster.manifest import RUNS_FOLDER
 from launcher.failure_modes.model import Retry
 from launcher.frozen import frozen
 from launcher.planning.job_cost import SHORTEST_RUN_SECONDS
@@ -216,6 +217,12 @@ def budget_after(request: Request, attempts: Sequence[Attempt]) -> CostLimit | N
     return CostLimit(round(usd_left(budget.max_usd, attempts), 2), budget.usd_per_hour)
 
 
+def managed_budget(requests: Mapping[str, Request]) -> float | None:
+    """What all attempts of a run may cost, in US dollars, by its finished requests; None without a bound."""
+    budgets = (RequestView(request).budget for request in requests.values())
+    return next((each.max_usd for each in budgets if each is not None), None)
+
+
 def build_attempt(
     request: Request,
     attempts: Sequence[Attempt],
@@ -253,9 +260,6 @@ MANAGED_VARIABLE = "SLIPWAY_MANAGED_RUN"
 tags, a description of a job tells it."""
 
 MANAGED_TAG = "slipway:managed"
-RUNS_FOLDER = "runs"
-"""Below it lie the records of managed runs, in the bucket of the code."""
-
 _PLACE = re.compile(r"s3://(?P<bucket>[^/]+)/runs/(?P<first>[A-Za-z0-9-]{1,63})/attempt-(?P<number>\d{1,4})")
 
 

@@ -145,6 +145,7 @@ def plan_job(
         debugger=draft.debugger,
         operation=operation,
         queue_arn=cluster.queue_arn if cluster else None,
+        controller_arn=cluster.controller_arn if cluster else None,
         bucket_owners=cluster.bucket_owners if cluster else {},
     )
 

@@ -150,8 +150,8 @@ class TrainingPlan:
     account knows; a submission to AWS refuses while there are any. `substitutions` are the values from
     variables: `launcher.planning.show_plan` makes what people see of the plan, without them. `settings` are
     what the plan chose for the environment, with reasons, also where the user's own choice stands instead.
-    `queue_arn` is the cluster's queue, through which the job may go, `bucket_owners` the accounts of the
-    cluster's buckets, by their names.
+    `queue_arn` is the cluster's queue, through which the job may go, `controller_arn` the function that goes
+    on with its managed runs, `bucket_owners` the accounts of the cluster's buckets, by their names.
 
     What was derived on the way is there also without a request: `processes_per_host` and `world_size`, the
     processes of all hosts of a job (None where only the user can say, and did not), `with_boot`, whether
@@ -173,6 +173,7 @@ class TrainingPlan:
     debugger: PlannedDebugger = field(default_factory=PlannedDebugger)
     operation: Operation = "CreateTrainingJob"
     queue_arn: str | None = None
+    controller_arn: str | None = None
     substitutions: Substitutions = NOTHING_REPLACED
     bucket_owners: Mapping[str, str] = field(default_factory=dict)
     spec: JobSpec | None = None

@@ -15,7 +15,7 @@ from typing import Protocol
 from launcher.account.facts import FileSystem
 from launcher.account.questions.ask import BOUND_SECONDS
 from launcher.aws.clients import BRISK, Clients
-from launcher.aws.lookups import fetch_manifest
+from launcher.aws.lookups import expected_owners, fetch_manifest
 from launcher.aws.session import bounded
 from launcher.backends.interface import Backend, BackendError, JobState, OnProgress
 from launcher.backends.sagemaker.upload import read_stored_source
@@ -41,6 +41,8 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.subject import SEARCHED_NAMES
 from launcher.session.account_checks import check_before_submission
 from launcher.session.find_jobs import queue_backend, sagemaker_backend
+from launcher.session.managed.hand_over import hand_over, mark_plan, records_bucket
+from launcher.session.managed.records import Records
 from launcher.session.prepare_plan import code_of, note_on_cluster, prepare, prepare_for
 from launcher.session.runs.diagnose_job import Outcome
 from launcher.session.submit_job import Begun, Start, Started
@@ -81,7 +83,8 @@ class Launch:
     """One launch of a job that was read, with the clients of its command.
 
     `ignore` holds codes accepted besides the file's. A `queued` launch goes through the cluster's queue, and
-    there under the fair share `share` where the queue has shares. `run_id` is the identity of the run: with
+    there under the fair share `share` where the queue has shares. A `managed` one is handed over to the
+    cluster's controller. `run_id` is the identity of the run: with
     the same one the same plan is the same job. `display` opens what shows the look into the account; without
     it nothing is shown. `on_progress` is told how far a submission is. `source` is the job's code where it
     was read already.
@@ -97,6 +100,7 @@ class Launch:
     display: Callable[[], AbstractContextManager[LiveDisplay]] | None = None
     on_progress: OnProgress | None = None
     source: SourceTree | None = None
+    managed: bool = False
 
     def plan(self) -> TrainingPlan:
         """The plan of the job, judged by its file and by the account.
@@ -152,10 +156,42 @@ class Launch:
             display=display,
         )
 
+    def hand_over(self, plan: TrainingPlan, start: Start) -> Started:
+        """Hand the run of a managed plan over to the controller: keep it there, and submit its first attempt.
+
+        Each further instance type is planned now, with the code of the first; one on which the job cannot be
+        launched is left out, as such an attempt would be refused. Raises what planning and submitting raise.
+        """
+        job, source = plan.spec, plan.package.source if plan.package else None
+        others = []
+        if job is not None and job.resources.instance_choice != "service":
+            for instance_type in job.resources.instance_types:
+                loaded = replace(self.loaded, spec=job_on_type(job, instance_type))
+                others.append(
+                    plan_for_submission(
+                        loaded,
+                        self.clients,
+                        session_region=self.session_region,
+                        ignore=self.ignore,
+                        source=source,
+                    )
+                )
+        s3 = self.clients("s3", plan.region)
+        bucket = records_bucket(plan)
+        with expected_owners(s3, plan.bucket_owners):
+            return hand_over(
+                plan,
+                [each for each in others if not each.refused],
+                start,
+                lambda first: Records(s3, bucket, first),
+            )
+
     def _plan(self, loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
         plan = plan_for_submission(
             loaded, self.clients, session_region=self.session_region, ignore=self.ignore, source=source
         )
+        if self.managed:
+            plan = mark_plan(plan)
         if plan.refused or plan.placeholders:
             return plan
         submission = self.submission(plan)

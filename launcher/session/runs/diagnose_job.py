@@ -141,13 +141,15 @@ def diagnosis_of(
     seen: Seen | None = None,
     check: Check | None = None,
     now: float | None = None,
+    *,
+    without_lines: bool = True,
 ) -> Diagnosis:
     """The same for a job whose status is known; `seen` gets its lines, too, batch by batch in their order.
 
-    Raises AwsRefusal as `diagnose_job`.
+    Raises AwsRefusal as `diagnose_job`; without `without_lines` whenever AWS refuses the lines.
     """
-    ending = ending_of(status, now)
-    diagnosis = _diagnosed(status, ending, _lines(backend, status.name, seen), here=backend.runs_here)
+    ending, lines = ending_of(status, now), _lines(backend, status.name, seen)
+    diagnosis = _diagnosed(status, ending, lines, here=backend.runs_here, without_lines=without_lines)
     diagnosis = add_left_out_files(diagnosis, read_left_out_note(status.name), _given_words(status.request))
     if backend.runs_here:
         diagnosis = attribute_to_machine(diagnosis, Place(status.gpus, status.instance_type))
@@ -188,7 +190,9 @@ def _read_running_job(
     return warnings.standing, progress
 
 
-def _diagnosed(status: JobStatus, ending: Ending, lines: Iterator[LogLine], *, here: bool) -> Diagnosis:
+def _diagnosed(
+    status: JobStatus, ending: Ending, lines: Iterator[LogLine], *, here: bool, without_lines: bool
+) -> Diagnosis:
     job = asked_job_of_request(status.request, here=here)
     # What a stop is called by the service says less than the stop itself.
     phase = status.phase if status.stop is None else None
@@ -196,7 +200,7 @@ def _diagnosed(status: JobStatus, ending: Ending, lines: Iterator[LogLine], *, h
     try:
         return diagnose(lines, reason, secondary_status=phase, ending=ending, job=job)
     except AwsRefusal:
-        if not reason and status.stop is None:
+        if not without_lines or (not reason and status.stop is None):
             raise
         return diagnose((), reason, secondary_status=phase, ending=ending, job=job)
 

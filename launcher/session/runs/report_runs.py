@@ -24,7 +24,7 @@ from launcher.report.run_report import (
     locate_incident,
 )
 from launcher.session.log_files import STDIN, logs_in
-from launcher.session.runs.diagnose_job import Check, diagnosis_of
+from launcher.session.runs.diagnose_job import Check, Seen, diagnosis_of
 from launcher.session.runs.read_job_lines import rank_of
 from launcher.session.submit_job import read_plan_note
 from launcher.text import __version__
@@ -38,19 +38,27 @@ MARKED_NAME = "report.html"
 """How the name of a page ends."""
 
 
-def report_of_job(found: FoundJob, check: Check | None = None) -> RunReport:
+def report_of_job(
+    found: FoundJob,
+    check: Check | None = None,
+    seen: Seen = lambda _: None,
+    *,
+    without_lines: bool = True,
+) -> RunReport:
     """What is known of a job, from one reading of its lines; `check` is as in `diagnose_job`.
 
-    Raises AwsRefusal where AWS refuses the lines and gives no reason for a failure itself.
+    `seen` gets the lines, too. Raises AwsRefusal where AWS refuses the lines and gives no reason for a
+    failure itself; without `without_lines` whenever AWS refuses them.
     """
     status, reader, success = found.status, RunReader(found.status.metrics), SuccessReader()
 
     def read(lines: Sequence[LogLine]) -> None:
+        seen(lines)
         success.read(lines)
         for line in lines:
             reader.read(line, rank_of(line, status.processes_per_host))
 
-    diagnosis = diagnosis_of(found.backend, status, read, check, time.time())
+    diagnosis = diagnosis_of(found.backend, status, read, check, time.time(), without_lines=without_lines)
     report = _report(status.name, diagnosis, reader.result(), _job(found), read_plan_note(status.name))
     completed = status.state is JobState.COMPLETED
     return replace(report, warnings=success.warnings) if completed else report

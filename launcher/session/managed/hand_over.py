@@ -1,0 +1,105 @@
+"""A run is handed over: its plan is kept for the controller, then its first attempt is submitted.
+
+In this order, so that a launcher that is killed in between leaves a plan of a job that never was, and never a
+job that nobody would go on with.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from launcher.backends.interface import BackendError
+from launcher.failure_modes.model import Refusal
+from launcher.planning.next_attempt import mark_attempt
+from launcher.planning.training_plan import TrainingPlan, rename_plan
+from launcher.session.managed.records import ManagedPlan, Records
+from launcher.session.submit_job import Start, Started
+from launcher.text import __version__
+from launcher.text.values import split_uri
+
+_SECRET_BYTES = 32
+
+
+def mark_plan(plan: TrainingPlan) -> TrainingPlan:
+    """The plan of a run's first attempt: its request says of which run it is.
+
+    A plan that cannot be sent stays as it is. Raises Refusal for a tuning job, BackendError where the plan's
+    cluster has no controller.
+    """
+    if plan.operation != "CreateTrainingJob":
+        raise Refusal(
+            "a tuning job is not managed: the service goes on by itself when one of its jobs fails.",
+            "Leave out --managed, or `tuning`.",
+        )
+    if plan.request is None or plan.package is None:
+        return plan
+    cluster = plan.job.get("cluster")
+    if plan.controller_arn is None:
+        raise BackendError(
+            f"the cluster {cluster} has no controller." if cluster else "the job names no cluster.",
+            "Leave out --managed, or add `managed: true` to the cluster file and deploy it again "
+            f"(`cdk deploy --all -c cluster={cluster or 'NAME'}`).",
+        )
+    return replace(plan, request=mark_attempt(plan.request, records_bucket(plan), str(plan.name), 1))
+
+
+def records_bucket(plan: TrainingPlan) -> str:
+    """The bucket of the run's records: that of its code."""
+    return split_uri(plan.package.s3_uri)[0] if plan.package is not None else ""
+
+
+def hand_over(
+    plan: TrainingPlan,
+    others: Sequence[TrainingPlan],
+    start: Start,
+    records: Callable[[str], Records],
+) -> Started:
+    """Keep the run for the controller and start its first attempt, once.
+
+    Args:
+        plan: the first attempt's, marked.
+        others: those of the further instance types that it may fall back to, in their order.
+        start: starts the first attempt.
+        records: the records of a run by its first attempt's name.
+
+    Raises what keeping and submitting raise; without the records nothing is submitted.
+    """
+
+    def send(named: TrainingPlan) -> str:
+        records(str(named.name)).write_plan(_kept(named, others))
+        return start.backend.submit(named, start.on_progress)
+
+    return start.once(plan, send)
+
+
+def _kept(plan: TrainingPlan, others: Sequence[TrainingPlan]) -> ManagedPlan:
+    first, bucket = str(plan.name), records_bucket(plan)
+    requests = {}
+    for each in (plan, *others):
+        request = rename_plan(each, first).request or {}
+        requests[_type_of(each)] = mark_attempt(request, bucket, first, 1)
+    job = plan.spec
+    if job is None:
+        raise ValueError("a job file that could not be read has no plan to submit")
+    return ManagedPlan(
+        first=first,
+        job=job.name,
+        cluster=str(plan.job.get("cluster")),
+        region=str(plan.region),
+        requests=requests,
+        max_retries=job.limits.max_retries,
+        service_chooses=job.resources.instance_choice == "service",
+        may_check_hosts=job.resources.with_infra_check().infra_check,
+        secret=secrets.token_hex(_SECRET_BYTES),
+        made_at=time.time(),
+        version=__version__,
+    )
+
+
+def _type_of(plan: TrainingPlan) -> str:
+    """The instance type that a plan is for; the preferred one of those among which the service chooses."""
+    job = plan.spec
+    return str(job.resources.instance_type if job is not None else None)
