@@ -352,6 +352,12 @@ class ClusterSpec(FilePart):
     )
     queue: QueueSpec | None = Field(default=None, description="No queue when left out.")
     observability: ObservabilitySpec | None = Field(default=None, description="None when left out.")
+    managed: bool = Field(
+        default=False,
+        description="Whether runs can be handed over to a controller in the account (`launch JOB --managed`), "
+        "which then tries them again without the launcher: a Lambda function that wakes up at the end of a "
+        "job. With `observability` its alarms go to the topic.",
+    )
     removal_policy: Literal["retain", "destroy"] = Field(
         default="retain",
         description="What `cdk destroy` does to buckets, file system, key and logs. destroy deletes the "
