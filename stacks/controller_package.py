@@ -1,7 +1,7 @@
 """What the controller's function is deployed as: this checkout's launcher, as a folder that Lambda unpacks.
 
-boto3 is Lambda's own. Of what the launcher needs otherwise, the function imports only what is pure Python, and
-that much is packed from the installation that runs the deployment. Nothing is downloaded or built.
+boto3 is Lambda's own. Of what the launcher needs otherwise, the function imports only what is pure Python,
+and that much is packed from the installation that runs the deployment. Nothing is downloaded or built.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ LIBRARIES = ("Jinja2", "MarkupSafe", "packaging")
 """The distributions whose packages go along; MarkupSafe works without its compiled part as well."""
 
 _UNPACKED_TO = PurePosixPath("/var/task")
-"""Where Lambda unpacks a function's code (Lambda developer guide, configuration-envvars: LAMBDA_TASK_ROOT)."""
+"""Where Lambda unpacks a function's code (Lambda developer guide, configuration-envvars:
+LAMBDA_TASK_ROOT)."""
 
 _NEWEST = (3, 14)
 """The newest Python of Lambda's, and _OLDEST the oldest that runs the launcher (Lambda developer guide,
@@ -82,7 +83,7 @@ def controller_package() -> ControllerPackage:
 
 
 def _of_the_launcher() -> Iterator[tuple[Path, PurePosixPath]]:
-    """The files of the launcher, each with its name in the package; what only type checkers read is left out."""
+    """The files of the launcher, each with its name in the package, but for what only type checkers read."""
     for file in (_CHECKOUT / "launcher").rglob("*"):
         if file.is_file() and BYTECODE_FOLDER not in file.parts and _is_read(file.name):
             yield file, PurePosixPath(file.relative_to(_CHECKOUT).as_posix())
@@ -100,7 +101,7 @@ def _is_read(name: str) -> bool:
 
 
 def _compile(folder: Path) -> None:
-    """Write bytecode that Python takes without looking at the sources' times: those in a ZIP file are others."""
+    """Write bytecode that Python takes without asking for the sources' times, which an upload changes."""
     for file in folder.rglob("*.py"):
         py_compile.compile(
             str(file),

@@ -354,9 +354,9 @@ class ClusterSpec(FilePart):
     observability: ObservabilitySpec | None = Field(default=None, description="None when left out.")
     managed: bool = Field(
         default=False,
-        description="Whether runs can be handed over to a controller in the account (`launch JOB --managed`), "
-        "which then tries them again without the launcher: a Lambda function that wakes up at the end of a "
-        "job. With `observability` its alarms go to the topic.",
+        description="Whether there is a controller that goes on with runs which are handed over to it by "
+        "`launch JOB --managed`: a Lambda function that wakes up at the end of a job. Its alarms go to the "
+        "topic of `observability`, where there is one.",
     )
     removal_policy: Literal["retain", "destroy"] = Field(
         default="retain",
