@@ -50,8 +50,10 @@ class ClusterManifest(Construct):
             # parameter, of up to 8 KB (Systems Manager user guide, parameter-store-advanced-parameters).
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
             description=f"What Slipway provisioned as cluster {cluster.name}",
-            # Launchers that do not know the field yet can use a cluster without secrets.
-            string_value=cluster.model_dump_json(exclude=None if cluster.secrets else {"secrets"}),
+            # Launchers that do not know such a field yet can use a cluster that has nothing to say in it.
+            string_value=cluster.model_dump_json(
+                exclude={name for name in ("controller_arn", "secrets") if not getattr(cluster, name)}
+            ),
         )
         if cluster_file is not None:
             resource = parameter.node.default_child

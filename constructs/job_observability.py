@@ -46,6 +46,7 @@ class JobObservability(Construct):
 
     Attributes:
         topic: where all messages go.
+        topic_key: the key that its messages are encrypted with.
     """
 
     def __init__(
@@ -76,7 +77,16 @@ class JobObservability(Construct):
             free_capacity_percent: warn when less of the file system is free.
         """
         super().__init__(scope, id)
-        self.topic = self._topic(budget=monthly_budget_usd is not None)
+        # With the key that SNS manages, AWS services could not publish (SNS developer guide,
+        # sns-key-management: compatibility with AWS services).
+        self.topic_key = kms.Key(
+            self,
+            "Key",
+            description="Messages about training jobs",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        self.topic = self._topic(self.topic_key, budget=monthly_budget_usd is not None)
         if email:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
         rules = {state: self._tell_of(state, cluster_name, role_arn) for state in ENDS}
@@ -88,18 +98,7 @@ class JobObservability(Construct):
             self._warn_of_cost(cluster_name, monthly_budget_usd)
         _dashboard(self, cluster_name, rules, file_system)
 
-    def _topic(self, *, budget: bool) -> sns.Topic:
-        """A topic with a key of its own: AWS services cannot publish with the key that SNS manages.
-
-        Source: SNS developer guide, sns-key-management (compatibility with AWS services).
-        """
-        key = kms.Key(
-            self,
-            "Key",
-            description="Messages about training jobs",
-            enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
+    def _topic(self, key: kms.Key, *, budget: bool) -> sns.Topic:
         topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
         of_this_account = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
         publishers = ["cloudwatch.amazonaws.com", *(["budgets.amazonaws.com"] if budget else [])]

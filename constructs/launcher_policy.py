@@ -20,8 +20,7 @@ from constructs.permissions import (
     words_of,
 )
 
-from launcher.cluster.manifest import CLUSTER_TAG, CODE_FOLDER, manifest_parameter_name
-from launcher.cluster.names import SAGEMAKER_PRINCIPAL
+from launcher.cluster.manifest import manifest_parameter_name
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 
@@ -57,6 +56,7 @@ class LauncherPolicy(iam.ManagedPolicy):
         encryption_key: kms.IKey | None = None,
         file_system: bool = False,
         queue_arn: str | None = None,
+        managed: bool = False,
         launchers: Sequence[iam.IRole | str] = (),
         written_with: Sequence[str] = (),
         team: str | None = None,
@@ -77,6 +77,7 @@ class LauncherPolicy(iam.ManagedPolicy):
             encryption_key: the key of the buckets and volumes, if it is the account's own.
             file_system: whether there is a Lustre file system, which it looks at before it submits.
             queue_arn: the queue that it may submit to, if any.
+            managed: whether there is a controller, to which runs can be handed over.
             launchers: roles, or their ARNs, through which people launch: they may then ask IAM what they
                 themselves may do, which users may anyway.
             written_with: ARNs of further keys, of buckets that it writes into.
@@ -89,6 +90,9 @@ class LauncherPolicy(iam.ManagedPolicy):
             "subnets": subnet_ids,
             "security_groups": security_group_ids,
             "file_system": file_system,
+            "managed": managed,
+            "job_types": ("HyperParameterTuningJob", "TrainingJob"),
+            "job_resources": ("training-job", "hyper-parameter-tuning-job"),
             "launchers": [each if isinstance(each, str) else each.role_arn for each in launchers],
             "written_with": written_with,
         }
@@ -111,9 +115,6 @@ def _names(cluster_name: str) -> dict[str, Any]:
     return {
         "cluster": cluster_name,
         "manifest": manifest_parameter_name(cluster_name).lstrip("/"),
-        "code_folder": CODE_FOLDER,
-        "cluster_tag": CLUSTER_TAG,
-        "sagemaker": SAGEMAKER_PRINCIPAL,
     }
 
 

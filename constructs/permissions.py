@@ -18,7 +18,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.names import TRAINING_LOGS
+from launcher.cluster.manifest import CLUSTER_TAG, CODE_FOLDER, RUNS_FOLDER
+from launcher.cluster.names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,18 @@ BUCKETS_IN_A_STATEMENT = 30
 """Of the longest names, at most half a managed policy, so that no policy stays nearly empty."""
 
 _STATEMENTS = tomllib.loads(Path(__file__).with_name("permissions.toml").read_text("utf-8"))
+_SELECTING = ("only_with", "shared_with")
+"""What a row says of when it stands where, and no statement does."""
+
 _WORD = re.compile(r"\{(\w+)\}")
 
 
 def permissions_of(part: str, words: Mapping[str, Any]) -> list[Permission]:
     """The permissions of a part of `permissions.toml`, which says how it is read."""
+    shared = [row for rows in _STATEMENTS.values() for row in rows if part in row.get("shared_with", ())]
     found = [
-        Permission(**_filled({key: value for key, value in row.items() if key != "only_with"}, words))
-        for row in _STATEMENTS[part]
+        Permission(**_filled({key: value for key, value in row.items() if key not in _SELECTING}, words))
+        for row in (*_STATEMENTS[part], *shared)
         if "only_with" not in row or words[row["only_with"]]
     ]
     return [each for each in found if each.resources]
@@ -107,12 +112,16 @@ def data_permissions(part: str, buckets: Sequence[s3.IBucket], stack: cdk.Stack)
 def words_of(
     stack: cdk.Stack, *, code: s3.IBucket, checkpoints: s3.IBucket, output: s3.IBucket, key: kms.IKey | None
 ) -> dict[str, Any]:
-    """The words of `permissions.toml` that jobs' permissions and launchers' have in common."""
+    """The words of `permissions.toml` that jobs', launchers' and the controller's permissions share."""
     return {
         "partition": stack.partition,
         "region": stack.region,
         "account": stack.account,
         "code": bucket_arn(code, stack),
+        "code_folder": CODE_FOLDER,
+        "runs_folder": RUNS_FOLDER,
+        "cluster_tag": CLUSTER_TAG,
+        "sagemaker": SAGEMAKER_PRINCIPAL,
         "checkpoints": bucket_arn(checkpoints, stack),
         "output": bucket_arn(output, stack),
         "key": () if key is None else (key_arn(key, stack),),

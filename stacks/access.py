@@ -93,6 +93,7 @@ class AccessStack(cdk.Stack):
             encryption_key=self._storage.encryption_key,
             file_system=spec.lustre is not None,
             queue_arn=queue.arn_seen_from(self),
+            managed=spec.managed,
             launchers=launchers,
             written_with=spec.data_keys if spec.buckets.existing else [],
             team=team,

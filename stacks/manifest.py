@@ -20,6 +20,7 @@ from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import kept_cluster_file
 from stacks.access import AccessStack
+from stacks.managed import ManagedStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
 from stacks.queue import QueueStack
@@ -40,11 +41,12 @@ class ManifestStack(cdk.Stack):
         access: AccessStack,
         queue: QueueStack,
         observability: ObservabilityStack,
+        managed: ManagedStack,
         env: cdk.Environment,
     ) -> None:
         """Create the stack for a cluster, after all its others."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: manifest")
-        for stack in (network, storage, access, queue, observability):
+        for stack in (network, storage, access, queue, observability, managed):
             self.add_stack_dependency(stack, "the manifest is written when everything it names is there")
         manifest = ClusterManifest(
             self,
@@ -68,6 +70,7 @@ class ManifestStack(cdk.Stack):
                 ),
                 queue_arn=queue.arn_seen_from(self),
                 topic_arn=observability.topic_arn_seen_from(self),
+                controller_arn=managed.controller_arn_seen_from(self),
                 secrets=spec.secrets,
             ),
             cluster_file=kept_cluster_file(spec),

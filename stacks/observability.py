@@ -42,6 +42,12 @@ class ObservabilityStack(cdk.Stack):
             return None
         return read_weakly(self.observability.topic.topic_arn, owner=self, reader=stack)
 
+    def topic_key_arn_seen_from(self, stack: cdk.Stack) -> str | None:
+        """The ARN of the topic's key for use in another stack, or None where nothing is watched."""
+        if self.observability is None:
+            return None
+        return read_weakly(self.observability.topic_key.key_arn, owner=self, reader=stack)
+
     def _watch(
         self, spec: ClusterSpec, wanted: ObservabilitySpec, storage: StorageStack, access: AccessStack
     ) -> JobObservability:

@@ -5,9 +5,10 @@ nothing takes a subnet away from under a file system, and with weak ones every c
 what they feed, such as that file system (aws-cdk issue 38829).
 
 References to what may go, or be replaced, while the cluster stays are weak (`read_weakly`): file system,
-buckets, key, role, queue and topic. They feed policies, alarms, patterns of events and the manifest, all of
-which are updated in place. What is read is exported all the same, for the stacks of a cluster that was
-deployed when these references were imports; such a cluster is deployed once as it is before a part goes.
+buckets, key, role, queue, topic and controller. They feed policies, alarms, patterns of events, variables
+of the controller and the manifest, all of which are updated in place. What is read is exported all the
+same, for the stacks of a cluster that was deployed when these references were imports; such a cluster is
+deployed once as it is before a part goes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
 from launcher.cluster.manifest import CLUSTER_TAG
-from launcher.cluster.names import stack_name
+from launcher.cluster.names import PARTS, stack_name
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
+from stacks.managed import ManagedStack
 from stacks.manifest import ManifestStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
@@ -41,7 +43,13 @@ class ClusterStacks:
     queue: QueueStack
     access: AccessStack
     observability: ObservabilityStack
+    managed: ManagedStack
     manifest: ManifestStack
+
+    @property
+    def in_order(self) -> tuple[cdk.Stack, ...]:
+        """All of them, the first to be deployed first."""
+        return tuple(getattr(self, part) for part in PARTS)
 
 
 def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
@@ -64,6 +72,16 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     observability = ObservabilityStack(
         app, name("observability"), spec=spec, storage=storage, access=access, env=env
     )
+    managed = ManagedStack(
+        app,
+        name("managed"),
+        spec=spec,
+        network=network,
+        storage=storage,
+        access=access,
+        observability=observability,
+        env=env,
+    )
     manifest = ManifestStack(
         app,
         name("manifest"),
@@ -73,16 +91,18 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
         access=access,
         queue=queue,
         observability=observability,
+        managed=managed,
         env=env,
     )
-    for stack in (network, storage, queue, access, observability, manifest):
+    stacks = ClusterStacks(network, storage, queue, access, observability, managed, manifest)
+    for stack in stacks.in_order:
         _fill_where_empty(stack)
     if spec.role is not None and spec.role.permissions_boundary is not None:
-        for stack in (network, storage, queue, access, observability, manifest):
+        for stack in stacks.in_order:
             _bound_roles(stack, spec.role.permissions_boundary)
     for key, value in {CLUSTER_TAG: spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
-    return ClusterStacks(network, storage, queue, access, observability, manifest)
+    return stacks
 
 
 def _fill_where_empty(stack: cdk.Stack) -> None:

@@ -124,6 +124,11 @@ def _association(properties: Properties) -> str:
     return f"{properties['FileSystemPath']} mirrors {place}"
 
 
+def _function(properties: Properties) -> str:
+    """Its description, which those of the CDK's own do not all have, and the Python or Node that runs it."""
+    return ", ".join(filter(None, [properties.get("Description"), properties["Runtime"]]))
+
+
 def _budget(properties: Properties) -> str:
     limit = properties["Budget"]["BudgetLimit"]
     return f"{limit['Amount']} {limit['Unit']} per month"
@@ -162,6 +167,10 @@ _KINDS: dict[str, tuple[str, Callable[[Properties], str]]] = {
     "AWS::IAM::Role": ("role", _role),
     "AWS::IAM::ManagedPolicy": ("policy", lambda properties: properties.get("Description", "")),
     "AWS::Batch::JobQueue": ("queue", lambda properties: properties["JobQueueType"]),
+    "AWS::Events::Rule": ("event rule", lambda properties: properties["Description"]),
+    "AWS::SQS::Queue": ("event queue", lambda _: ""),
+    "AWS::Lambda::Function": ("function", _function),
+    "AWS::Scheduler::ScheduleGroup": ("schedules", lambda properties: properties["Name"]),
     "AWS::SNS::Topic": ("topic", lambda _: ""),
     "AWS::CloudWatch::Alarm": ("alarm", lambda properties: properties["AlarmDescription"]),
     "AWS::CloudWatch::Dashboard": ("dashboard", lambda properties: properties["DashboardName"]),
@@ -177,8 +186,10 @@ _NAMED = frozenset(
         "AWS::EC2::SecurityGroup",
         "AWS::IAM::ManagedPolicy",
         "AWS::IAM::Role",
+        "AWS::Lambda::Function",
         "AWS::KMS::Key",
         "AWS::S3::Bucket",
+        "AWS::SQS::Queue",
     }
 )
 _HOLDING_DATA = frozenset({"AWS::FSx::FileSystem", "AWS::KMS::Key", "AWS::S3::Bucket"})

@@ -17,6 +17,9 @@ from launcher.text.regular_files import cache_folder, file_mode, replace_file
 CODE_FOLDER = "code"
 """Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""
 
+RUNS_FOLDER = "runs"
+"""Below it lie, in the same bucket, the runs that were handed over to the controller; no job reads them."""
+
 CLUSTER_TAG = "slipway:cluster"
 """The tag with the cluster's name, on all that was provisioned for it and on every job that runs on it."""
 
@@ -60,7 +63,11 @@ _ROLE = re.compile(r"arn:[^:]+:iam::(?P<account>\d{12}):role/")
 
 
 class Cluster(_ManifestPart):
-    """What is provisioned under one name; `secrets` are those that the cluster file lets jobs read."""
+    """What is provisioned under one name.
+
+    `secrets` are those that the cluster file lets jobs read, `controller_arn` is the function that goes on
+    with runs that are handed over to it.
+    """
 
     name: str
     region: str
@@ -73,6 +80,7 @@ class Cluster(_ManifestPart):
     lustre: Lustre | None = None
     queue_arn: str | None = None
     topic_arn: str | None = None
+    controller_arn: str | None = None
     secrets: list[str] = Field(default_factory=list)
 
     @property

@@ -75,7 +75,7 @@ def zone_id_prefix(region: str) -> str:
 CLUSTER_NAME = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
 """How a cluster may be called, as a regular expression."""
 
-PARTS = ("network", "storage", "queue", "access", "observability", "manifest")
+PARTS = ("network", "storage", "queue", "access", "observability", "managed", "manifest")
 """What a cluster's stacks hold, in the order of their deployment; they are deleted in the reverse order."""
 
 ALWAYS_THERE = frozenset({"network", "storage", "access", "manifest"})

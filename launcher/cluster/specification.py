@@ -352,6 +352,12 @@ class ClusterSpec(FilePart):
     )
     queue: QueueSpec | None = Field(default=None, description="No queue when left out.")
     observability: ObservabilitySpec | None = Field(default=None, description="None when left out.")
+    managed: bool = Field(
+        default=False,
+        description="Whether there is a controller that goes on with runs which are handed over to it by "
+        "`launch JOB --managed`: a Lambda function that wakes up at the end of a job. Its alarms go to the "
+        "topic of `observability`, where there is one.",
+    )
     removal_policy: Literal["retain", "destroy"] = Field(
         default="retain",
         description="What `cdk destroy` does to buckets, file system, key and logs. destroy deletes the "

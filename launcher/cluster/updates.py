@@ -278,6 +278,13 @@ def secrets(values: Values) -> Effect:
     return idle("jobs that start meanwhile cannot read what goes") if gone else in_place()
 
 
+def managed(values: Values) -> Effect:
+    """The controller of managed runs, which is there or not."""
+    if values.after:
+        return in_place()
+    return idle("runs that were handed over to the controller are not gone on with when a job of theirs ends")
+
+
 def hosts_group(values: Values) -> Effect:
     """The group of the hosts in an existing VPC."""
     if has_lustre(values) and values.before is None:
@@ -335,7 +342,7 @@ _DECIDED_BY: Final[Mapping[str, Callable[[Values], Effect]]] = {
     for each in (
         network, zones, capacity, metadata, iops, lustre_removed, another_file_system, slots,
         tiering_throughput, read_cache, role, data_keys, secrets, hosts_group, existing_subnet, bucket_named,
-        data_buckets, encryption, shares,
+        data_buckets, encryption, shares, managed,
     )
 }  # fmt: skip
 
@@ -412,7 +419,7 @@ class FieldChange:
         }
 
 
-_LATER = ("secrets", "secret_keys", "remote_debug")
+_LATER = ("secrets", "secret_keys", "remote_debug", "managed")
 """The fields that earlier versions do not know."""
 
 

@@ -34,8 +34,9 @@ TYPES = (
     "AWS::EC2::VPCEndpoint", "AWS::EC2::VPCGatewayAttachment", "AWS::Events::Rule",
     "AWS::FSx::DataRepositoryAssociation", "AWS::FSx::FileSystem", "AWS::IAM::ManagedPolicy",
     "AWS::IAM::Policy", "AWS::IAM::Role", "AWS::KMS::Alias", "AWS::KMS::Key", "AWS::Lambda::Function",
-    "AWS::Lambda::Permission", "AWS::Logs::LogGroup", "AWS::S3::Bucket", "AWS::S3::BucketPolicy",
-    "AWS::SNS::Subscription", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy", "AWS::SSM::Parameter",
+    "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", "AWS::Logs::LogGroup", "AWS::S3::Bucket",
+    "AWS::S3::BucketPolicy", "AWS::SNS::Subscription", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy",
+    "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::SSM::Parameter", "AWS::Scheduler::ScheduleGroup",
 )  # fmt: skip
 """The types of the stacks' templates; a test holds that none is missing. Custom resources have a rule of
 their own: their function's address is fixed."""

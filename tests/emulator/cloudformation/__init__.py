@@ -19,6 +19,7 @@ from tests.emulator.cloudformation.kinds import (  # noqa: F401  (each registers
     network,
     recorded,
     security_groups,
+    waking,
     watching,
 )
 
