@@ -147,20 +147,22 @@ def _schedule(scheduler: Any, surroundings: Surroundings, first: str, number: in
     minute = max(math.ceil(at / _MINUTE), int(time.time() // _MINUTE) + 1)
     name = f"{hashlib.sha256(f'{first}/{number}'.encode()).hexdigest()[:32]}-{minute}"
     moment = datetime.fromtimestamp(minute * _MINUTE, UTC)
-    with aws_errors(f"have {first} looked at again (scheduler:CreateSchedule)"):
-        with suppress(scheduler.exceptions.ConflictException):  # It is there already.
-            scheduler.create_schedule(
-                Name=name,
-                GroupName=surroundings.schedule_group,
-                ScheduleExpression=f"at({moment:%Y-%m-%dT%H:%M:%S})",
-                FlexibleTimeWindow={"Mode": "OFF"},
-                ActionAfterCompletion="DELETE",
-                Target={
-                    "Arn": surroundings.queue_arn,
-                    "RoleArn": surroundings.schedule_role,
-                    "Input": json.dumps({"run": first, "attempt": number}),
-                },
-            )
+    with (
+        aws_errors(f"have {first} looked at again (scheduler:CreateSchedule)"),
+        suppress(scheduler.exceptions.ConflictException),  # It is there already.
+    ):
+        scheduler.create_schedule(
+            Name=name,
+            GroupName=surroundings.schedule_group,
+            ScheduleExpression=f"at({moment:%Y-%m-%dT%H:%M:%S})",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            ActionAfterCompletion="DELETE",
+            Target={
+                "Arn": surroundings.queue_arn,
+                "RoleArn": surroundings.schedule_role,
+                "Input": json.dumps({"run": first, "attempt": number}),
+            },
+        )
 
 
 def _come_again_soon(message: Mapping[str, Any], surroundings: Surroundings, clients: Clients) -> None:

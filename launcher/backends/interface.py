@@ -277,10 +277,12 @@ class Backend(ABC):
 
 @frozen
 class FoundJob:
-    """A job, the backend that has it, and how it was when it was found."""
+    """A job, the backend that has it, and how it was when it was found; `news` says where it is another one
+    than the name that was asked for."""
 
     backend: Backend
     status: JobStatus
+    news: str = ""
 
     @property
     def name(self) -> str:

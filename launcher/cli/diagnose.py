@@ -87,7 +87,10 @@ def _find_job(name: str) -> tuple[FoundJob, Check]:
     from launcher.session.find_jobs import find_job
 
     clients = Clients()
-    return find_job(name, clients, session_region()), account_check(clients)
+    found = find_job(name, clients, session_region())
+    if found.news:
+        message(found.news)
+    return found, account_check(clients)
 
 
 def _show_diagnosis(terminal: Console, diagnosis: Diagnosis) -> None:

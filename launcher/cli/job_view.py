@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from launcher.diagnosis.model import CollectiveCall, Diagnosis, RankState
     from launcher.failure_modes.model import Finding
     from launcher.planning.next_attempt import GiveUp, TryAgain
+    from launcher.session.managed.show_run import ManagedRun
     from launcher.session.runs.diagnose_job import Check, Outcome
     from launcher.session.runs.follow_job import Interrupted, LineChoice, Notice, Screen
     from launcher.session.runs.read_job_lines import TrainingProgress
@@ -324,6 +325,32 @@ def show_started(job: Started, output: OutputFormat, **more: Any) -> None:
         state = JobState.IN_PROGRESS if job.begun is None else job.begun.state
         before = {} if job.begun is None else {"launched_before": True}
         print_json({"name": job.name, "state": state.value, **before, **more})
+
+
+def show_run(screen: Console, run: ManagedRun, newest: JobStatus) -> None:
+    """The attempts of a managed run, as a table, and what it has cost."""
+    from rich.table import Table
+
+    from launcher.session.managed.show_run import HEADINGS, rows_of_run, totals_of_run
+
+    table = Table(title=f"managed run {run.first}", title_justify="left", box=None, pad_edge=False)
+    for heading in HEADINGS:
+        table.add_column(heading, overflow="fold", style="dim" if heading == "decision" else "")
+    for row in rows_of_run(run, newest):
+        table.add_row(*(Text(each) for each in row))
+    screen.print(table)
+    for label, text in totals_of_run(run).items():
+        screen.print(f"{label}: {text}", style="dim", markup=False)
+
+
+def run_line(run: ManagedRun) -> Text:
+    """A managed run in a line: its name, how it is, how many attempts there were, what ended the last one."""
+    causes = ", ".join(each.cause for each in run.attempts if each.cause)
+    usd = "" if run.usd is None else f"{run.usd:,.2f} USD"
+    style = {"completed": "green", "failed": "red", "running": "bold"}.get(run.state, "yellow")
+    attempts = f"{run.newest} attempt{'s' if run.newest > 1 else ''}"
+    rest = "  ".join(each for each in (attempts, causes, usd) if each)
+    return Text.assemble(f"{run.first}  ", (f"{run.state:<10}", style), f"  {rest}")
 
 
 class AttemptsView:

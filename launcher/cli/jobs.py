@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from launcher.cli.job_view import JobView
     from launcher.session.local_runs import Cleaning, OldFolder
+    from launcher.session.managed.show_run import ManagedRun
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.follow_job import Notice
     from launcher.session.runs.measure_goodput import Goodput
@@ -64,6 +65,7 @@ def list_jobs(
     limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
     local: Annotated[bool, Parameter(negative="", help="The local runs of this project.")] = False,
     queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
+    managed: Annotated[str | None, Parameter(help="The managed runs of this cluster.")] = None,
     watch: Annotated[bool, Parameter(negative="", help="Show them anew until Ctrl-C.")] = False,
     goodput: Annotated[
         bool, Parameter(negative="", help="What their billed time went to; reads their logs.")
@@ -77,6 +79,12 @@ def list_jobs(
     from launcher.session.find_jobs import list_jobs as jobs_of
     from launcher.session.runs.read_job_lines import parse_since
 
+    if managed is not None:
+        if name or status or since or local or queue or watch or goodput:
+            raise Refusal(
+                "--managed lists the runs of a cluster, the newest.", "Leave out the other options."
+            )
+        return _list_runs(managed, limit, output)
     if limit < 0:
         raise Refusal(f"--limit {limit} is not a number of jobs.", "Give a number above 0, or 0 for all.")
     query = JobQuery(
@@ -115,6 +123,24 @@ def list_jobs(
     _show_job_list(jobs)
     if limit and len(jobs) == limit:
         message(f"the newest {limit}; --limit 0 lists all")
+    return 0
+
+
+def _list_runs(cluster: str, limit: int, output: OutputFormat) -> int:
+    from launcher.aws.clients import Clients
+    from launcher.aws.session import LOOK_SECONDS, bounded
+    from launcher.cli.job_view import run_line
+    from launcher.session.find_jobs import managed_runs
+
+    runs = bounded(LOOK_SECONDS, "list the runs", lambda: managed_runs(cluster, Clients(brisk=True)))
+    runs = runs[: limit or None]
+    if output is OutputFormat.JSON:
+        print_json({"runs": [run.to_json() for run in runs]})
+        return 0
+    if not runs:
+        message("no managed runs")
+    for run in runs:
+        console().print(run_line(run), soft_wrap=True)
     return 0
 
 
@@ -251,6 +277,12 @@ def _job_summary_json(job: JobSummary) -> dict[str, Any]:
 JobName = Annotated[str, Parameter(help="The job's name.")]
 
 
+def tell_news(found: FoundJob) -> None:
+    """Say where a job is another one than the name that was asked for."""
+    if found.news:
+        message(found.news)
+
+
 def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
     """Show how a job is: its phases, how long it took, what its watchdog warns of, and why it failed or was
     stopped.
@@ -259,18 +291,24 @@ def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int
     """
     from launcher.aws.clients import Clients
     from launcher.aws.session import LOOK_SECONDS, bounded, session_region
-    from launcher.session.find_jobs import find_job
+    from launcher.cli.job_view import show_run
+    from launcher.session.find_jobs import find_job, find_run
     from launcher.session.runs.diagnose_job import outcome_of
 
-    def look() -> Outcome:
-        found = find_job(name, Clients(brisk=True), session_region())
-        return outcome_of(found.backend, found.status)
+    clients = Clients(brisk=True)
 
-    outcome = bounded(LOOK_SECONDS, f"look at {name}", look)
+    def look() -> tuple[Outcome, ManagedRun | None]:
+        found = find_job(name, clients, session_region())
+        tell_news(found)
+        return outcome_of(found.backend, found.status), find_run(found, clients, session_region())
+
+    outcome, run = bounded(LOOK_SECONDS, f"look at {name}", look)
     if output is OutputFormat.JSON:
-        print_json(_status_json(outcome))
+        print_json({**_status_json(outcome), **({} if run is None else {"run": run.to_json()})})
     else:
         _show_status(outcome)
+        if run is not None:
+            show_run(console(), run, outcome.status)
     return 1 if outcome.verdict is not None and outcome.verdict.is_bad else 0
 
 
@@ -383,6 +421,7 @@ def logs(
 
     clients = Clients(brisk=not follow)
     job = bounded(FIND_SECONDS, f"find {name}", lambda: find_job(name, clients, session_region()))
+    tell_news(job)
     chosen = log_filter(job.status, hosts=host or (), rank=rank, grep=grep, since=since)
     if output is OutputFormat.JSON:
         return _print_logs_json(job, chosen, follow)
@@ -470,7 +509,13 @@ def stop(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int:
 
     answer = stop_job(name, Clients(), session_region())
     if output is OutputFormat.JSON:
-        print_json({"name": name, "state": answer.state, "asked_to_stop": answer.asked})
+        run = {} if answer.run is None else {"run": answer.run}
+        print_json({"name": name, "state": answer.state, "asked_to_stop": answer.asked, **run})
+    elif answer.run is not None:
+        newest = "was asked to stop" if answer.asked else f"is {answer.state} already"
+        message(
+            f"the managed run {answer.run} is stopped: its newest attempt {newest}, and none starts any more"
+        )
     elif answer.asked:
         message(f"{name} was asked to stop; see it end with: launch logs {name} --follow")
     else:

@@ -72,6 +72,10 @@ def launch(
         int | None, Parameter(help="With --local, processes per host instead of the job's.")
     ] = None,
     yes: Annotated[bool, Parameter(negative="", help="Go on without asking.")] = False,
+    managed: Annotated[
+        bool,
+        Parameter(negative="", help="Hand the run to the cluster's controller, which tries again by itself."),
+    ] = False,
     queue: Annotated[bool, Parameter(negative="", help="Through the cluster's queue.")] = False,
     share: Annotated[
         str | None, Parameter(help="With --queue, the fair share to submit under, of a queue with shares.")
@@ -93,11 +97,13 @@ def launch(
     from launcher.session.local_runs import override_processes
 
     about_here = python is not None or processes is not None
-    _check_options(local, about_here, dry_run, detach, queue, share, run_id)
+    _check_options(local, about_here, dry_run, detach, queue, share, run_id, managed)
     if processes is not None:
         set_, ignore = override_processes(processes, set_, ignore)
-    if (rank is not None or grep is not None) and (dry_run or detach):
-        raise Refusal("--rank and --grep are about following.", "Leave out --dry-run and --detach.")
+    if (rank is not None or grep is not None) and (dry_run or detach or managed):
+        raise Refusal(
+            "--rank and --grep are about following.", "Leave out --dry-run, --detach and --managed."
+        )
     loaded = read(job_file, cluster, set_, allow_env)
     with loaded.substitutions.refusals():
         if dry_run:
@@ -112,7 +118,9 @@ def launch(
         from launcher.session.submit_job import run_id_of
 
         run = run_id_of(run_id, os.environ)
-        launching = make_launch(loaded, ignore or (), Clients(), run, queued=queue, share=share)
+        launching = make_launch(
+            loaded, ignore or (), Clients(), run, queued=queue, share=share, managed=managed
+        )
         return _launch_on_aws(launching, detach, yes, output, (rank, grep))
 
 
@@ -124,10 +132,23 @@ def _check_options(
     queue: bool,
     share: str | None,
     run_id: str | None,
+    managed: bool,
 ) -> None:
     """Refuse options that contradict one another; `about_here`: some are about runs on this machine."""
-    if local and (dry_run or detach or queue):
-        raise Refusal("--local runs the job here and now.", "Leave out --dry-run, --detach and --queue.")
+    if local and (dry_run or detach or queue or managed):
+        raise Refusal(
+            "--local runs the job here and now.", "Leave out --dry-run, --detach, --queue and --managed."
+        )
+    if managed and queue:
+        raise Refusal(
+            "a run goes through the queue or is managed: a queue tries again by itself.",
+            "Leave out --queue or --managed.",
+        )
+    if managed and dry_run:
+        raise Refusal(
+            "--dry-run asks nothing of AWS, and whether the cluster has a controller is known there.",
+            "Leave out --managed: the request differs by a variable and three tags alone.",
+        )
     if not local and about_here:
         raise Refusal(
             "--python and --processes are about runs on this machine.",
@@ -202,7 +223,14 @@ def _launch_on_aws(
         if is_asking_possible(yes, output) and not confirm(_question(plan, submission.account)):
             message("not submitted")
             return 0
+    if launching.managed:
+        started = launching.hand_over(plan, submission.start)
+        show_started(started, output, managed=True)
+        message(f"handed over; look at it with: launch status {started.name}")
+        return 0
     if not detach:
+        if not launching.queued:
+            _hint_at_controller(plan, output)
         return _attempts(launching, plan, submission, output, choose)
     show_started(submission.start.once(plan), output)
     return 0
@@ -226,6 +254,14 @@ def _attempts(
         return EXIT_INTERRUPTED
     more = {"attempts": view.names} if len(view.names) > 1 else {}
     return conclude(outcome, output, {"job": _job_json(plan), **more})
+
+
+def _hint_at_controller(plan: TrainingPlan, output: OutputFormat) -> None:
+    """Say what --managed would do, where the job may have other attempts at all."""
+    retries = plan.spec.limits.max_retries if plan.spec is not None else 0
+    if output is OutputFormat.TEXT and retries:
+        how = "with --managed" if plan.controller_arn else "with `managed: true` in the cluster and --managed"
+        message(f"this terminal starts other attempts, as long as it runs; {how} a controller does")
 
 
 def _question(plan: TrainingPlan, account: str) -> str:
@@ -266,6 +302,7 @@ def make_launch(
     queued: bool = False,
     share: str | None = None,
     source: SourceTree | None = None,
+    managed: bool = False,
 ) -> Launch:
     """The launch of a job that was read, with the views of the command line.
 
@@ -287,6 +324,7 @@ def make_launch(
         LiveView,
         show_progress,
         read_code(loaded) if source is None else source,
+        managed,
     )
 
 

@@ -17,8 +17,9 @@ from launcher.cluster.manifest import RUNS_FOLDER
 from launcher.failure_modes.model import Retry
 from launcher.frozen import frozen
 from launcher.planning.job_cost import SHORTEST_RUN_SECONDS
-from launcher.planning.request_view import BUDGET_VARIABLE, CostLimit, RequestView
+from launcher.planning.request_view import BUDGET_VARIABLE, MANAGED_VARIABLE, CostLimit, RequestView
 from launcher.planning.training_plan import (
+    MANAGED_TAG,
     RESUMED_FROM_TAG,
     UNIQUE_LENGTH,
     Request,
@@ -255,11 +256,6 @@ def build_attempt(
     return mark_attempt({**new, "Tags": kept}, managed_bucket(request), first, number, origin)
 
 
-MANAGED_VARIABLE = "SLIPWAY_MANAGED_RUN"
-"""Holds `s3://BUCKET/runs/FIRST/attempt-N` in each attempt of a managed run, where its record goes: unlike
-tags, a description of a job tells it."""
-
-MANAGED_TAG = "slipway:managed"
 _PLACE = re.compile(r"s3://(?P<bucket>[^/]+)/runs/(?P<first>[A-Za-z0-9-]{1,63})/attempt-(?P<number>\d{1,4})")
 
 

@@ -213,6 +213,10 @@ def _parameters(ranges: Mapping[str, Any]) -> Iterator[SearchedParameter]:
 BUDGET_VARIABLE = "SLIPWAY_BUDGET"
 """Holds a job's budget as JSON, so that whoever looks at the job knows what bounds it."""
 
+MANAGED_VARIABLE = "SLIPWAY_MANAGED_RUN"
+"""Holds `s3://BUCKET/runs/FIRST/attempt-N` in each attempt of a managed run, where its record goes: unlike
+tags, a description of a job tells it."""
+
 
 @frozen
 class CostLimit:
@@ -496,6 +500,11 @@ class RequestView:
     def environment(self) -> Mapping[str, str]:
         """The environment variables that every process gets."""
         return self.training.get("Environment") or {}
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether it is an attempt of a managed run (`launcher.planning.next_attempt.managed_attempt`)."""
+        return MANAGED_VARIABLE in self.environment
 
     @property
     def secrets(self) -> dict[str, str]:

@@ -35,7 +35,7 @@ from launcher.jobs.load_job import NOTHING_REPLACED, Substitutions
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.specification import MAX_NAME_LENGTH, JobSpec, Strategy
 from launcher.planning.image_choice import VersionChoice
-from launcher.planning.request_view import RequestView
+from launcher.planning.request_view import MANAGED_VARIABLE, RequestView
 from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
 from launcher.source.tree import SourceTree
 from launcher.text.values import list_in_words
@@ -592,6 +592,9 @@ def without_host_token(request: Request) -> Request:
 RESUMED_FROM_TAG = "slipway:resumed-from"
 """The tag with the name of the job that a resumed one goes on from."""
 
+MANAGED_TAG = "slipway:managed"
+"""The tag of the attempts of managed runs."""
+
 _RESOURCE_ANSWERS = ("SelectedInstanceType", "SelectedInstanceCount")
 """What a description says of a job's hosts and no request may (SageMaker API reference, ResourceConfig)."""
 
@@ -644,10 +647,13 @@ def build_resumed_request(request: Request, earlier: str, name: str) -> Request:
     prefix = RequestView(new).checkpoints.prefix
     if prefix is not None:
         new = move_checkpoints(new, _move_prefix(prefix, earlier, name))
+    # It is no attempt of a managed run, unless whoever starts it says so.
+    if MANAGED_VARIABLE in new.get("Environment", {}):
+        del new["Environment"][MANAGED_VARIABLE]
     kept = [
         tag
         for tag in new.get("Tags", ())
-        if tag["Key"] != RESUMED_FROM_TAG and not tag["Key"].startswith("aws:")
+        if tag["Key"] not in (RESUMED_FROM_TAG, MANAGED_TAG) and not tag["Key"].startswith("aws:")
     ]
     new["Tags"] = [*kept, {"Key": RESUMED_FROM_TAG, "Value": earlier}]
     return new

@@ -10,7 +10,7 @@ import getpass
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
 from launcher.backends.interface import Backend, FoundJob, JobQuery, JobState, JobSummary, UnknownJob
@@ -23,6 +23,10 @@ from launcher.frozen import frozen
 from launcher.session.local_runs import local_home
 from launcher.text.values import nearest
 
+if TYPE_CHECKING:
+    # Most jobs are of no managed run.
+    from launcher.session.managed.show_run import ManagedRun
+
 _NAMES_TO_COMPARE = 500
 
 _CALL_SETTINGS: Mapping[str, CallSettings] = {"logs": FOLLOWING}
@@ -31,14 +35,17 @@ _CALL_SETTINGS: Mapping[str, CallSettings] = {"logs": FOLLOWING}
 
 @frozen
 class StopAnswer:
-    """Whether a job was asked to stop, and how it was before, where that is known."""
+    """Whether a job was asked to stop, and how it was before, where that is known; `run` is the managed run
+    that was ended with it, by its first attempt's name."""
 
     asked: bool
     state: JobState | None
+    run: str | None = None
 
 
 def find_job(name: str, clients: Clients, region: str | None, home: Path | None = None) -> FoundJob:
-    """The job of that name.
+    """The job of that name; of a managed run, by its first attempt's name, the newest attempt, and attempt N
+    by `NAME/N`.
 
     Raises UnknownJob, with the nearest known names, where no place has it, and AwsRefusal where a place that
     may have it cannot be asked.
@@ -49,7 +56,7 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path | None 
         return FoundJob(local, local.describe(name))
     try:
         backend = sagemaker_backend(clients, region)
-        return FoundJob(backend, backend.describe(name))
+        return _find_on_sagemaker(backend, name, clients, region)
     except UnknownJob as unknown:
         queued, silent = _queued(name, clients, region)
         if queued is not None:
@@ -68,6 +75,19 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path | None 
         raise _with_local_names(refusal, name, local, place) from refusal
 
 
+def _find_on_sagemaker(
+    backend: SageMakerBackend, name: str, clients: Clients, region: str | None
+) -> FoundJob:
+    first, slash, number = name.partition("/")
+    status = backend.describe(first)
+    if status.request is None or not status.request.is_managed:
+        # The service says of another name what is wrong with it.
+        return FoundJob(backend, backend.describe(name) if slash else status)
+    from launcher.session.managed.show_run import find_attempt
+
+    return find_attempt(backend, status, lambda: clients("s3", region), number)
+
+
 def stop_job(name: str, clients: Clients, region: str | None, home: Path | None = None) -> StopAnswer:
     """Ask a job to stop; nothing happens to one that has ended.
 
@@ -84,6 +104,13 @@ def stop_job(name: str, clients: Clients, region: str | None, home: Path | None 
         except UnknownJob:
             raise unseen from None
         return StopAnswer(asked=True, state=None)
+    if job.status.request is not None and job.status.request.is_managed:
+        from launcher.session.managed.show_run import records_of, stop_run
+
+        records = records_of(job.status, lambda: clients("s3", region))
+        if records is not None:
+            state = stop_run(job.backend, records, _who_asks())
+            return StopAnswer(asked=not state.is_final, state=state, run=records.first)
     ended = job.status.state.is_final
     if not ended:
         job.backend.stop(job.name, _who_asks())
@@ -163,6 +190,37 @@ def queue_backend(
     return QueueBackend(
         batch(), queue_arn, training=training, provide=training.provide, share=share, renewed=batch
     )
+
+
+def find_run(found: FoundJob, clients: Clients, region: str | None) -> ManagedRun | None:
+    """The managed run that a job is an attempt of; None of any other job. Raises AwsRefusal where AWS refuses
+    its records."""
+    if found.status.request is None or not found.status.request.is_managed:
+        return None
+    from launcher.session.managed.show_run import read_run, records_of
+
+    records = records_of(found.status, lambda: clients("s3", region))
+    return None if records is None else read_run(records)
+
+
+def managed_runs(cluster: str, clients: Clients) -> list[ManagedRun]:
+    """The managed runs of a cluster, newest first.
+
+    Raises Refusal for a cluster that is not known on this machine or has no controller, AwsRefusal where AWS
+    refuses.
+    """
+    from launcher.session.managed.show_run import list_runs
+
+    known = {each.name: each for each in cached_manifests() if each.controller_arn}
+    if cluster not in known:
+        names = ", ".join(known) or "none"
+        raise Refusal(
+            f"no controller of a cluster {cluster} is known on this machine; known are: {names}.",
+            "Correct the name, or submit a job to the cluster once, which reads its manifest.",
+        )
+    found = known[cluster]
+    bucket = found.buckets.code
+    return list_runs(clients("s3", found.region), bucket, found.bucket_owners.get(bucket))
 
 
 def _who_asks() -> str:

@@ -5,23 +5,17 @@ A run is called by the name of its first attempt; `NAME/N` is attempt N of it.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from launcher.backends.interface import Backend, JobState, JobStatus, UnknownJob
+from launcher.backends.interface import Backend, FoundJob, JobState, JobStatus, UnknownJob
+from launcher.failure_modes.model import AwsRefusal
 from launcher.frozen import frozen
-from launcher.planning.next_attempt import (
-    ManagedAttempt,
-    managed_attempt,
-    managed_budget,
-    name_attempt,
-)
+from launcher.planning.next_attempt import managed_attempt, managed_budget, name_attempt
+from launcher.planning.request_view import RequestView
 from launcher.session.managed.notices import decision_in_words
 from launcher.session.managed.records import AttemptRecord, ManagedPlan, Records, StartClaim, runs_below
-
-_NUMBERED = re.compile(r"(?P<first>[^/]+)/(?P<number>[1-9]\d{0,3})")
 
 MOST_LISTED = 100
 """Runs of a list, the newest; each is read by itself."""
@@ -97,36 +91,62 @@ def _attempt_json(record: AttemptRecord) -> dict[str, Any]:
     }
 
 
-def split_name(name: str) -> tuple[str, int | None]:
-    """The job's name in what a user writes, and the attempt's number in `NAME/N`; None without one."""
-    found = _NUMBERED.fullmatch(name)
-    return (name, None) if found is None else (found["first"], int(found["number"]))
-
-
 def read_run(records: Records) -> ManagedRun | None:
     """What is known of a run; None of one that was never handed over. Raises AwsRefusal where AWS refuses."""
     plan = records.plan()
     if plan is None:
         return None
-    newest = 1
-    while (claim := records.start_of(newest + 1)) is not None and not claim.stops:
-        newest += 1
-    return ManagedRun(plan, tuple(records.attempts()), newest, claim)
+    newest = _newest(records)
+    return ManagedRun(plan, tuple(records.attempts()), newest, records.start_of(newest + 1))
 
 
-def run_of_job(status: JobStatus) -> ManagedAttempt | None:
-    """Which attempt of which run a job is; None of one that is not managed."""
-    return None if status.request is None else managed_attempt(status.request)
+def find_attempt(backend: Backend, status: JobStatus, s3: Callable[[], Any], number: str = "") -> FoundJob:
+    """The attempt of a run that was asked for, by the status of the job whose name was given.
+
+    By the first attempt's name that is the newest, else the job itself; `number` is that of an attempt, empty
+    where none was given. Raises UnknownJob where there is no such attempt.
+    """
+    attempt = managed_attempt(status.request or RequestView({}))
+    if attempt is None or (not number and attempt.number > 1):
+        return FoundJob(backend, status)
+    if number:
+        if not number.isdecimal() or int(number) < 1:
+            raise UnknownJob(
+                f"{number!r} is not the number of an attempt of {attempt.first}.",
+                f"Write it as {attempt.first}/2; `launch status {attempt.first}` shows them.",
+            )
+        return FoundJob(backend, backend.describe(name_attempt(attempt.first, int(number))))
+    records = Records(s3(), attempt.bucket, attempt.first)
+    try:
+        newest = _newest(records)
+    except AwsRefusal as refusal:
+        return FoundJob(backend, status, f"this is the first attempt of a managed run: {refusal.message}")
+    if newest == 1:
+        return FoundJob(backend, status)
+    found = _describe_newest(backend, attempt.first, newest)
+    return FoundJob(backend, found, f"attempt {newest} of the managed run {attempt.first}: {found.name}")
 
 
-def newest_status(backend: Backend, run: ManagedRun) -> JobStatus:
+def records_of(status: JobStatus, s3: Callable[[], Any]) -> Records | None:
+    """The records of the run that a job is an attempt of; None of a job of no run."""
+    attempt = managed_attempt(status.request or RequestView({}))
+    return None if attempt is None else Records(s3(), attempt.bucket, attempt.first)
+
+
+def _newest(records: Records) -> int:
+    """The number of the newest attempt that was started."""
+    number = 1
+    while (claim := records.start_of(number + 1)) is not None and not claim.stops:
+        number += 1
+    return number
+
+
+def _describe_newest(backend: Backend, first: str, number: int) -> JobStatus:
     """How the newest attempt is that the service knows: one that is just being started may not be there."""
     try:
-        return backend.describe(name_attempt(run.first, run.newest))
+        return backend.describe(name_attempt(first, number))
     except UnknownJob:
-        if run.newest == 1:
-            raise
-        return backend.describe(name_attempt(run.first, run.newest - 1))
+        return backend.describe(name_attempt(first, number - 1))
 
 
 def stop_run(backend: Backend, records: Records, who: str, now: Callable[[], float] = time.time) -> JobState:
