@@ -28,6 +28,16 @@ _LIST_PAGE = 10
 """Summaries of one answer where the caller does not say (ListTrainingJobs, MaxResults)."""
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How one emulated job goes; as in `TrainingScript`, and for how many seconds each host is billed."""
+
+    failure_reason: str | None = None
+    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    stopped_as: str | None = None
+    billable_seconds: int = 600
+
+
 @dataclass
 class TrainingScript:
     """How emulated jobs go: what their hosts print, and how they end."""
@@ -49,6 +59,10 @@ class TrainingScript:
     last_words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What their hosts print when they are being stopped."""
 
+    endings: list[Ending] = field(default_factory=list)
+    """How jobs go in the order in which they are created; those without an ending go as all others do."""
+
+    _endings: dict[str, Ending] = field(default_factory=dict)
     _steps: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     _states: dict[str, tuple[str, str]] = field(default_factory=dict)
     _transitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -59,8 +73,11 @@ class TrainingScript:
         name = request["TrainingJobName"]
         if name in self._steps:
             raise JsonRESTError("ResourceInUse", f"Training job names must be unique: {name}")
-        end = "Failed" if self.failure_reason else "Completed"
-        ends = [("Stopping", "Stopping"), ("Stopped", self.stopped_as)] if self.stopped_as else [(end, end)]
+        own = Ending(self.failure_reason, self.logs, self.stopped_as)
+        ending = self._endings[name] = self.endings.pop(0) if self.endings else own
+        end = "Failed" if ending.failure_reason else "Completed"
+        stopped = ending.stopped_as
+        ends = [("Stopping", "Stopping"), ("Stopped", stopped)] if stopped else [(end, end)]
         self.requests.append(request)
         self._states[name] = ("InProgress", "Starting")
         self._created[name] = utcnow()
@@ -87,7 +104,10 @@ class TrainingScript:
             "CreationTime": self._created[name],
         }
         if state == "Failed":
-            described["FailureReason"] = self.failure_reason or ""
+            described["FailureReason"] = self._endings[name].failure_reason or ""
+        if state in _FINAL and name in self._endings:
+            longest = request["StoppingCondition"].get("MaxRuntimeInSeconds", 86_400)
+            described["BillableTimeInSeconds"] = min(self._endings[name].billable_seconds, longest)
         # moto says of every job that it has ended, and puts a metric of its own beside the job's.
         described["TrainingEndTime"] = transitions[-1]["StartTime"] if state in _FINAL else None
         return {
@@ -155,7 +175,7 @@ class TrainingScript:
             self._transitions[name][-1]["EndTime"] = now
         if phase in ("Training", "Stopping") and (name, phase) not in self._printed:
             self._printed.add((name, phase))
-            self._print(name, self.logs if phase == "Training" else self.last_words)
+            self._print(name, self._endings[name].logs if phase == "Training" else self.last_words)
 
     def _print(self, name: str, printed: Mapping[str, Sequence[str]]) -> None:
         logs = boto3.client("logs", region_name="us-west-2")
