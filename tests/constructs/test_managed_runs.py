@@ -10,10 +10,16 @@ import pytest
 from tests.stacks.synthesis import Synthesized, cluster, dev_spec, resources_of, synthesize
 
 OF_THE_STACK = {
-    "AWS::CloudWatch::Alarm": 2, "AWS::Events::Rule": 1, "AWS::IAM::Role": 2,
-    "AWS::Lambda::EventSourceMapping": 1, "AWS::Lambda::Function": 1, "AWS::Logs::LogGroup": 1, "AWS::SQS::Queue": 2, "AWS::SQS::QueuePolicy": 2,
+    "AWS::CloudWatch::Alarm": 2,
+    "AWS::Events::Rule": 1,
+    "AWS::IAM::Role": 2,
+    "AWS::Lambda::EventSourceMapping": 1,
+    "AWS::Lambda::Function": 1,
+    "AWS::Logs::LogGroup": 1,
+    "AWS::SQS::Queue": 2,
+    "AWS::SQS::QueuePolicy": 2,
     "AWS::Scheduler::ScheduleGroup": 1,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
