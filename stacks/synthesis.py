@@ -13,7 +13,7 @@ from constructs.slipway_checks import SlipwayChecks
 
 from launcher.cluster.files import ClusterFileError, cluster_file, load_cluster
 from launcher.cluster.specification import ClusterSpec
-from stacks.deployed import NotCompared, deployed_clusters, refused_changes
+from stacks.account.deployed import NotCompared, deployed_clusters, refused_changes
 from stacks.slipway_app import add_stacks
 from stacks.validation import Purpose
 
@@ -108,7 +108,7 @@ def _with_file_system_in_full(spec: ClusterSpec) -> ClusterSpec:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
-    from stacks.existing_file_system import not_looked_up, with_file_system_in_full
+    from stacks.account.existing_file_system import not_looked_up, with_file_system_in_full
 
     settings = Config(connect_timeout=5, read_timeout=20, retries={"total_max_attempts": 2})
     try:

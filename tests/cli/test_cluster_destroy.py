@@ -83,11 +83,23 @@ def test_a_cluster_with_data_versions_and_access_logs_ends(run_launch: RunLaunch
     assert (code, stacks(), buckets()) == (0, [], [])
     assert document["aftermath"] == {"kept": [], "left_over": [], "unseen": None}
     assert [each["name"].rpartition("-")[2] for each in document["stacks"]] == [
-        "manifest", "observability", "access", "queue", "storage", "network",
+        "manifest", "managed", "observability", "access", "queue", "storage", "network",
     ]  # fmt: skip
     assert "deleted slipway-dev-network" in err
     assert document["frees"]["usd_a_month"] == 204.5
     assert client("logs").describe_log_groups()["logGroups"] == []
+
+
+def test_a_controller_ends_with_its_cluster_and_the_runs_stay_with_their_bucket(
+    run_launch: RunLaunch, jobs: Jobs
+) -> None:
+    deploy(synthesize(dev_spec(removal_policy="retain", lustre=None, managed=True)), CLUSTER)
+    code_bucket = bucket("Code")
+    client("s3").put_object(Bucket=code_bucket, Key="runs/llama/run.json", Body=b"{}")
+    code, document, _ = destroy(run_launch, "--confirm", CLUSTER)
+    assert (code, stacks(), document["aftermath"]["left_over"]) == (0, [], [])
+    assert "QueueUrls" not in client("sqs").list_queues()
+    assert client("s3").get_object(Bucket=code_bucket, Key="runs/llama/run.json")
 
 
 def test_every_version_marker_and_upload_is_counted(run_launch: RunLaunch, jobs: Jobs) -> None:
@@ -106,7 +118,7 @@ def test_a_dry_run_changes_nothing(run_launch: RunLaunch, jobs: Jobs) -> None:
     fill(bucket("Code"))
     code, out, err = run_launch("cluster", "destroy", CLUSTER, "--dry-run")
     assert code == 0 and "deleting" not in err
-    assert len(stacks()) == 6 and stack_of("slipway-dev-storage").protected
+    assert len(stacks()) == 7 and stack_of("slipway-dev-storage").protected
     assert "protected: the protection is taken away" in out and "IS KEPT" in out
 
 
@@ -142,6 +154,7 @@ def test_the_lines_that_take_it_back_are_read_by_the_cluster_file(
     if at != "the first run":
         parts = [
             "manifest",
+            "managed",
             "observability",
             "access",
             "queue",
@@ -230,7 +243,7 @@ def test_while_a_job_of_the_cluster_runs_nothing_is_destroyed(
     others = {"TrainingJobName": "others", "RoleArn": "arn:aws:iam::123456789012:role/another"}
     jobs += [others, {"TrainingJobName": "mine", "TrainingJobStatus": "InProgress", **job}]
     code, document, err = destroy(run_launch, "--confirm", CLUSTER)
-    assert code == 1 and len(stacks()) == 6
+    assert code == 1 and len(stacks()) == 7
     assert document["jobs"] == [{"name": "mine", "place": "running"}] and document["aftermath"] is None
     assert "mine (running)" in err and "launch stop JOB" in err
 
@@ -239,7 +252,7 @@ def test_a_stack_that_is_being_updated_is_left_alone(run_launch: RunLaunch, jobs
     deploy(cluster("destroy"), CLUSTER)
     stack_of("slipway-dev-access").status = "UPDATE_IN_PROGRESS"
     code, _, err = destroy(run_launch, "--confirm", CLUSTER)
-    assert code == 1 and len(stacks()) == 6
+    assert code == 1 and len(stacks()) == 7
     assert "slipway-dev-access (UPDATE_IN_PROGRESS)" in err
 
 
@@ -256,7 +269,7 @@ def test_at_a_terminal_the_name_is_asked_for(
     monkeypatch.setattr("sys.stdin", Terminal(f"{typed}\n"))
     code, _, err = destroy(run_launch)
     assert "Type the cluster's name (dev) to destroy it: " in err
-    assert (code, len(stacks())) == ((0, 0) if ends else (2, 6))
+    assert (code, len(stacks())) == ((0, 0) if ends else (2, 7))
     assert ends or "nothing was done" in err
 
 
@@ -266,7 +279,7 @@ def test_without_a_terminal_nothing_is_destroyed(
     deploy(cluster("destroy"), CLUSTER)
     monkeypatch.setattr("sys.stdin", StringIO("dev\n"))
     code, _, err = destroy(run_launch)
-    assert code == 2 and len(stacks()) == 6 and "--confirm dev" in err
+    assert code == 2 and len(stacks()) == 7 and "--confirm dev" in err
 
 
 def test_a_wrong_confirmation_is_refused_before_anything_is_asked(run_launch: RunLaunch) -> None:
@@ -301,7 +314,7 @@ def test_who_interrupts_is_told_what_was_done(
     deploy(cluster("destroy"), CLUSTER)
     monkeypatch.setattr("sys.stdin", Interrupted())
     code, _, err = destroy(run_launch)
-    assert (code, len(stacks())) == (130, 6) and "nothing was done" in err
+    assert (code, len(stacks())) == (130, 7) and "nothing was done" in err
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt

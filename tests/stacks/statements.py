@@ -19,6 +19,8 @@ _ARNS = {
     "AWS::KMS::Key": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/NAME",
     "AWS::Logs::LogGroup": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:NAME:*",
     "AWS::S3::Bucket": "arn:aws:s3:::NAME",
+    "AWS::SNS::Topic": f"arn:aws:sns:{REGION}:{ACCOUNT}:NAME",
+    "AWS::SQS::Queue": f"arn:aws:sqs:{REGION}:{ACCOUNT}:NAME",
 }
 """What the attribute Arn of a resource is like, by its type."""
 
@@ -92,6 +94,8 @@ def _text(value: Any, resources: Mapping[str, Any], exports: Mapping[str, tuple[
             return _text(exported, of_another, exports)
         case {"Fn::GetAtt": [name, "Arn" | "JobQueueArn"]}:
             return _ARNS[resources[name]["Type"]].replace("NAME", name)
+        case {"Ref": name} if name in resources and resources[name]["Type"] == "AWS::SNS::Topic":
+            return _ARNS["AWS::SNS::Topic"].replace("NAME", name)
         case {"Ref": name} | {"Fn::GetAtt": [name, _]}:
             return _PSEUDO.get(name, name)
         case {"Fn::Sub": str(text)}:

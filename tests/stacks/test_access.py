@@ -19,6 +19,9 @@ ACCOUNT, REGION = "111122223333", "us-west-2"
 KEY, ROLE, QUEUE, SUBNET, GROUP = (
     f"arn:aws:our:{what}" for what in ("key", "role", "queue", "subnet", "group")
 )
+TOPIC, TOPIC_KEY, EVENTS, SCHEDULES, SCHEDULE_ROLE, ITS_LOG = (
+    f"arn:aws:our:{what}" for what in ("topic", "topic-key", "events", "schedules", "schedule-role", "log")
+)
 SUBNET_ID, GROUP_ID = "subnet-of-ours", "sg-of-ours"
 NAMES = {"code": "our-code", "checkpoints": "our-checkpoints", "output": "our-output"}
 CODE, CHECKPOINTS, OUTPUT = (f"arn:aws:s3:::{name}" for name in NAMES.values())
@@ -60,12 +63,24 @@ def of_the_launcher(access: Synthesized) -> dict[str, Any]:
     return of_launchers(access, "LauncherPolicy")
 
 
-@pytest.mark.parametrize("who", ["jobs", "launchers"])
+@pytest.fixture(scope="module")
+def of_the_controller(access: Synthesized) -> dict[str, Any]:
+    roles = access.resources("managed", "AWS::IAM::Role")
+    (role,) = [each for name, each in roles.items() if name.startswith("RunsRole")]
+    (policy,) = role["Properties"]["Policies"]
+    return resolved(access, policy["PolicyDocument"])
+
+
+@pytest.mark.parametrize("who", ["jobs", "launchers", "the controller"])
 @pytest.mark.parametrize("may", [True, False])
 def test_what_is_called_is_allowed_and_no_more(
-    of_the_job: dict[str, Any], of_the_launcher: dict[str, Any], who: str, may: bool
+    of_the_job: dict[str, Any],
+    of_the_launcher: dict[str, Any],
+    of_the_controller: dict[str, Any],
+    who: str,
+    may: bool,
 ) -> None:
-    policy = of_the_job if who == "jobs" else of_the_launcher
+    policy = {"jobs": of_the_job, "launchers": of_the_launcher, "the controller": of_the_controller}[who]
     wrong = [
         (action, call)
         for call in CALLS[f"{who} may" if may else f"{who} may not"]
@@ -94,14 +109,17 @@ def test_what_is_called_is_allowed_and_no_more(
     ],
 )
 def test_the_network_of_the_cluster_cannot_be_left(
-    of_the_launcher: dict[str, Any], action: str, context: Context
+    of_the_launcher: dict[str, Any], of_the_controller: dict[str, Any], action: str, context: Context
 ) -> None:
     for job in (JOB, TUNING_JOB, PLAN, CAPACITY):
         assert not allows(of_the_launcher, f"sagemaker:{action}", job, context)
+        assert not allows(of_the_controller, f"sagemaker:{action}", job, context)
 
 
-def test_no_action_is_a_wildcard(of_the_job: dict[str, Any], of_the_launcher: dict[str, Any]) -> None:
-    for document in (of_the_job, of_the_launcher):
+def test_no_action_is_a_wildcard(
+    of_the_job: dict[str, Any], of_the_launcher: dict[str, Any], of_the_controller: dict[str, Any]
+) -> None:
+    for document in (of_the_job, of_the_launcher, of_the_controller):
         assert not [each for each in document["Statement"] if "*" in str(each["Action"])]
 
 
@@ -144,6 +162,9 @@ def shortened(value: Any) -> Any:
     for part, text in (
         ("subnet/<", SUBNET), ("security-group/<", GROUP),
         ("TrainingSubnet", SUBNET_ID), ("trainingSubnet", SUBNET_ID), ("WeakEfa", GROUP_ID),
+        ("<WeakTrainingRole", ROLE), ("<WeakJobsTopic", TOPIC), ("<WeakJobsKey", TOPIC_KEY),
+        ("<RunsEvents", EVENTS), ("<RunsScheduleRole", SCHEDULE_ROLE), ("<RunsLog", ITS_LOG),
+        ("-Schedules-", f"{SCHEDULES}/*"),
     ):  # fmt: skip
         if part in value:
             return text
@@ -243,6 +264,8 @@ def of_the_team() -> dict[str, Any]:
         ("s3:GetObject", f"{OUTPUT}/llama-1/model.tar.gz", {}),
         ("s3:GetObject", f"{CHECKPOINTS}/llama-1/1", {}),
         ("s3:PutObject", f"{CHECKPOINTS}/llama-1/1", {}),
+        ("s3:GetObject", f"{CODE}/runs/llama-1/run.json", {}),
+        ("s3:PutObject", f"{CODE}/runs/llama-1/run.json", {}),
         ("logs:GetLogEvents", f"{LOGS}:log-stream:llama-1/algo-1", {}),
     ],
 )

@@ -30,6 +30,9 @@ LONGEST = {
     "AWS::IAM::Role": "r" * 64,
     "AWS::KMS::Key": "1234abcd-12ab-34cd-56ef-1234567890ab",
     "AWS::Batch::JobQueue": "q" * 64,
+    "AWS::SNS::Topic": "t" * 80,
+    "AWS::SQS::Queue": "e" * 80,
+    "AWS::Logs::LogGroup": "l" * 128,
 }
 """The longest that CloudFormation calls a resource, or that its id is."""
 
@@ -38,6 +41,8 @@ ARNS = {
     "AWS::IAM::Role": "arn:aws:iam::111122223333:role/{}",
     "AWS::KMS::Key": "arn:aws:kms:us-west-2:111122223333:key/{}",
     "AWS::Batch::JobQueue": "arn:aws:batch:us-west-2:111122223333:job-queue/{}",
+    "AWS::SQS::Queue": "arn:aws:sqs:us-west-2:111122223333:{}",
+    "AWS::Logs::LogGroup": "arn:aws:logs:us-west-2:111122223333:log-group:{}:*",
 }
 
 
@@ -60,6 +65,8 @@ def largest(data_buckets: int) -> Synthesized:
             lustre={"deployment": "PERSISTENT_2", "throughput": 125, "capacity_gib": 1200},
             encryption="new-key",
             queue={},
+            managed=True,
+            observability={},
             launchers=[f"{LONG_ROLE[:-1]}{number}" for number in range(5)],
             teams={"sixteen-long-one": {"launchers": [LONG_ROLE]}},
         )
@@ -92,10 +99,10 @@ def written_out(value: Any, cluster: Synthesized, part: str) -> Any:
     return value
 
 
-def sizes(cluster: Synthesized, kind: str) -> dict[str, int]:
+def sizes(cluster: Synthesized, kind: str, part: str = "access") -> dict[str, int]:
     """Characters of each managed policy, or of all inline policies of each role."""
     found = {}
-    for name, resource in cluster.resources("access", kind).items():
+    for name, resource in cluster.resources(part, kind).items():
         properties = resource["Properties"]
         documents = (
             [properties["PolicyDocument"]]
@@ -103,7 +110,7 @@ def sizes(cluster: Synthesized, kind: str) -> dict[str, int]:
             else [policy["PolicyDocument"] for policy in properties["Policies"]]
         )
         found[name] = sum(
-            len(json.dumps(written_out(each, cluster, "access"), separators=(",", ":"))) for each in documents
+            len(json.dumps(written_out(each, cluster, part), separators=(",", ":"))) for each in documents
         )
     return found
 
@@ -118,7 +125,8 @@ def test_every_policy_fits(data_buckets: int) -> None:
     cluster = largest(data_buckets)
 
     assert max(sizes(cluster, "AWS::IAM::ManagedPolicy").values()) <= MANAGED_POLICY_SIZE
-    assert max(sizes(cluster, "AWS::IAM::Role").values()) <= INLINE_POLICIES_SIZE
+    for part in ("access", "managed"):
+        assert max(sizes(cluster, "AWS::IAM::Role", part).values()) <= INLINE_POLICIES_SIZE
 
 
 @pytest.mark.few_cases("0", "50")

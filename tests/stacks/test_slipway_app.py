@@ -122,7 +122,7 @@ def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
 def test_manifest_has_every_field_even_if_null(dev: Synthesized) -> None:
     cluster = parsed(dev)
 
-    assert cluster.model_fields_set == set(Cluster.model_fields) - {"secrets"}
+    assert cluster.model_fields_set == set(Cluster.model_fields) - {"secrets", "controller_arn"}
 
 
 def test_manifest_and_kept_file_name_secrets_only_where_there_are_some(dev: Synthesized) -> None:
@@ -132,6 +132,16 @@ def test_manifest_and_kept_file_name_secrets_only_where_there_are_some(dev: Synt
     assert parsed(with_secrets).secrets == ["team/hf"]
     assert "secret" not in str(dev.template("manifest"))
     assert (deployed_cluster_file(with_secrets.template("manifest")) or {})["secrets"] == ["team/hf"]
+
+
+def test_manifest_and_kept_file_name_a_controller_only_where_there_is_one(
+    dev: Synthesized, large: Synthesized
+) -> None:
+    """Launchers that do not know the field refuse it."""
+    assert "WeakRunsFunction" in str(parsed(large).controller_arn)
+    assert (deployed_cluster_file(large.template("manifest")) or {})["managed"] is True
+    assert "controller_arn" not in str(dev.template("manifest"))
+    assert "managed" not in (deployed_cluster_file(dev.template("manifest")) or {})
 
 
 def test_the_largest_manifest_has_room_in_a_parameter() -> None:
@@ -155,6 +165,7 @@ def test_the_largest_manifest_has_room_in_a_parameter() -> None:
         ),
         queue_arn=arn.format("batch", f"job-queue/{'q' * 128}"),
         topic_arn=arn.format("sns", "t" * 256),
+        controller_arn=arn.format("lambda", f"function:{'f' * 64}"),
         secrets=["s" * (MOST_SECRET_CHARACTERS // MOST_SECRETS)] * MOST_SECRETS,
     )
 

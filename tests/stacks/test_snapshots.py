@@ -16,6 +16,8 @@ from tests.stacks.synthesis import CLUSTERS, cluster
 def test_templates_are_unchanged(name: str, snapshot: SnapshotAssertion) -> None:
     synthesized = cluster(name)
     for part in synthesized.parts:
-        without_hashes = re.sub(r"\b[0-9a-f]{64}\b", "ASSET-HASH", json.dumps(synthesized.template(part)))
+        text = re.sub(r"\b[0-9a-f]{64}\b", "ASSET-HASH", json.dumps(synthesized.template(part)))
+        # The controller runs the Python that packages it, which is that of these tests.
+        text = re.sub(r'"python3\.[0-9]+"', '"PYTHON"', text)
 
-        assert json.loads(without_hashes) == snapshot(name=part, extension_class=JSONSnapshotExtension)
+        assert json.loads(text) == snapshot(name=part, extension_class=JSONSnapshotExtension)

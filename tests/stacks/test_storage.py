@@ -24,7 +24,7 @@ from launcher.cluster.specification import ClusterSpec
 from launcher.planning.training_plan import SourcePackage
 from launcher.source.packaging import SOURCE_NAME, package_digest
 from launcher.source.tree import read_source
-from stacks.existing_file_system import with_file_system_in_full
+from stacks.account.existing_file_system import with_file_system_in_full
 from tests.emulator.buckets import emulated_buckets
 from tests.emulator.iam_policy import flat
 from tests.stacks.synthesis import Synthesized, dev_spec, new_stack, resources_of, synthesize, template_of

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cluster.files import read_templates
+from stacks.controller_package import controller_package
 from stacks.summary import main, rows
 from tests.stacks.synthesis import CLUSTERS, Synthesized, cluster
 
@@ -14,7 +15,7 @@ from tests.stacks.synthesis import CLUSTERS, Synthesized, cluster
 def test_stacks_come_in_the_order_of_deployment(dev: Synthesized) -> None:
     names = [name.rpartition("-")[2] for name, _ in read_templates(dev.folder)]
 
-    assert names == ["network", "storage", "queue", "access", "observability", "manifest"]
+    assert names == ["network", "storage", "queue", "access", "observability", "managed", "manifest"]
 
 
 def test_efa_rules_are_told_one_by_one(dev: Synthesized) -> None:
@@ -53,6 +54,17 @@ def test_large_cluster_tells_its_key_queue_and_budget(large: Synthesized) -> Non
     assert details(large, "storage")["key"][0].endswith("(outlives the stack)")
     assert details(large, "queue")["queue"] == ("SAGEMAKER_TRAINING",)
     assert details(large, "observability")["budget"] == ("2000000 USD per month",)
+
+
+def test_the_controller_is_told_with_its_queues_its_rule_and_its_alarms(large: Synthesized) -> None:
+    found, python = details(large, "managed"), controller_package().runtime.name
+
+    assert found["function"] == (
+        f"RunsFunction122DEA95: Goes on with the managed runs of Slipway cluster p5-large, {python}",
+    )
+    assert found["event queue"] == ("RunsFailedE8AB701A", "RunsEventsEF167FAC")
+    assert len(found["event rule"]) == len(found["schedules"]) == 1
+    assert len(found["alarm"]) == 2
 
 
 def test_folder_without_an_app_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

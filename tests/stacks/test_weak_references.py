@@ -17,9 +17,16 @@ GONE: dict[str, dict[str, Any]] = {
     "Lustre": {"lustre": None},
     "queue": {"queue": None},
     "observability": {"observability": None},
+    "managed": {"managed": False},
     "bucket": {"buckets": {"checkpoints": "our-checkpoints"}},
     "key": {"encryption": "aws-managed"},
-    "everything": {"lustre": None, "queue": None, "observability": None, "encryption": "aws-managed"},
+    "everything": {
+        "lustre": None,
+        "queue": None,
+        "observability": None,
+        "encryption": "aws-managed",
+        "managed": False,
+    },
 }
 
 
@@ -37,7 +44,7 @@ def test_a_part_that_goes_takes_no_export_that_is_in_use(large: Synthesized, par
     assert {name: after.get(name) for name in in_use} == {name: before[name] for name in in_use}
 
 
-@pytest.mark.parametrize("part", ["queue", "observability"])
+@pytest.mark.parametrize("part", ["queue", "observability", "managed"])
 def test_a_stack_without_its_part_stays_in_the_app_and_is_one_that_cloudformation_takes(part: str) -> None:
     synthesized = large_with(**GONE[part])
     stacks = json.loads((synthesized.folder / "manifest.json").read_text())["artifacts"]
@@ -70,7 +77,7 @@ def test_what_is_read_is_there_and_is_exported_for_clusters_that_import_it(large
     read = [each for part in PARTS for each in found(large.template(part), "Fn::GetStackOutput")]
 
     assert {each["StackName"].rpartition("-")[2] for each in read} == {
-        "network", "storage", "queue", "access", "observability",
+        "network", "storage", "queue", "access", "observability", "managed",
     }  # fmt: skip
     for each in read:
         outputs = stacks[each["StackName"]]["Outputs"]

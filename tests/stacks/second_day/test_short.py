@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from launcher.cluster.manifest import Cluster
 from launcher.cluster.specification import ClusterSpec
 from tests.emulator.cloudformation.kinds.kind import Refused, kind_of
 from tests.emulator.cloudformation.kinds.lustre import DataRepositoryAssociation
-from tests.stacks.second_day.in_process import Account
+from tests.stacks.second_day.in_process import Account, Template, wanted_templates
 from tests.stacks.synthesis import dev_spec
 
 LUSTRE: dict[str, Any] = {"deployment": "PERSISTENT_2", "throughput": 125, "capacity_gib": 1200}
 STORAGE = "slipway-dev-storage"
+MANAGED = "slipway-dev-managed"
 
 
 def cluster(**changes: Any) -> ClusterSpec:
@@ -147,3 +149,33 @@ def test_a_retained_cluster_can_be_destroyed(deployed: Account) -> None:
 
     assert outcome.failed is None, outcome.reasons
     assert len(deployed.client("fsx").describe_file_systems()["FileSystems"]) == 1
+
+
+def test_a_controller_comes_stays_when_its_code_is_exchanged_and_goes(account: Account) -> None:
+    assert account.deploy(cluster()).failed is None
+    came = account.deploy(cluster(managed=True, observability={}))
+    (queue,) = [url for url in account.client("sqs").list_queues()["QueueUrls"] if "RunsEvents" in url]
+    other = with_other_code(wanted_templates(cluster(managed=True, observability={})))
+    exchanged = account.deploy_templates(other)
+
+    assert (came.failed, exchanged.failed) == (None, None), (came.reasons, exchanged.reasons)
+    assert exchanged.actions == {(MANAGED, "RunsFunction122DEA95"): "changed"}
+    assert queue in account.client("sqs").list_queues()["QueueUrls"]
+
+    gone = account.deploy(cluster(observability={}))
+    assert gone.failed is None, gone.reasons
+    assert "left behind" not in gone.actions.values()
+    assert "QueueUrls" not in account.client("sqs").list_queues()
+    groups = account.client("scheduler").list_schedule_groups()["ScheduleGroups"]
+    assert [each["Name"] for each in groups] == ["default"]
+    answer = account.client("ssm").get_parameter(Name="/slipway/clusters/dev")["Parameter"]
+    assert Cluster.model_validate_json(answer["Value"]).controller_arn is None
+
+
+def with_other_code(templates: dict[str, Template]) -> dict[str, Template]:
+    """The templates as they are after a change of the launcher's source."""
+    changed = copy.deepcopy(templates)
+    function = changed[MANAGED]["Resources"]["RunsFunction122DEA95"]["Properties"]
+    function["Code"]["S3Key"] = f"{'0' * 64}.zip"
+    function["Environment"]["Variables"]["SLIPWAY_DIGEST"] = "0" * 64
+    return changed

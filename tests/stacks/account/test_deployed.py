@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
 from launcher.cluster.files import load_cluster_file
-from stacks.deployed import NotCompared, deployed_clusters, refused_changes
+from stacks.account.deployed import NotCompared, deployed_clusters, refused_changes
 from stacks.validation import Purpose, purpose
 from tests.session.checkout import ACCOUNT, TEAM, hold_stack
 from tests.stacks.synthesis import ROOT, synthesize
