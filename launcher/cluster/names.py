@@ -87,6 +87,25 @@ def stack_name(cluster: str, part: str) -> str:
     return f"slipway-{cluster}-{part}"
 
 
+def manifest_parameter_name(cluster_name: str) -> str:
+    """The SSM parameter that holds the manifest of a cluster."""
+    return f"/slipway/clusters/{cluster_name}"
+
+
+CLUSTER_TAG: Final = "slipway:cluster"
+"""The tag with the cluster's name, on all that was provisioned for it and on every job that runs on it."""
+
+CODE_FOLDER: Final = "code"
+"""Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""
+
+RUNS_FOLDER: Final = "runs"
+"""Below it lie, in the same bucket, the runs that were handed over to the controller; no job reads them."""
+
+MAX_NAME_LENGTH: Final = 45
+"""Characters of a job's `name`: the 63 of a training job's (SageMaker API, TrainingJobName) less the 18 of
+the unique part."""
+
+
 SECRET_ID: Final = (
     r"^([A-Za-z0-9/_+=.@-]{1,512}"
     r"|arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]{1,512}-[A-Za-z0-9]{6})$"

@@ -8,20 +8,23 @@ from unittest import mock
 
 import pytest
 
-from launcher.jobs.specification import MAX_NAME_LENGTH, JobSpec
+from launcher.cluster.names import MAX_NAME_LENGTH
+from launcher.jobs.specification import JobSpec
 from launcher.planning import training_plan
-from launcher.planning.training_plan import (
+from launcher.planning.finished_request import (
     HOST_TOKEN_VARIABLE,
-    REGIONS_WITHOUT_DEBUGGER,
-    PlannedCheckpoints,
-    TrainingPlan,
     build_resumed_request,
-    fingerprint,
     make_resumed_name,
-    plan_debugger,
     with_host_token,
     without_cluster_tag,
     without_host_token,
+)
+from launcher.planning.training_plan import (
+    REGIONS_WITHOUT_DEBUGGER,
+    PlannedCheckpoints,
+    TrainingPlan,
+    fingerprint,
+    plan_debugger,
 )
 from tests.planning.plan_cases import JOB, make_plan
 

@@ -38,7 +38,8 @@ from launcher.backends.local.records import JobRecord, JobStore, no_request
 
 if TYPE_CHECKING:
     from launcher.jobs.load_job import Variables
-    from launcher.planning.training_plan import Request, TrainingPlan
+    from launcher.planning.request_view import Request
+    from launcher.planning.training_plan import TrainingPlan
 
 
 _TROUBLE = "launcher"
@@ -192,7 +193,7 @@ class LocalBackend(Backend):
         if mine is not None:
             return mine
         # Only those who go on from a job need it, and with it what plans are.
-        from launcher.planning.training_plan import is_resumable
+        from launcher.planning.finished_request import is_resumable
 
         request = self._store.request(job_name)
         if not is_resumable(request):

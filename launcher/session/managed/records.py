@@ -20,11 +20,11 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from launcher.aws.errors import Outage, answers
-from launcher.cluster.manifest import RUNS_FOLDER
+from launcher.cluster.names import RUNS_FOLDER
 from launcher.failure_modes.model import Refusal, Retry
 from launcher.frozen import frozen
 from launcher.planning.next_attempt import Attempt, TryAgain
-from launcher.planning.training_plan import Request
+from launcher.planning.request_view import Request
 
 _MOST_BYTES = 4 * 1024 * 1024
 """Of a record; the largest, a plan with a request for each of some instance types, has some ten thousand."""
