@@ -1,4 +1,5 @@
-"""Names of AWS: regions and zones, stacks, secrets, and what other services call SageMaker and its hosts."""
+"""Names: of regions and zones, stacks, folders, tags, jobs and secrets, and what other services of AWS call
+SageMaker and its hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a job's script finds in its container: folders below /opt/ml, and the numbers that the job gives it.
+"""What a job's script finds in its container: folders below /opt/ml, variables of the launcher's, and the
+numbers that the job gives it.
 
 SageMaker makes and reads the folders. Of the numbers, given by hyperparameter or argument, some are known by
 their names: workers, and the size of a batch.

@@ -12,7 +12,7 @@ import hmac
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -168,9 +168,7 @@ def build_resumed_request(request: Request, earlier: str, name: str) -> Request:
     new["TrainingJobName"] = name
     for told in _RESOURCE_ANSWERS:
         new.get("ResourceConfig", {}).pop(told, None)
-    prefix = RequestView(new).checkpoints.prefix
-    if prefix is not None:
-        new = move_checkpoints(new, _move_prefix(prefix, earlier, name))
+    _replace_prefixes(new, lambda uri: _move_prefix(uri, earlier, name))
     kept = [
         tag
         for tag in new.get("Tags", ())
@@ -183,11 +181,14 @@ def build_resumed_request(request: Request, earlier: str, name: str) -> Request:
 def move_checkpoints(request: Request, prefix: str) -> Request:
     """The request with its checkpoints below another S3 URI, whoever moves them there."""
     new = deepcopy(request)
-    if "S3Uri" in new.get("CheckpointConfig", {}):
-        new["CheckpointConfig"]["S3Uri"] = prefix
-    if CHECKPOINT_URI_VARIABLE in new.get("Environment", {}):
-        new["Environment"][CHECKPOINT_URI_VARIABLE] = prefix
+    _replace_prefixes(new, lambda _: prefix)
     return new
+
+
+def _replace_prefixes(request: Request, replaced: Callable[[str], str]) -> None:
+    for section, key in (("CheckpointConfig", "S3Uri"), ("Environment", CHECKPOINT_URI_VARIABLE)):
+        if key in request.get(section, {}):
+            request[section][key] = replaced(request[section][key])
 
 
 def _move_prefix(uri: str, earlier: str, name: str) -> str:

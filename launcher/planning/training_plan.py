@@ -2,8 +2,8 @@
 
 With it what a plan consists of besides the request: where the job goes, from the job file, else from the
 cluster, else to recognisable placeholders; where its checkpoints go and who moves them; whether SageMaker
-Debugger is on; the environment variables that Slipway sets; and who the job is. Each is decided once, for the
-request and for the rules.
+Debugger is on; the environment variables that Slipway sets; and whose the job is. Each is decided once, for
+the request and for the rules.
 
 What is the same for every launch of one request is its fingerprint; the name that a run gives to a request
 follows from the run's id and that fingerprint, so that it is the same on every machine. The tags are the
@@ -423,7 +423,7 @@ def plan_checkpoints(job: JobSpec, cluster: Cluster | None, job_name: str) -> Pl
     )
 
 
-# Who a job is: its unique name, its tags, and what makes two plans the same launch.
+# Whose a job is, by its tags, and what makes two plans the same launch.
 
 
 def job_tags(job: JobSpec, cluster_name: str | None) -> list[dict[str, str]]:

@@ -1,4 +1,5 @@
-"""Values as people read them: durations, sizes, moments, ranks and URIs, the nearest word to a misspelt one.
+"""Values as people write and read them: durations, sizes, moments, ranks and URIs, the nearest word to a
+misspelt one.
 
 Disks, files and S3 are counted in powers of 1000, memory in powers of 1024. Text from elsewhere loses what
 would act on a terminal instead of being shown, and what a credential looks like by itself stands here, too:

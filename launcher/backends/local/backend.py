@@ -192,7 +192,7 @@ class LocalBackend(Backend):
         mine = self._requests.get(job_name)
         if mine is not None:
             return mine
-        # Only those who go on from a job need it, and with it what plans are.
+        # Only those who go on from a job need it.
         from launcher.planning.finished_request import is_resumable
 
         request = self._store.request(job_name)

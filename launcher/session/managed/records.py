@@ -231,14 +231,12 @@ class Records:
 
     def _put(self, name: str, body: bytes, conditions: Mapping[str, str]) -> str | None:
         """Write an object under conditions; its ETag, None where they do not hold."""
-        from botocore.exceptions import ClientError
-
         with answers(f"write {self.uri(name)} (s3:PutObject)"):
             try:
                 written = self._s3.put_object(
                     Bucket=self.bucket, Key=self._key(name), Body=body, **conditions, **self._expected
                 )
-            except ClientError as error:
+            except self._s3.exceptions.ClientError as error:
                 # 409 tells that another conditional write was under way (Amazon S3 API, PutObject).
                 if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
                     return None
