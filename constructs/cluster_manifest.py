@@ -9,7 +9,8 @@ from typing import Any
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from launcher.cluster.manifest import Cluster, manifest_parameter_name
+from launcher.cluster.manifest import Cluster
+from launcher.cluster.names import manifest_parameter_name
 from launcher.cluster.updates import CLUSTER_FILE_METADATA
 
 

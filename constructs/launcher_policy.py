@@ -20,7 +20,7 @@ from constructs.permissions import (
     words_of,
 )
 
-from launcher.cluster.manifest import manifest_parameter_name
+from launcher.cluster.names import manifest_parameter_name
 from launcher.failure_modes import storage
 from launcher.failure_modes.model import FailureMode
 

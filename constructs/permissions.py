@@ -18,8 +18,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.manifest import CLUSTER_TAG, CODE_FOLDER, RUNS_FOLDER
-from launcher.cluster.names import SAGEMAKER_PRINCIPAL, TRAINING_LOGS
+from launcher.cluster.names import CLUSTER_TAG, CODE_FOLDER, RUNS_FOLDER, SAGEMAKER_PRINCIPAL, TRAINING_LOGS
 
 
 @dataclass(frozen=True, slots=True)

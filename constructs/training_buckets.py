@@ -8,7 +8,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from launcher.cluster.manifest import CODE_FOLDER
+from launcher.cluster.names import CODE_FOLDER
 
 
 class TrainingBuckets(Construct):

@@ -22,7 +22,7 @@ from aws_cdk import aws_lambda as lambda_
 import launcher.cluster
 from launcher.cluster.package_digest import BYTECODE_FOLDER, digest_of
 
-LIBRARIES = ("Jinja2", "MarkupSafe", "packaging")
+LIBRARIES = ("Jinja2", "MarkupSafe", "platformdirs")
 """The distributions whose packages go along; MarkupSafe works without its compiled part as well."""
 
 _UNPACKED_TO = PurePosixPath("/var/task")

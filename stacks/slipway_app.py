@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
-from launcher.cluster.manifest import CLUSTER_TAG
-from launcher.cluster.names import PARTS, stack_name
+from launcher.cluster.names import CLUSTER_TAG, PARTS, stack_name
 from launcher.cluster.specification import ClusterSpec
 from stacks.access import AccessStack
 from stacks.managed import ManagedStack

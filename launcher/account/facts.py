@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from launcher.account.network import Endpoint, NetworkAcl, RouteTable, Subnet
-from launcher.cluster.manifest import CLUSTER_TAG
+from launcher.cluster.names import CLUSTER_TAG
 from launcher.cluster.traffic import SecurityGroup
 from launcher.facts import read_data_file
 from launcher.failure_modes.model import AwsRefusal
 from launcher.frozen import frozen
-from launcher.jobs.job_sections import CHECKPOINT_URI_VARIABLE
+from launcher.jobs.script_inputs import CHECKPOINT_URI_VARIABLE
 from launcher.text.values import ImageReference
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import aws_errors
-from launcher.cluster.manifest import Cluster, manifest_parameter_name
+from launcher.cluster.names import manifest_parameter_name
 from launcher.failure_modes.model import AwsRefusal, Refusal
+
+if TYPE_CHECKING:
+    from launcher.cluster.manifest import Cluster
 
 
 def fetch_manifest(ssm: Any, name: str) -> Cluster:
@@ -23,6 +24,11 @@ def fetch_manifest(ssm: Any, name: str) -> Cluster:
     Raises Refusal where there is no such cluster or its manifest is broken, AwsRefusal where AWS
     refuses.
     """
+    # Here: who only looks at jobs reads no manifest, and goes without pydantic.
+    from pydantic import ValidationError
+
+    from launcher.cluster.manifest import Cluster
+
     parameter = manifest_parameter_name(name)
     with aws_errors(f"read the cluster manifest {parameter}"):
         try:

@@ -12,7 +12,7 @@ from typing import Any
 from launcher.aws.errors import aws_errors
 from launcher.aws.session import DaemonPool
 from launcher.cluster.files import Template, is_kept, resources
-from launcher.cluster.manifest import CLUSTER_TAG
+from launcher.cluster.names import CLUSTER_TAG
 from launcher.failure_modes.model import AwsRefusal, Refusal
 from launcher.frozen import frozen
 

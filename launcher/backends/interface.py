@@ -21,8 +21,8 @@ from launcher.frozen import frozen
 
 if TYPE_CHECKING:
     # Looking at a job needs nothing of what plans one.
-    from launcher.planning.request_view import RequestView
-    from launcher.planning.training_plan import Operation, Request, TrainingPlan
+    from launcher.planning.request_view import Request, RequestView
+    from launcher.planning.training_plan import Operation, TrainingPlan
 
 
 class JobState(StrEnum):

@@ -183,8 +183,8 @@ class QueueBackend(Backend):
         return self._find(job_name) is not None
 
     def _put(self, name: str, request: Mapping[str, Any]) -> None:
+        from launcher.planning.finished_request import with_host_token
         from launcher.planning.request_view import RequestView
-        from launcher.planning.training_plan import with_host_token
 
         with answers(f"queue the job {name} (batch:SubmitServiceJob)"):
             self._batch.submit_service_job(
@@ -212,7 +212,7 @@ class QueueBackend(Backend):
                 f"{unseen.remedy} Launching the same file again goes on under the same name and makes no "
                 "second job.",
             ) from refusal
-        from launcher.planning.training_plan import without_host_token
+        from launcher.planning.finished_request import without_host_token
 
         if without_host_token(json.loads(job["serviceRequestPayload"])) != request:
             raise NameTakenError(

@@ -14,20 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from launcher.documents import DocumentError, read_document
 from launcher.text.regular_files import cache_folder, file_mode, replace_file
 
-CODE_FOLDER = "code"
-"""Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""
-
-RUNS_FOLDER = "runs"
-"""Below it lie, in the same bucket, the runs that were handed over to the controller; no job reads them."""
-
-CLUSTER_TAG = "slipway:cluster"
-"""The tag with the cluster's name, on all that was provisioned for it and on every job that runs on it."""
-
-
-def manifest_parameter_name(cluster_name: str) -> str:
-    """The SSM parameter that holds the manifest of a cluster."""
-    return f"/slipway/clusters/{cluster_name}"
-
 
 class _ManifestPart(BaseModel):
     # Built when first used: most jobs are checked without a manifest.

@@ -1,4 +1,5 @@
-"""Names of AWS: regions and zones, stacks, secrets, and what other services call SageMaker and its hosts."""
+"""Names: of regions and zones, stacks, folders, tags, jobs and secrets, and what other services of AWS call
+SageMaker and its hosts."""
 
 from __future__ import annotations
 
@@ -85,6 +86,25 @@ ALWAYS_THERE = frozenset({"network", "storage", "access", "manifest"})
 def stack_name(cluster: str, part: str) -> str:
     """The name of the stack that holds a part of a cluster."""
     return f"slipway-{cluster}-{part}"
+
+
+def manifest_parameter_name(cluster_name: str) -> str:
+    """The SSM parameter that holds the manifest of a cluster."""
+    return f"/slipway/clusters/{cluster_name}"
+
+
+CLUSTER_TAG: Final = "slipway:cluster"
+"""The tag with the cluster's name, on all that was provisioned for it and on every job that runs on it."""
+
+CODE_FOLDER: Final = "code"
+"""Below it lies a job's code in its bucket, in a folder that is named by the code's digest."""
+
+RUNS_FOLDER: Final = "runs"
+"""Below it lie, in the same bucket, the runs that were handed over to the controller; no job reads them."""
+
+MAX_NAME_LENGTH: Final = 45
+"""Characters of a job's `name`: the 63 of a training job's (SageMaker API, TrainingJobName) less the 18 of
+the unique part."""
 
 
 SECRET_ID: Final = (

@@ -26,7 +26,12 @@ from pydantic import (
 from launcher.documents import OF_THE_API, AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
-from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder
+from launcher.jobs.script_inputs import (
+    CHECKPOINT_CHANNEL,
+    CHECKPOINT_DIR_VARIABLE,
+    DEFAULT_CHECKPOINT_PATH,
+    channel_folder,
+)
 from launcher.jobs.values import Duration, Part, S3Uri, ScalarText, scalar_text
 from launcher.text.values import BUCKET_NAME
 
@@ -301,10 +306,6 @@ class Network(Part):
     )
 
 
-RESERVED_CHANNEL = "code"
-"""The channel in which the launcher ships the user's source and the boot."""
-
-
 class Input(Part):
     """One input channel: from S3, or from the cluster's Lustre file system."""
 
@@ -330,16 +331,6 @@ ChannelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-_]{1,64}$")]
 
 Channel = Annotated[Input, BeforeValidator(_input, json_schema_input_type=S3Uri | Input)]
 """An S3 URI alone, or a mapping."""
-
-
-CHECKPOINT_URI_VARIABLE = "SLIPWAY_CHECKPOINT_URI"
-"""The environment variable with the S3 prefix to which checkpoints go that the service does not move."""
-
-CHECKPOINT_DIR_VARIABLE = "SLIPWAY_CHECKPOINT_DIR"
-"""The environment variable with the folder in which the script finds and saves checkpoints."""
-
-CHECKPOINT_CHANNEL = "checkpoints"
-"""The channel that mounts `checkpoint.lustre`; a user's own may be called so only without it."""
 
 
 class Checkpoint(Part):

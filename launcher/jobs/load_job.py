@@ -26,8 +26,8 @@ from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location, Path, Refusal, Stage, dotted
 from launcher.failure_modes.registry import CATALOGUE, finds
 from launcher.frozen import frozen
-from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE
 from launcher.jobs.script_inputs import (
+    CHECKPOINT_DIR_VARIABLE,
     CODE_FOLDER,
     CONTAINER_ROOT,
     DEFAULT_CHECKPOINT_PATH,

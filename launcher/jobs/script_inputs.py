@@ -1,4 +1,5 @@
-"""What a job's script finds in its container: folders below /opt/ml, and the numbers that the job gives it.
+"""What a job's script finds in its container: folders below /opt/ml, variables of the launcher's, and the
+numbers that the job gives it.
 
 SageMaker makes and reads the folders. Of the numbers, given by hyperparameter or argument, some are known by
 their names: workers, and the size of a batch.
@@ -26,6 +27,22 @@ OUTPUT_DATA: Final = f"{CONTAINER_ROOT}/output/data"
 
 DEFAULT_CHECKPOINT_PATH: Final = f"{CONTAINER_ROOT}/checkpoints"
 """CheckpointConfig.LocalPath where the request has none (SageMaker API)."""
+
+RESERVED_CHANNEL: Final = "code"
+"""The channel in which the launcher ships the user's source and the boot."""
+
+CHECKPOINT_CHANNEL: Final = "checkpoints"
+"""The channel that mounts `checkpoint.lustre`; a user's own may be called so only without it."""
+
+CHECKPOINT_URI_VARIABLE: Final = "SLIPWAY_CHECKPOINT_URI"
+"""The environment variable with the S3 prefix to which checkpoints go that the service does not move."""
+
+CHECKPOINT_DIR_VARIABLE: Final = "SLIPWAY_CHECKPOINT_DIR"
+"""The environment variable with the folder in which the script finds and saves checkpoints."""
+
+SECRETS_VARIABLE: Final = "SLIPWAY_SECRETS"
+"""The environment variable that tells the boot which secrets to fetch (`slipway/job_secrets.py`): JSON, from
+the name of each variable to the name or the ARN of its secret."""
 
 
 def channel_folder(channel: str) -> str:

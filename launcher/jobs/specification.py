@@ -14,13 +14,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from launcher.cluster.names import MAX_NAME_LENGTH
 from launcher.documents import OF_THE_API, AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure, Path
 from launcher.failure_modes.registry import CATALOGUE
 from launcher.jobs.job_sections import (
-    CHECKPOINT_CHANNEL,
-    RESERVED_CHANNEL,
     Channel,
     ChannelName,
     Checkpoint,
@@ -35,9 +34,9 @@ from launcher.jobs.job_sections import (
     Watchdog,
     WatchdogLimits,
 )
+from launcher.jobs.script_inputs import CHECKPOINT_CHANNEL, RESERVED_CHANNEL, SECRETS_VARIABLE
 from launcher.jobs.tuning import Tuning, check_tuning_section
 from launcher.jobs.values import (
-    SECRETS_VARIABLE,
     Duration,
     MetricName,
     MetricRegex,
@@ -66,9 +65,6 @@ AS_WRITTEN: tuple[Path, ...] = (
     ("tuning", "ranges", "*", "values", "*"),
 )
 """Where unquoted numbers and booleans keep the text that the user wrote."""
-
-MAX_NAME_LENGTH = 45
-"""63 characters of a training job's name less the 18 of the unique part."""
 
 
 class Strategy(StrEnum):

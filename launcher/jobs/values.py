@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from launcher.cluster.names import SECRET_ID
 from launcher.documents import FilePart, field_error
-from launcher.text.values import BUCKET_NAME
+from launcher.text.values import BUCKET_NAME, parse_duration, parse_size
 
 
 class Part(FilePart):
@@ -22,44 +22,6 @@ class Part(FilePart):
 
     # Built when first used: of all these models only the whole job's ever validates anything.
     model_config = ConfigDict(str_strip_whitespace=True, defer_build=True)
-
-
-_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SIZE_UNITS = {
-    "": 1,
-    "b": 1,
-    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgtp", start=1)},
-    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgtp", start=1)},
-}
-
-
-def parse_duration(value: Any) -> int:
-    """Seconds from `24h`, `1d12h`, `90m` or a number of seconds.
-
-    Raises ValueError for anything else, a negative number or a boolean.
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    text = str(value).strip().lower()
-    if text.isdigit():
-        return int(text)
-    parts = re.findall(r"(?<!\d)(\d+)([smhd])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{value!r} is not a duration; write it as 30m, 24h or 1d12h")
-    return sum(int(number) * _DURATION_UNITS[unit] for number, unit in parts)
-
-
-def parse_size(value: Any) -> int:
-    """Bytes from `500GB`, `2TB`, `64GiB` or a number of bytes.
-
-    Raises ValueError for anything else.
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
-    if match is None or match[2] not in _SIZE_UNITS:
-        raise ValueError(f"{value!r} is not a size; write it as 500GB, 2TB or 64GiB")
-    return int(float(match[1]) * _SIZE_UNITS[match[2]])
 
 
 def _text_or_number(pattern: str, description: str) -> WithJsonSchema:
@@ -142,10 +104,6 @@ MetricName = Annotated[str, Field(min_length=1, max_length=255)]
 
 # `secrets`: variables of the script's environment whose values AWS Secrets Manager keeps.
 
-
-SECRETS_VARIABLE: Final = "SLIPWAY_SECRETS"
-"""The environment variable that tells the boot which secrets to fetch (`slipway/job_secrets.py`): JSON, from
-the name of each variable to the name or the ARN of its secret."""
 
 _RESERVED = {
     "AWS_": "the AWS SDKs in the container would take it for their own instead of the job's role",

@@ -14,13 +14,15 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from launcher.facts import read_data_file
 from launcher.frozen import frozen
-from launcher.jobs.specification import JobSpec
 from launcher.planning.request_view import CostLimit, RequestView
 from launcher.text.values import exact_duration
+
+if TYPE_CHECKING:
+    from launcher.jobs.specification import JobSpec
 
 SHORTEST_RUN_SECONDS: Final = 600
 """Hosts are billed while image and data are downloaded and ranks start: minutes, a bound of our own."""

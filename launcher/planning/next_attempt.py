@@ -13,21 +13,20 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from launcher.cluster.manifest import RUNS_FOLDER
+from launcher.cluster.names import RUNS_FOLDER
 from launcher.failure_modes.model import Retry
 from launcher.frozen import frozen
-from launcher.planning.job_cost import SHORTEST_RUN_SECONDS
-from launcher.planning.request_view import BUDGET_VARIABLE, MANAGED_VARIABLE, CostLimit, RequestView
-from launcher.planning.training_plan import (
+from launcher.planning.finished_request import (
     MANAGED_TAG,
     RESUMED_FROM_TAG,
     UNIQUE_LENGTH,
-    Request,
     build_resumed_request,
     digest_part,
     make_job_name,
     move_checkpoints,
 )
+from launcher.planning.job_cost import SHORTEST_RUN_SECONDS
+from launcher.planning.request_view import BUDGET_VARIABLE, MANAGED_VARIABLE, CostLimit, Request, RequestView
 
 FIRST_TAG = "slipway:first-attempt"
 NUMBER_TAG = "slipway:attempt"

@@ -15,6 +15,7 @@ from launcher.frozen import frozen
 from launcher.jobs.load_job import check_folders, list_folders, replace_folders
 from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH
 from launcher.jobs.specification import JobSpec
+from launcher.planning.finished_request import make_job_name
 from launcher.planning.image_choice import (
     VersionChoice,
     check_alternatives,
@@ -32,6 +33,7 @@ from launcher.planning.request import (
     check_tuning,
     forbids_request,
 )
+from launcher.planning.request_view import Request
 from launcher.planning.settings import choose_settings, job_environment
 from launcher.planning.show_plan import requirements_for_boot
 from launcher.planning.strategies.catalogue import strategy_of
@@ -48,13 +50,11 @@ from launcher.planning.training_plan import (
     Operation,
     PlannedCheckpoints,
     PlannedDebugger,
-    Request,
     Setting,
     SourcePackage,
     TrainingPlan,
     check_cluster_tag,
     check_lustre,
-    make_job_name,
     plan_checkpoints,
     plan_debugger,
     resolve_destination,

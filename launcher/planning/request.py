@@ -23,28 +23,15 @@ from launcher.facts import read_data_file
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Path, Severity, Stage, dotted
 from launcher.failure_modes.registry import finds
-from launcher.jobs.job_sections import (
-    CHECKPOINT_CHANNEL,
-    RESERVED_CHANNEL,
-    Input,
-    Mlflow,
-    Resources,
-    UltraServerPlacement,
-)
+from launcher.jobs.job_sections import Input, Mlflow, Resources, UltraServerPlacement
+from launcher.jobs.script_inputs import CHECKPOINT_CHANNEL, RESERVED_CHANNEL, SECRETS_VARIABLE
 from launcher.jobs.specification import JobSpec
 from launcher.jobs.tuning import Range, Tuning
-from launcher.jobs.values import SECRETS_VARIABLE
-from launcher.planning.request_view import CostLimit, RequestView, budget_in
+from launcher.planning.finished_request import MAX_TUNING_JOB_NAME_LENGTH
+from launcher.planning.request_view import CostLimit, Request, RequestView, budget_in
 from launcher.planning.strategies.strategy import Entry
 from launcher.planning.strategies.toolkit import json_text
-from launcher.planning.training_plan import (
-    MAX_TUNING_JOB_NAME_LENGTH,
-    Destination,
-    PlannedCheckpoints,
-    PlannedDebugger,
-    Request,
-    job_tags,
-)
+from launcher.planning.training_plan import Destination, PlannedCheckpoints, PlannedDebugger, job_tags
 from launcher.text.values import nearest
 
 

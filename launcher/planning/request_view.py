@@ -19,9 +19,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher.frozen import frozen
-from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE, RESERVED_CHANNEL
-from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH
-from launcher.jobs.values import SECRETS_VARIABLE
+from launcher.jobs.script_inputs import (
+    CHECKPOINT_DIR_VARIABLE,
+    CHECKPOINT_URI_VARIABLE,
+    DEFAULT_CHECKPOINT_PATH,
+    RESERVED_CHANNEL,
+    SECRETS_VARIABLE,
+)
+
+Request = dict[str, Any]
+"""A request, with the key names of the API."""
 
 CODE_ARCHIVE_HYPERPARAMETER = "sagemaker_submit_directory"
 """Tells the images' training toolkit where the code lies (aws/sagemaker-training-toolkit, params.py)."""

@@ -27,10 +27,14 @@ from packaging.version import Version
 from launcher.cluster.instances import InstanceFacts
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Source
-from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
-from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, OUTPUT_DATA
+from launcher.jobs.script_inputs import (
+    CHECKPOINT_DIR_VARIABLE,
+    CHECKPOINT_URI_VARIABLE,
+    DEFAULT_CHECKPOINT_PATH,
+    OUTPUT_DATA,
+    SECRETS_VARIABLE,
+)
 from launcher.jobs.specification import JobSpec, Strategy
-from launcher.jobs.values import SECRETS_VARIABLE
 from launcher.planning.image_choice import efa_plugin_version
 from launcher.planning.images import ImageSoftware, torch_version
 from launcher.planning.request_view import BUDGET_VARIABLE, CostLimit

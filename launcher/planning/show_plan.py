@@ -19,9 +19,9 @@ from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
 from launcher.jobs.specification import Strategy
 from launcher.planning.request import job_file_path
-from launcher.planning.request_view import RequestView, S3Channel
+from launcher.planning.request_view import Request, RequestView, S3Channel
 from launcher.planning.strategies.toolkit import COMPILER_HYPERPARAMETER
-from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.planning.training_plan import TrainingPlan
 from launcher.source.tree import SourceTree
 from launcher.text.values import HIDDEN, MASK, credential_in, without_credentials
 

@@ -2,41 +2,35 @@
 
 With it what a plan consists of besides the request: where the job goes, from the job file, else from the
 cluster, else to recognisable placeholders; where its checkpoints go and who moves them; whether SageMaker
-Debugger is on; the environment variables that Slipway sets; and who the job is. Each is decided once, for the
-request and for the rules.
+Debugger is on; the environment variables that Slipway sets; and whose the job is. Each is decided once, for
+the request and for the rules.
 
-A training job's name is its identity, its prefix and its idempotency key; it is unique to a launch. What is
-the same for every launch of one request is its fingerprint; the name that a run gives to a request follows
-from the run's id and that fingerprint, so that it is the same on every machine. The tags are the user's, and
-the cluster's own, by which policies know whose job it is. A job that goes on where an earlier one ended sends
-that one's request under another name.
+What is the same for every launch of one request is its fingerprint; the name that a run gives to a request
+follows from the run's id and that fingerprint, so that it is the same on every machine. The tags are the
+user's, and the cluster's own, by which policies know whose job it is.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
-import os
-import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from launcher.cluster.manifest import CLUSTER_TAG, CODE_FOLDER, Cluster, Lustre
+from launcher.cluster.manifest import Cluster, Lustre
+from launcher.cluster.names import CLUSTER_TAG, CODE_FOLDER
 from launcher.failure_modes import checkpoints, debugger, job_file, storage
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Source, Stage, any_blocks
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.jobs.job_sections import CHECKPOINT_CHANNEL, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.load_job import NOTHING_REPLACED, Substitutions
-from launcher.jobs.script_inputs import DEFAULT_CHECKPOINT_PATH, channel_folder
-from launcher.jobs.specification import MAX_NAME_LENGTH, JobSpec, Strategy
+from launcher.jobs.script_inputs import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH, channel_folder
+from launcher.jobs.specification import JobSpec, Strategy
+from launcher.planning.finished_request import UNIQUE_LENGTH, digest_part, make_job_name, without_cluster_tag
 from launcher.planning.image_choice import VersionChoice
-from launcher.planning.request_view import MANAGED_VARIABLE, RequestView
-from launcher.source.packaging import BOOT_NAME, SOURCE_NAME
+from launcher.planning.request_view import Request, RequestView
+from launcher.source.packaging import SOURCE_NAME
 from launcher.source.tree import SourceTree
 from launcher.text.values import list_in_words
 
@@ -112,9 +106,6 @@ def _debugger_conflict(job: JobSpec, *, by_service: bool, region: str) -> Failur
         return debugger.NOT_OFFERED
     return None
 
-
-Request = dict[str, Any]
-"""A request, with the key names of the API."""
 
 Operation = Literal["CreateTrainingJob", "CreateHyperParameterTuningJob"]
 """What a request is sent to."""
@@ -432,64 +423,13 @@ def plan_checkpoints(job: JobSpec, cluster: Cluster | None, job_name: str) -> Pl
     )
 
 
-# Who a job is: its unique name, its tags, and what makes two plans the same launch.
-
-
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_TIME_LENGTH = 10
-_RANDOM_LENGTH = 7
-
-UNIQUE_LENGTH = _TIME_LENGTH + _RANDOM_LENGTH
-"""Characters of a unique part."""
-
-MAX_TUNING_JOB_NAME_LENGTH = 32
-"""CreateHyperParameterTuningJob, HyperParameterTuningJobName (botocore service model)."""
-
-
-def make_unique_part() -> str:
-    """17 characters: the time in milliseconds, then 35 random bits, in Crockford's base 32.
-
-    Parts sort by time, hold only lower-case letters and digits, and two of the same millisecond
-    collide once in 34 billion.
-    """
-    milliseconds = time.time_ns() // 1_000_000
-    # Of forty random bits _base32 takes the lowest 35. The module `secrets` would bring three others along.
-    random = int.from_bytes(os.urandom(5))
-    return _base32(milliseconds, _TIME_LENGTH) + _base32(random, _RANDOM_LENGTH)
-
-
-def digest_part(digest: bytes) -> str:
-    """The unique part that stands for a digest of at least 11 bytes: the same for the same digest.
-
-    85 of its bits; two of a million parts are alike once in 77 trillion.
-    """
-    return _base32(int.from_bytes(digest), UNIQUE_LENGTH)
-
-
-def make_job_name(base: str, unique: str) -> str:
-    """The training job's name: the user's base and the unique part.
-
-    A base of `MAX_NAME_LENGTH` makes the 63 characters that CreateTrainingJob takes (botocore service
-    model, TrainingJobName).
-    """
-    return f"{base}-{unique}"
-
-
-def _base32(number: int, length: int) -> str:
-    return "".join(_ALPHABET[(number >> (5 * place)) & 31] for place in reversed(range(length)))
+# Whose a job is, by its tags, and what makes two plans the same launch.
 
 
 def job_tags(job: JobSpec, cluster_name: str | None) -> list[dict[str, str]]:
     """The tags of the request, in the API's words; the cluster's last, and none without a cluster."""
     own = {} if cluster_name is None else {CLUSTER_TAG: cluster_name}
     return [{"Key": key, "Value": value} for key, value in {**job.tags, **own}.items()]
-
-
-def without_cluster_tag(request: dict[str, Any]) -> dict[str, Any]:
-    """The request as it would be without the cluster's tag: what the user asked for."""
-    kept = [tag for tag in request.get("Tags", ()) if tag["Key"] != CLUSTER_TAG]
-    rest = {key: value for key, value in request.items() if key != "Tags"}
-    return {**rest, "Tags": kept} if kept else rest
 
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
@@ -543,133 +483,3 @@ def name_plan_by_run(plan: TrainingPlan, run_id: str, queue: str = "") -> Traini
     base = str(plan.name)[: -UNIQUE_LENGTH - 1]
     content = json.dumps([run_id, queue, fingerprint(plan)])
     return rename_plan(plan, make_job_name(base, digest_part(hashlib.sha256(content.encode()).digest())))
-
-
-# What only the hosts of one job know, by which their boots tell each other from strangers.
-
-
-HOST_TOKEN_VARIABLE = "SLIPWAY_HOST_TOKEN"
-"""The environment variable that holds it (`slipway/host_assembly.py`)."""
-
-_MOST_VARIABLES = 48
-"""Of a tuning job (SageMaker API reference, HyperParameterTrainingJobDefinition); of others, more."""
-
-
-def make_host_token(secret: bytes, job_name: str) -> str:
-    """The token of a job: nobody guesses it who lacks the secret of who launches, and a request that is sent
-    again has the same, so that AWS takes it for the same."""
-    return hmac.new(secret, job_name.encode(), hashlib.sha256).hexdigest()[:32]
-
-
-def with_host_token(request: Mapping[str, Any], name: str, secret: bytes) -> Mapping[str, Any]:
-    """The request with a token where several boots need one: the last that happens before it is sent.
-
-    It is no part of the plan, which is the same for every launch of a job, and which is shown and kept.
-    """
-    view = RequestView(request)
-    boots = bool(view.entrypoint) and view.entrypoint[-1].endswith(f"/{BOOT_NAME}")
-    if not boots or (view.hosts or 1) < 2 or len(view.environment) >= _MOST_VARIABLES:
-        return request
-    new = deepcopy(dict(request))
-    training = new.get("TrainingJobDefinition", new)
-    token = make_host_token(secret, name)
-    training["Environment"] = {**view.environment, HOST_TOKEN_VARIABLE: token}
-    return new
-
-
-def without_host_token(request: Request) -> Request:
-    """The request as it was planned; it stays as it is where it has no token."""
-    if HOST_TOKEN_VARIABLE not in RequestView(request).environment:
-        return request
-    new = deepcopy(request)
-    del new.get("TrainingJobDefinition", new)["Environment"][HOST_TOKEN_VARIABLE]
-    return new
-
-
-# The request of a job that goes on where an earlier one ended: the earlier request, rewritten.
-
-
-RESUMED_FROM_TAG = "slipway:resumed-from"
-"""The tag with the name of the job that a resumed one goes on from."""
-
-MANAGED_TAG = "slipway:managed"
-"""The tag of the attempts of managed runs."""
-
-_RESOURCE_ANSWERS = ("SelectedInstanceType", "SelectedInstanceCount")
-"""What a description says of a job's hosts and no request may (SageMaker API reference, ResourceConfig)."""
-
-_UNIQUE_PART = re.compile(r"-[0-9a-hjkmnp-tv-z]{17}$")
-
-
-def make_resumed_name(earlier: str, unique: str) -> str:
-    """The new job's name: the earlier one's base, with another unique part."""
-    base = _UNIQUE_PART.sub("", earlier)[:MAX_NAME_LENGTH].rstrip("-")
-    return make_job_name(base, unique)
-
-
-_SECTIONS = (
-    "AlgorithmSpecification",
-    "StoppingCondition",
-    "ResourceConfig",
-    "CheckpointConfig",
-    "Environment",
-    "HyperParameters",
-)
-
-
-def is_resumable(request: Request) -> bool:
-    """Whether what `build_resumed_request` changes, and what is read of a running job, is as the API has it
-    where it is there."""
-    tags = request.get("Tags", [])
-    sections = [request.get(name, {}) for name in _SECTIONS]
-    if not all(isinstance(section, dict) for section in sections):
-        return False
-    arguments = sections[0].get("ContainerArguments") or []
-    return (
-        all(isinstance(value, str) for section in sections[3:] for value in section.values())
-        and isinstance(sections[1].get("MaxRuntimeInSeconds", 1), int)
-        and isinstance(arguments, list)
-        and all(isinstance(word, str) for word in arguments)
-        and isinstance(tags, list)
-        and all(isinstance(tag, dict) and isinstance(tag.get("Key"), str) for tag in tags)
-    )
-
-
-def build_resumed_request(request: Request, earlier: str, name: str) -> Request:
-    """The same request under a new name, with a checkpoint prefix of its own and a tag that tells its origin.
-
-    Everything else stays, the code's prefix too: the new job runs what the earlier one ran.
-    """
-    new = deepcopy(without_host_token(request))
-    new["TrainingJobName"] = name
-    for told in _RESOURCE_ANSWERS:
-        new.get("ResourceConfig", {}).pop(told, None)
-    prefix = RequestView(new).checkpoints.prefix
-    if prefix is not None:
-        new = move_checkpoints(new, _move_prefix(prefix, earlier, name))
-    # It is no attempt of a managed run, unless whoever starts it says so.
-    if MANAGED_VARIABLE in new.get("Environment", {}):
-        del new["Environment"][MANAGED_VARIABLE]
-    kept = [
-        tag
-        for tag in new.get("Tags", ())
-        if tag["Key"] not in (RESUMED_FROM_TAG, MANAGED_TAG) and not tag["Key"].startswith("aws:")
-    ]
-    new["Tags"] = [*kept, {"Key": RESUMED_FROM_TAG, "Value": earlier}]
-    return new
-
-
-def move_checkpoints(request: Request, prefix: str) -> Request:
-    """The request with its checkpoints below another S3 URI, whoever moves them there."""
-    new = deepcopy(request)
-    if "S3Uri" in new.get("CheckpointConfig", {}):
-        new["CheckpointConfig"]["S3Uri"] = prefix
-    if CHECKPOINT_URI_VARIABLE in new.get("Environment", {}):
-        new["Environment"][CHECKPOINT_URI_VARIABLE] = prefix
-    return new
-
-
-def _move_prefix(uri: str, earlier: str, name: str) -> str:
-    """A prefix beside the earlier job's; below the same parent where it ends in the job's name."""
-    prefix = uri.rstrip("/")
-    return f"{prefix.removesuffix(f'/{earlier}')}/{name}"

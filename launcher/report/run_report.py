@@ -11,11 +11,8 @@ from typing import Any
 
 from launcher.diagnosis.logs.lines import LogRecord
 from launcher.diagnosis.model import Diagnosis, RankState, RootCause
-from launcher.failure_modes.model import Finding, Severity
+from launcher.failure_modes.model import Finding
 from launcher.frozen import frozen
-from launcher.planning.job_cost import cost_in_words, estimate_cost
-from launcher.planning.show_plan import find_credentials, mask_job, mask_request, mask_text
-from launcher.planning.training_plan import TrainingPlan
 from launcher.report.summaries import (
     Activity,
     ContextLine,
@@ -345,27 +342,6 @@ def locate_incident(
     return MarkedIncident(at, cause.host, cause.rank, is_exact=False), lines.context.last_lines(cause.host)
 
 
-def summary_of_plan(plan: TrainingPlan) -> PlannedRun:
-    """What the page shows of a plan, without the values of variables and credentials.
-
-    What stands in for a cluster or an account is no finding about a run, as only runs here go without.
-    """
-    view, credentials = plan.view, find_credentials(plan)
-    estimate = None if view is None else estimate_cost(view, plan.region)
-    return PlannedRun(
-        findings=tuple(
-            PlannedFinding(each.code, each.severity.value, each.message, each.remedy, each.ignored)
-            for each in map(credentials.finding, plan.findings)
-            if each.subject not in plan.placeholders or each.severity is not Severity.INFO
-        ),
-        settings=tuple(_settings(plan)),
-        request=mask_request(plan),
-        job=mask_job(plan),
-        cost="" if view is None else cost_in_words(view, plan.region),
-        usd_per_hour=None if estimate is None else estimate.per_hour,
-    )
-
-
 NOT_KEPT = "(not kept)"
 
 _WITH_VALUES = ("Environment", "HyperParameters", "environment", "hyperparameters")
@@ -399,15 +375,3 @@ def summary_from_json(content: dict[str, Any]) -> PlannedRun:
         cost=str(content["cost"]),
         usd_per_hour=None if price is None else float(price),
     )
-
-
-def _settings(plan: TrainingPlan) -> list[PlannedSetting]:
-    chosen = plan.view.environment if plan.view else {}
-    settings = []
-    for each in plan.settings:
-        name = each.overridden_by
-        yours = None if name is None else f"{name}={mask_text(plan, chosen[name], ('environment', name))}"
-        settings.append(
-            PlannedSetting(each.name, mask_text(plan, each.value), mask_text(plan, each.reason), yours)
-        )
-    return settings

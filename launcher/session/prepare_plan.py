@@ -22,11 +22,12 @@ from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
 from launcher.jobs.load_job import LoadedJob, Variables, allowed_variables, is_variable_name, load_job
 from launcher.jobs.specification import AS_WRITTEN, JobSpec
+from launcher.planning.finished_request import make_unique_part
 from launcher.planning.image_choice import native_counterpart
 from launcher.planning.planner import plan_job
-from launcher.planning.request_view import RequestView
+from launcher.planning.request_view import Request, RequestView
 from launcher.planning.show_plan import find_credentials
-from launcher.planning.training_plan import Request, TrainingPlan, make_unique_part
+from launcher.planning.training_plan import TrainingPlan
 from launcher.program.index import Unread
 from launcher.program.process_environment import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, read_program

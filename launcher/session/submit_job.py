@@ -30,18 +30,12 @@ from launcher.backends.interface import (
 )
 from launcher.failure_modes.model import Figure, Refusal
 from launcher.frozen import frozen
-from launcher.planning.training_plan import (
-    TrainingPlan,
-    build_resumed_request,
-    fingerprint,
-    make_resumed_name,
-    make_unique_part,
-    name_plan_by_run,
-    rename_plan,
-)
-from launcher.report.run_report import PlannedRun, summary_from_json, summary_of_plan, summary_to_json
+from launcher.planning.finished_request import build_resumed_request, make_resumed_name, make_unique_part
+from launcher.planning.training_plan import TrainingPlan, fingerprint, name_plan_by_run, rename_plan
+from launcher.report.plan_summary import summary_of_plan
+from launcher.session.plan_notes import write_plan_note
 from launcher.session.runs.diagnose_job import write_left_out_note
-from launcher.text.regular_files import NoteFolder, cache_folder, remove_old_files
+from launcher.text.regular_files import cache_folder, remove_old_files
 from launcher.text.values import duration_in_words
 
 if TYPE_CHECKING:
@@ -451,34 +445,9 @@ def _claimed(path: Path) -> Claim | None:
     return None
 
 
-# What a job was planned to be: kept on this machine at its launch, and told on the page of its run.
-#
-# A job that has run tells its request and nothing of why: findings, settings with their reasons and the
-# price are the plan's alone.
-
-
-PLAN_KEPT_SECONDS = 90 * 24 * 3600
-"""A job runs for 28 days at most (SageMaker API, StoppingCondition); its page is made up to weeks later."""
-
-_PLAN_NOTES = NoteFolder(lambda: cache_folder() / "plans", PLAN_KEPT_SECONDS)
-
-
 def write_start_notes(name: str, plan: TrainingPlan) -> None:
     """Keep what a diagnosis and a page ask of a run that begins: its plan, and what of the code was left
     out."""
     if plan.package is not None:
         write_left_out_note(name, plan.package.source)
-    write_plan_note(name, plan)
-
-
-def write_plan_note(name: str, plan: TrainingPlan) -> None:
-    """Keep the plan of a job as it may be shown. A machine that can keep nothing goes without."""
-    _PLAN_NOTES.write(name, json.dumps(summary_to_json(summary_of_plan(plan)), default=str))
-
-
-def read_plan_note(name: str) -> PlannedRun | None:
-    """The plan of a job; None where this machine has no note that can be read."""
-    try:
-        return summary_from_json(_PLAN_NOTES.read(name))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+    write_plan_note(name, summary_of_plan(plan))

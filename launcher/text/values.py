@@ -1,4 +1,5 @@
-"""Values as people read them: durations, sizes, moments, ranks and URIs, the nearest word to a misspelt one.
+"""Values as people write and read them: durations, sizes, moments, ranks and URIs, the nearest word to a
+misspelt one.
 
 Disks, files and S3 are counted in powers of 1000, memory in powers of 1024. Text from elsewhere loses what
 would act on a terminal instead of being shown, and what a credential looks like by itself stands here, too:
@@ -10,7 +11,44 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgtp", start=1)},
+    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgtp", start=1)},
+}
+
+
+def parse_duration(value: Any) -> int:
+    """Seconds from `24h`, `1d12h`, `90m` or a number of seconds.
+
+    Raises ValueError for anything else, a negative number or a boolean.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    text = str(value).strip().lower()
+    if text.isdigit():
+        return int(text)
+    parts = re.findall(r"(?<!\d)(\d+)([smhd])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{value!r} is not a duration; write it as 30m, 24h or 1d12h")
+    return sum(int(number) * _DURATION_UNITS[unit] for number, unit in parts)
+
+
+def parse_size(value: Any) -> int:
+    """Bytes from `500GB`, `2TB`, `64GiB` or a number of bytes.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
+    if match is None or match[2] not in _SIZE_UNITS:
+        raise ValueError(f"{value!r} is not a size; write it as 500GB, 2TB or 64GiB")
+    return int(float(match[1]) * _SIZE_UNITS[match[2]])
 
 
 def exact_duration(seconds: int) -> str:

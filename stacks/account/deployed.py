@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.cluster.files import field_location
-from launcher.cluster.manifest import manifest_parameter_name
-from launcher.cluster.names import stack_name
+from launcher.cluster.names import manifest_parameter_name, stack_name
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import changes, deployed_cluster_file
 

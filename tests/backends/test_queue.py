@@ -18,8 +18,9 @@ from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.manifest import Cluster
 from launcher.failure_modes.model import AwsRefusal
 from launcher.jobs.load_job import load_job
+from launcher.planning.finished_request import without_host_token
 from launcher.planning.request_view import RequestView
-from launcher.planning.training_plan import TrainingPlan, without_host_token
+from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare_for
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript

@@ -11,7 +11,7 @@ import pytest
 from moto.core.exceptions import JsonRESTError
 
 from launcher.cli import pair
-from launcher.session.submit_job import read_plan_note
+from launcher.session.plan_notes import read_plan_note
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training

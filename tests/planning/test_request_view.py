@@ -21,7 +21,8 @@ LAUNCHER = Path(__file__).parents[2] / "launcher"
 HAND_READ = {"ResourceConfig", "CheckpointConfig", "InputDataConfig", "VpcConfig", "StoppingCondition"}
 WRITERS = {
     "planning/request.py",  # builds requests, and has the table of the fields that their parts come from
-    "planning/training_plan.py",  # rewrites an earlier job's
+    "planning/finished_request.py",  # rewrites an earlier job's
+    "planning/next_attempt.py",  # cuts one to what is left of its budget
     "backends/sagemaker/backend.py",  # sends UpdateTrainingJob
 }
 READERS = {

@@ -10,9 +10,10 @@ import pytest
 
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
-from launcher.report.run_report import NOT_KEPT, summary_of_plan
+from launcher.report.plan_summary import summary_of_plan
+from launcher.report.run_report import NOT_KEPT
+from launcher.session.plan_notes import PLAN_KEPT_SECONDS, read_plan_note, write_plan_note
 from launcher.session.prepare_plan import prepare
-from launcher.session.submit_job import PLAN_KEPT_SECONDS, read_plan_note, write_plan_note
 from launcher.text.regular_files import cache_folder
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
@@ -26,7 +27,7 @@ def plan(write_job: Callable[..., Path]) -> TrainingPlan:
 
 def test_what_was_noted_is_what_the_plan_says_without_the_values_of_variables(plan: TrainingPlan) -> None:
     assert TOKEN in str(plan.request)
-    write_plan_note("job-1", plan)
+    write_plan_note("job-1", summary_of_plan(plan))
     assert TOKEN not in (cache_folder() / "plans" / "job-1.json").read_text("utf-8")
     noted, told = read_plan_note("job-1"), summary_of_plan(plan)
     assert noted is not None and noted.request is not None and told.request is not None
@@ -55,12 +56,12 @@ def test_a_note_that_cannot_be_read_is_none(text: str) -> None:
 def test_notes_of_long_ago_are_removed_and_none_is_kept_where_nothing_can_be(
     plan: TrainingPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_plan_note("job-1", plan)
+    write_plan_note("job-1", summary_of_plan(plan))
     old = cache_folder() / "plans" / "job-1.json"
     made = old.stat().st_mtime - PLAN_KEPT_SECONDS - 60
     os.utime(old, (made, made))
-    write_plan_note("job-2", plan)
+    write_plan_note("job-2", summary_of_plan(plan))
     assert (read_plan_note("job-1"), read_plan_note("job-2") is not None) == (None, True)
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
-    write_plan_note("job-2", plan)
+    write_plan_note("job-2", summary_of_plan(plan))
     assert read_plan_note("job-2") is None

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.diagnosis.logs.lines import redacted
-from launcher.jobs.values import parse_duration
 from launcher.text.values import (
     CREDENTIAL_FORMS,
     HIDDEN,
@@ -25,6 +24,7 @@ from launcher.text.values import (
     gibibytes,
     gigabytes,
     nearest,
+    parse_duration,
     ranks_text,
     size_in_words,
     split_uri,

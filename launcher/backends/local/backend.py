@@ -38,7 +38,8 @@ from launcher.backends.local.records import JobRecord, JobStore, no_request
 
 if TYPE_CHECKING:
     from launcher.jobs.load_job import Variables
-    from launcher.planning.training_plan import Request, TrainingPlan
+    from launcher.planning.request_view import Request
+    from launcher.planning.training_plan import TrainingPlan
 
 
 _TROUBLE = "launcher"
@@ -191,8 +192,8 @@ class LocalBackend(Backend):
         mine = self._requests.get(job_name)
         if mine is not None:
             return mine
-        # Only those who go on from a job need it, and with it what plans are.
-        from launcher.planning.training_plan import is_resumable
+        # Only those who go on from a job need it.
+        from launcher.planning.finished_request import is_resumable
 
         request = self._store.request(job_name)
         if not is_resumable(request):

@@ -17,13 +17,15 @@ from typing import Any
 from launcher.backends.interface import BackendError
 from launcher.backends.local.files import ROOT_VARIABLE, Host, hosts_of
 from launcher.backends.local.python import python_environment
-from launcher.jobs.job_sections import (
+from launcher.jobs.script_inputs import (
     CHECKPOINT_CHANNEL,
     CHECKPOINT_DIR_VARIABLE,
     CHECKPOINT_URI_VARIABLE,
+    CONTAINER_ROOT,
+    DEFAULT_CHECKPOINT_PATH,
     RESERVED_CHANNEL,
+    channel_folder,
 )
-from launcher.jobs.script_inputs import CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.planning.request_view import (
     CHECKPOINT_SYNC_OPTION,
     REQUIREMENTS_OPTION,

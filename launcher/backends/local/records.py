@@ -20,7 +20,7 @@ from launcher.failure_modes.model import Figure
 from launcher.frozen import frozen
 
 if TYPE_CHECKING:
-    from launcher.planning.training_plan import Request
+    from launcher.planning.request_view import Request
 
 STATUS_FILE = "status.json"
 """In a job's folder; its presence makes the folder one of a job."""

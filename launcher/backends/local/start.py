@@ -32,16 +32,11 @@ from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.python import check_can_run, visible_devices
 from launcher.backends.local.records import REQUEST_FILE, JobRecord, JobStore
 from launcher.failure_modes import storage
-from launcher.jobs.job_sections import RESERVED_CHANNEL
 from launcher.jobs.load_job import Variables, allowed_variables
-from launcher.planning.request_view import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION, RequestView
-from launcher.planning.training_plan import (
-    HOST_TOKEN_VARIABLE,
-    Request,
-    SourcePackage,
-    TrainingPlan,
-    make_host_token,
-)
+from launcher.jobs.script_inputs import RESERVED_CHANNEL
+from launcher.planning.finished_request import HOST_TOKEN_VARIABLE, make_host_token
+from launcher.planning.request_view import ENTRY_POINT_OPTION, REQUIREMENTS_OPTION, Request, RequestView
+from launcher.planning.training_plan import SourcePackage, TrainingPlan
 from launcher.source.packaging import SOURCE_NAME, scratch_folder
 from launcher.source.tree import SourceTree, read_source
 from launcher.text.regular_files import open_regular

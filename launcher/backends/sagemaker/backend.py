@@ -27,7 +27,8 @@ from launcher.backends.sagemaker.upload import upload_code
 from launcher.failure_modes.model import AwsRefusal
 
 if TYPE_CHECKING:
-    from launcher.planning.training_plan import Operation, Request, TrainingPlan
+    from launcher.planning.request_view import Request
+    from launcher.planning.training_plan import Operation, TrainingPlan
 
 _UNKNOWN = ("not found", "could not find", "does not exist", "jobname' failed to satisfy constraint")
 """What a ValidationException says of a name that no job has, or can have."""
@@ -58,8 +59,7 @@ class SageMakerBackend(Backend):
     def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
         """Upload the code, then create the training job; nothing is created if the upload fails."""
         provide(self._sagemaker, self._s3, plan, on_progress)
-        create_once(self._sagemaker, plan)
-        return str(plan.name)
+        return create_once(self._sagemaker, plan.request or {}, plan.operation, job=plan.job)
 
     def state_of(self, job_name: str, operation: Operation) -> JobState | None:
         """How a training job or a tuning job is; None where there is none of that name."""
@@ -189,11 +189,7 @@ class SageMakerBackend(Backend):
 
         `secret` is what its hosts' token is made with, by default this user's. Raises as `submit`.
         """
-        from launcher.planning.training_plan import TrainingPlan
-
-        plan = TrainingPlan(job={}, region=None, request=request, package=None, findings=())
-        create_once(self._sagemaker, plan, secret)
-        return str(plan.name)
+        return create_once(self._sagemaker, request, "CreateTrainingJob", secret=secret)
 
     def renew(self) -> None:
         """Make the clients again, with the credentials of this moment."""

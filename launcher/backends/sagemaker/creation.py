@@ -27,8 +27,8 @@ from launcher.frozen import frozen
 from launcher.text.regular_files import user_secret
 
 if TYPE_CHECKING:
-    from launcher.planning.request_view import RequestView
-    from launcher.planning.training_plan import Operation, Request, TrainingPlan
+    from launcher.planning.request_view import Request, RequestView
+    from launcher.planning.training_plan import Operation
 
 
 @frozen
@@ -63,29 +63,40 @@ _APIS: Mapping[Operation, _Api] = {
 }
 
 
-def create_once(sagemaker: Any, plan: TrainingPlan, secret: bytes | None = None) -> None:
-    """Send the plan's request; afterwards its job exists, once, and is ours.
+def create_once(
+    sagemaker: Any,
+    request: Request,
+    operation: Operation,
+    *,
+    job: Mapping[str, Any] | None = None,
+    secret: bytes | None = None,
+) -> str:
+    """Send a request; afterwards its job exists, once, and is ours. Returns the job's name.
 
-    The token of its hosts is made with `secret`, by default this user's.
+    `job` is the resolved job that the request was made from, None where nobody has it. The token of the hosts
+    is made with `secret`, by default this user's.
     Raises AwsRefusal where AWS refused and so created nothing, UncertainError where it answered nothing
     that tells, and NameTakenError where the name belongs to another job. None of the user's environment or
     hyperparameters is in the messages.
     """
     # Listing and stopping jobs reads no requests.
-    from launcher.planning.training_plan import with_host_token
+    from launcher.planning.finished_request import with_host_token
+    from launcher.planning.request_view import RequestView
 
-    api, name = _APIS[plan.operation], str(plan.name)
+    api, view = _APIS[operation], RequestView(request)
+    name = str(view.name)
     try:
-        request = with_host_token(plan.request or {}, name, secret or user_secret())
-        refusal = _send(sagemaker, api, dict(request), name)
+        sent = with_host_token(request, name, secret or user_secret())
+        refusal = _send(sagemaker, api, dict(sent), name)
         if refusal is not None:
-            _confirm(sagemaker, plan, refusal)
+            _confirm(sagemaker, api, request, name, refusal)
     except Refusal as error:
-        hidden = _without(_users_values(plan), error)
+        hidden = _without(_users_values(view, job), error)
         if hidden is not error:
             # The original has the values too, and a traceback would show them.
             raise hidden from None
         raise
+    return name
 
 
 def existing_state(sagemaker: Any, operation: Operation, name: str) -> JobState | None:
@@ -117,9 +128,8 @@ def _send(sagemaker: Any, api: _Api, request: Request, name: str) -> AwsRefusal 
     return AwsRefusal(f"AWS answered without confirming the {api.noun} {name}.", "Launch again.")
 
 
-def _confirm(sagemaker: Any, plan: TrainingPlan, refusal: AwsRefusal) -> None:
+def _confirm(sagemaker: Any, api: _Api, request: Request, name: str, refusal: AwsRefusal) -> None:
     """Look whether the job is there after all, and ours."""
-    api, name = _APIS[plan.operation], str(plan.name)
     try:
         found = _find(sagemaker, api, name)
     except AwsRefusal as unseen:
@@ -132,7 +142,7 @@ def _confirm(sagemaker: Any, plan: TrainingPlan, refusal: AwsRefusal) -> None:
         raise UncertainError(
             f"{refusal.message} AWS knows no {api.noun} {name}: nothing was created.", refusal.remedy
         ) from refusal
-    differing = differing_fields(plan.request or {}, found)
+    differing = differing_fields(request, found)
     if differing:
         raise NameTakenError(
             f"there is another {api.noun} {name} already; it differs in: {', '.join(differing)}.",
@@ -183,16 +193,16 @@ _SHORTEST_SECRET = 6
 """Shorter values are found in any text; hiding them would hide the message."""
 
 
-def _users_values(plan: TrainingPlan) -> list[str]:
+def _users_values(view: RequestView, job: Mapping[str, Any] | None) -> list[str]:
     """What the user put into the environment and the hyperparameters, longest first.
 
     A request that comes without its job file does not tell the user's values from the launcher's.
     """
-    if plan.job or plan.view is None:
-        places = [plan.job.get("environment"), plan.job.get("hyperparameters")]
+    if job is None:
+        places = [view.environment, view.hyperparameters]
     else:
-        places = [plan.view.environment, plan.view.hyperparameters]
-    given = [value for place in places for value in (place or {}).values()]
+        places = [job.get("environment") or {}, job.get("hyperparameters") or {}]
+    given = [value for place in places for value in place.values()]
     texts = {str(value) for value in given if len(str(value)) >= _SHORTEST_SECRET}
     return sorted(texts, key=len, reverse=True)
 

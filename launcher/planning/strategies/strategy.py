@@ -23,8 +23,7 @@ from launcher.failure_modes import distribution, job_file, training_script
 from launcher.failure_modes.model import Figure, Finding, Source, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.jobs.job_sections import RESERVED_CHANNEL
-from launcher.jobs.script_inputs import channel_folder
+from launcher.jobs.script_inputs import RESERVED_CHANNEL, channel_folder
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.images import image_release, image_versions, parse_aws_image
 from launcher.planning.request_view import (

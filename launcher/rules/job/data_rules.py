@@ -31,9 +31,14 @@ from launcher.failure_modes import (
 )
 from launcher.failure_modes.model import FailureMode, Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.job_sections import CHECKPOINT_DIR_VARIABLE, CHECKPOINT_URI_VARIABLE
 from launcher.jobs.load_job import list_folders, replace_folders
-from launcher.jobs.script_inputs import GivenNumber, channel_folder, find_given_numbers
+from launcher.jobs.script_inputs import (
+    CHECKPOINT_DIR_VARIABLE,
+    CHECKPOINT_URI_VARIABLE,
+    GivenNumber,
+    channel_folder,
+    find_given_numbers,
+)
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.strategies.strategy import smp_degree, smp_parameters
 from launcher.program.dataflow import argument_of, calculate_number, text_beginning

@@ -20,11 +20,11 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from launcher.aws.errors import Outage, answers
-from launcher.cluster.manifest import RUNS_FOLDER
+from launcher.cluster.names import RUNS_FOLDER
 from launcher.failure_modes.model import Refusal, Retry
 from launcher.frozen import frozen
 from launcher.planning.next_attempt import Attempt, TryAgain
-from launcher.planning.training_plan import Request
+from launcher.planning.request_view import Request
 
 _MOST_BYTES = 4 * 1024 * 1024
 """Of a record; the largest, a plan with a request for each of some instance types, has some ten thousand."""
@@ -231,14 +231,12 @@ class Records:
 
     def _put(self, name: str, body: bytes, conditions: Mapping[str, str]) -> str | None:
         """Write an object under conditions; its ETag, None where they do not hold."""
-        from botocore.exceptions import ClientError
-
         with answers(f"write {self.uri(name)} (s3:PutObject)"):
             try:
                 written = self._s3.put_object(
                     Bucket=self.bucket, Key=self._key(name), Body=body, **conditions, **self._expected
                 )
-            except ClientError as error:
+            except self._s3.exceptions.ClientError as error:
                 # 409 tells that another conditional write was under way (Amazon S3 API, PutObject).
                 if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
                     return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from launcher.backends.interface import Backend, JobState, JobStatus, JobSummary, LogLine
-from launcher.cluster.manifest import CLUSTER_TAG
+from launcher.cluster.names import CLUSTER_TAG
 from launcher.failure_modes.model import AwsRefusal, Refusal
 from launcher.frozen import frozen
 from launcher.planning.job_cost import spent_usd

@@ -16,10 +16,9 @@ from launcher.diagnosis.logs.tracebacks import Traceback, open_traceback
 from launcher.failure_modes import capacity, checkpoints, data, images, nccl, network, storage
 from launcher.failure_modes.model import FailureMode, Refusal
 from launcher.frozen import frozen
-from launcher.jobs.values import parse_duration
 from launcher.session.runs.estimate_end import PaceReader
 from launcher.text.log_lines import LONGEST_LINE, Origin, PrintedMetrics, origin_of
-from launcher.text.values import duration_in_words, without_controls
+from launcher.text.values import duration_in_words, parse_duration, without_controls
 
 
 @frozen

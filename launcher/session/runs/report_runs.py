@@ -24,9 +24,9 @@ from launcher.report.run_report import (
     locate_incident,
 )
 from launcher.session.log_files import STDIN, logs_in
+from launcher.session.plan_notes import read_plan_note
 from launcher.session.runs.diagnose_job import Check, Seen, diagnosis_of
 from launcher.session.runs.read_job_lines import rank_of
-from launcher.session.submit_job import read_plan_note
 from launcher.text import __version__
 from launcher.text.regular_files import file_mode, read_regular, replace_file
 

@@ -14,7 +14,7 @@ from launcher.backends.interface import BackendError, JobState, NameTakenError, 
 from launcher.backends.sagemaker import creation
 from launcher.backends.sagemaker.creation import job_state, status_of
 from launcher.failure_modes.model import AwsRefusal
-from launcher.planning.training_plan import without_host_token
+from launcher.planning.finished_request import without_host_token
 from launcher.source.folder_walk import SourceError
 from tests.backends.sagemaker.conftest import Emulated
 from tests.emulator.faults import (
@@ -176,7 +176,7 @@ def test_a_tuning_job_is_created_and_looked_up_by_its_own_calls(aws: Emulated) -
         },
     )
     calls = inject(sagemaker, "CreateHyperParameterTuningJob", LOST)
-    creation.create_once(sagemaker, plan)
+    creation.create_once(sagemaker, plan.request or {}, plan.operation, job=plan.job)
     assert calls.calls == 2
     listed = sagemaker.list_hyper_parameter_tuning_jobs()["HyperParameterTuningJobSummaries"]
     assert [job["HyperParameterTuningJobName"] for job in listed] == ["digits-0unique"]

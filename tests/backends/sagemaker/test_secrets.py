@@ -59,7 +59,7 @@ def test_a_request_without_its_job_file_hides_all_its_values(aws: Emulated) -> N
     )
     plan = replace(aws.plan_of(environment={"MY_SETTING": "planted-value"}), job={})
     with pytest.raises(AwsRefusal) as error:
-        creation.create_once(aws.clients["sagemaker"], plan)
+        creation.create_once(aws.clients["sagemaker"], plan.request or {}, plan.operation, job=plan.job)
     assert "planted" not in str(error.value)
 
 

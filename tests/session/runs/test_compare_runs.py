@@ -18,7 +18,8 @@ from launcher.backends.interface import (
 )
 from launcher.experiments.run_measures import Unit
 from launcher.failure_modes.model import Refusal
-from launcher.planning.training_plan import Request, TrainingPlan
+from launcher.planning.request_view import Request
+from launcher.planning.training_plan import TrainingPlan
 from launcher.session.runs.compare_runs import facts_of_jobs, facts_of_plans, series_of
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.backends.interface import JobState, Progress
 from launcher.failure_modes.model import AwsRefusal, Refusal
-from launcher.planning.training_plan import without_host_token
+from launcher.planning.finished_request import without_host_token
 from launcher.session.submit_job import Journal, JournalEntry, Start, run_id_of
 from tests.backends.sagemaker.conftest import Emulated
 from tests.emulator.faults import EXPIRED, inject

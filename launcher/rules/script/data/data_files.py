@@ -566,7 +566,7 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
     Source: SageMaker's documentation of training storage.
     """
     # The job's models cost time that a lint without a job does not pay.
-    from launcher.jobs.job_sections import CHECKPOINT_CHANNEL, RESERVED_CHANNEL
+    from launcher.jobs.script_inputs import CHECKPOINT_CHANNEL, RESERVED_CHANNEL
 
     job, program = subject.job, subject.program
     there = {_key(name) for name in (*job.inputs, RESERVED_CHANNEL, CHECKPOINT_CHANNEL)}
