@@ -7,26 +7,22 @@ what `constructs/managed_runs.py` gives.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from launcher.aws.clients import FOLLOWING, Clients
-from launcher.aws.errors import aws_errors
+from launcher.aws.messages import hide_message, publish, schedule_message
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.cluster.package_digest import digest_of
 from launcher.failure_modes.model import Refusal
 from launcher.frozen import frozen
 from launcher.session.managed.advance_run import Controller
-from launcher.session.managed.notices import Notice
+from launcher.session.managed.notices import RunNotice
 from launcher.session.managed.records import Records
 
 _TRIES_AGAIN_SECONDS = 120
@@ -35,12 +31,10 @@ the queue hides a message by itself."""
 
 _LONGEST_HIDDEN_SECONDS = 5400
 
-_MINUTE = 60
-
 
 @frozen
-class Surroundings:
-    """Where the function runs, by its environment: `topic_arn` is empty where nobody is told."""
+class DeployedController:
+    """What was deployed with the function, by its environment: `topic_arn` is empty where nobody is told."""
 
     region: str
     bucket: str
@@ -50,7 +44,7 @@ class Surroundings:
     topic_arn: str
 
     @classmethod
-    def of_environment(cls, environment: Mapping[str, str]) -> Surroundings:
+    def of_environment(cls, environment: Mapping[str, str]) -> DeployedController:
         """Those of a deployed function. Raises KeyError for an environment that is not complete."""
         return cls(
             environment["AWS_REGION"],
@@ -69,14 +63,14 @@ def handle(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     where the files of the function are not those that were deployed.
     """
     check_package(Path(__file__).parents[1], os.environ["SLIPWAY_DIGEST"])
-    surroundings, clients = Surroundings.of_environment(os.environ), Clients()
+    deployed, clients = DeployedController.of_environment(os.environ), Clients()
     failed = []
     for message in event["Records"]:
         try:
-            _dispatch(message, _controller(surroundings, clients, context))
+            _dispatch(message, _controller(deployed, clients, context))
         except Refusal as refusal:
             print(f"{message['messageId']}: {refusal.message} {refusal.remedy}", flush=True)
-            _come_again_soon(message, surroundings, clients)
+            _come_again_soon(message, deployed, clients)
             failed.append({"itemIdentifier": message["messageId"]})
     return {"batchItemFailures": failed}
 
@@ -111,26 +105,30 @@ def _dispatch(message: Mapping[str, Any], controller: Controller) -> None:
         controller.advance(*run)
 
 
-def _controller(surroundings: Surroundings, clients: Clients, context: Any) -> Controller:
-    region = surroundings.region
+def _controller(deployed: DeployedController, clients: Clients, context: Any) -> Controller:
+    region = deployed.region
     s3 = clients("s3", region)
     owner = str(context.invoked_function_arn).split(":")[4]
 
     def wake(first: str, number: int, at: float) -> None:
-        _schedule(clients("scheduler", region), surroundings, first, number, at)
+        schedule_message(
+            clients("scheduler", region),
+            group=deployed.schedule_group,
+            role=deployed.schedule_role,
+            queue=deployed.queue_arn,
+            message={"run": first, "attempt": number},
+            at=at,
+        )
 
-    def notify(notice: Notice) -> None:
+    def notify(notice: RunNotice) -> None:
         print(f"notice: {notice.subject}", flush=True)
-        if surroundings.topic_arn:
-            with aws_errors(f"tell {surroundings.topic_arn} (sns:Publish)"):
-                clients("sns", region).publish(
-                    TopicArn=surroundings.topic_arn, Subject=notice.subject, Message=notice.text
-                )
+        if deployed.topic_arn:
+            publish(clients("sns", region), deployed.topic_arn, notice.subject, notice.text)
 
     return Controller(
         backend=SageMakerBackend(clients("sagemaker", region), clients("logs", region, FOLLOWING), s3),
-        bucket=surroundings.bucket,
-        records=lambda first: Records(s3, surroundings.bucket, first, owner),
+        bucket=deployed.bucket,
+        records=lambda first: Records(s3, deployed.bucket, first, owner),
         wake=wake,
         notify=notify,
         now=time.time,
@@ -139,43 +137,11 @@ def _controller(surroundings: Surroundings, clients: Clients, context: Any) -> C
     )
 
 
-def _schedule(scheduler: Any, surroundings: Surroundings, first: str, number: int, at: float) -> None:
-    """Have a message sent to the queue at a time, once; a schedule knows whole minutes, and removes itself.
-
-    Two that ask for the same minute get one: its name follows from the run, the attempt and the minute.
-    """
-    minute = max(math.ceil(at / _MINUTE), int(time.time() // _MINUTE) + 1)
-    name = f"{hashlib.sha256(f'{first}/{number}'.encode()).hexdigest()[:32]}-{minute}"
-    moment = datetime.fromtimestamp(minute * _MINUTE, UTC)
-    with (
-        aws_errors(f"have {first} looked at again (scheduler:CreateSchedule)"),
-        suppress(scheduler.exceptions.ConflictException),  # It is there already.
-    ):
-        scheduler.create_schedule(
-            Name=name,
-            GroupName=surroundings.schedule_group,
-            ScheduleExpression=f"at({moment:%Y-%m-%dT%H:%M:%S})",
-            FlexibleTimeWindow={"Mode": "OFF"},
-            ActionAfterCompletion="DELETE",
-            Target={
-                "Arn": surroundings.queue_arn,
-                "RoleArn": surroundings.schedule_role,
-                "Input": json.dumps({"run": first, "attempt": number}),
-            },
-        )
-
-
-def _come_again_soon(message: Mapping[str, Any], surroundings: Surroundings, clients: Clients) -> None:
+def _come_again_soon(message: Mapping[str, Any], deployed: DeployedController, clients: Clients) -> None:
     """Let a message that failed come again sooner than the queue would give it back by itself."""
     tries = int(message.get("attributes", {}).get("ApproximateReceiveCount", 1))
     seconds = min(_LONGEST_HIDDEN_SECONDS, _TRIES_AGAIN_SECONDS * 4 ** (tries - 1))
-    sqs = clients("sqs", surroundings.region)
-    queue = surroundings.queue_arn.split(":")
     try:
-        with aws_errors("let a message come again (sqs:ChangeMessageVisibility)"):
-            url = sqs.get_queue_url(QueueName=queue[5], QueueOwnerAWSAccountId=queue[4])["QueueUrl"]
-            sqs.change_message_visibility(
-                QueueUrl=url, ReceiptHandle=message["receiptHandle"], VisibilityTimeout=seconds
-            )
+        hide_message(clients("sqs", deployed.region), deployed.queue_arn, message["receiptHandle"], seconds)
     except Refusal as refusal:
         print(f"{message['messageId']} comes again later than it could: {refusal.message}", flush=True)

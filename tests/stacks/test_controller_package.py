@@ -38,7 +38,7 @@ def test_the_launcher_and_three_libraries_are_in_it_and_nothing_compiled_for_one
     package: ControllerPackage,
 ) -> None:
     packages = {each.name for each in package.folder.iterdir()}
-    assert packages == {"launcher", "jinja2", "markupsafe", "packaging"}
+    assert packages == {"launcher", "jinja2", "markupsafe", "platformdirs"}
     suffixes = {each.suffix for each in package.folder.rglob("*") if each.is_file()}
     assert not suffixes & {".so", ".pyi", ".c", ".typed"}
     assert {".py", ".json", ".toml", ".j2", ".css", ".js"} <= suffixes
@@ -102,10 +102,10 @@ import json, sys
 from pathlib import Path
 folder = Path(sys.argv[1])
 sys.path = [str(folder), *(entry for entry in sys.path if "site-packages" not in entry)]
-import jinja2, markupsafe, packaging.version
+import jinja2, markupsafe, platformdirs
 from launcher.cluster.package_digest import digest_of
 rendered = jinja2.Template("{{ a }}").render(a=1)
-print(json.dumps([rendered, digest_of(folder), jinja2.__file__, markupsafe.__file__, packaging.__file__]))
+print(json.dumps([rendered, digest_of(folder), jinja2.__file__, markupsafe.__file__, platformdirs.__file__]))
 """
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program, str(package.folder)],

@@ -34,7 +34,7 @@ from launcher.planning.next_attempt import (
 from launcher.planning.request_view import RequestView
 from launcher.report.page import page_of
 from launcher.report.run_report import RunReport
-from launcher.session.managed.notices import Notice, notice_of_end, notice_of_failed_start, notice_of_stop
+from launcher.session.managed.notices import RunNotice, notice_of_end, notice_of_failed_start, notice_of_stop
 from launcher.session.managed.records import AttemptRecord, ManagedPlan, Records, StartClaim
 from launcher.session.runs.estimate_end import goals_of
 from launcher.session.runs.read_job_lines import ProgressReader
@@ -66,7 +66,7 @@ class Controller:
     bucket: str
     records: Callable[[str], Records]
     wake: Callable[[str, int, float], None]
-    notify: Callable[[Notice], None]
+    notify: Callable[[RunNotice], None]
     now: Callable[[], float]
     time_left: Callable[[], float]
     holder: str
@@ -182,7 +182,7 @@ class Controller:
             )
         self.backend.create(request, plan.secret.encode())
 
-    def _tell_once(self, records: Records, about: str, notice: Callable[[], Notice]) -> None:
+    def _tell_once(self, records: Records, about: str, notice: Callable[[], RunNotice]) -> None:
         """Tell people, once; twice where the step ends between the notice and its mark."""
         if not records.was_noticed(about):
             self.notify(notice())

@@ -15,14 +15,14 @@ _LONGEST_SUBJECT = 99
 
 
 @frozen
-class Notice:
+class RunNotice:
     """A message: the subject is one line of ASCII, the text has several."""
 
     subject: str
     text: str
 
 
-def notice_of_end(plan: ManagedPlan, record: AttemptRecord, records: Records) -> Notice:
+def notice_of_end(plan: ManagedPlan, record: AttemptRecord, records: Records) -> RunNotice:
     """That an attempt has ended: how, why, what follows, what it cost, where the page is."""
     cause = f" ({record.cause})" if record.cause else ""
     lines = [f"{plan.job}: attempt {record.number}, {record.name}, is {record.state}{cause}.", ""]
@@ -32,13 +32,13 @@ def notice_of_end(plan: ManagedPlan, record: AttemptRecord, records: Records) ->
     return _notice(f"{plan.job} attempt {record.number} {record.state}{cause}", lines)
 
 
-def notice_of_stop(plan: ManagedPlan, claim: StartClaim) -> Notice:
+def notice_of_stop(plan: ManagedPlan, claim: StartClaim) -> RunNotice:
     """That no other attempt starts, as somebody has stopped the run."""
     said = f"{plan.job}: the run was stopped by {claim.who}; attempt {claim.number} does not start."
     return _notice(f"{plan.job} stopped", [said, "", f"Run:  launch status {plan.first}"])
 
 
-def notice_of_failed_start(plan: ManagedPlan, number: int, refusal: Refusal) -> Notice:
+def notice_of_failed_start(plan: ManagedPlan, number: int, refusal: Refusal) -> RunNotice:
     """That the next attempt could not be started."""
     lines = [
         f"{plan.job}: attempt {number} could not be started: {refusal.message}",
@@ -82,6 +82,6 @@ def _costs(plan: ManagedPlan, record: AttemptRecord, records: Records) -> Iterat
     yield f"Cost: {record.usd:,.2f} USD; the run so far {total:,.2f} USD{within}."
 
 
-def _notice(subject: str, lines: list[str]) -> Notice:
+def _notice(subject: str, lines: list[str]) -> RunNotice:
     plain = without_controls(f"slipway: {subject}").encode("ascii", "replace").decode()
-    return Notice(plain.replace("\n", " ")[:_LONGEST_SUBJECT], "\n".join(map(without_controls, lines)))
+    return RunNotice(plain.replace("\n", " ")[:_LONGEST_SUBJECT], "\n".join(map(without_controls, lines)))

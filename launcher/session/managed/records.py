@@ -7,8 +7,7 @@
     notice-*.json     that people were told of the end, or of the failed start, of an attempt
     lease.json        who works on the run just now, and until when
 
-All but the lease is written once: S3 takes a second object of the same key only where the first is gone
-(Amazon S3 user guide, conditional-writes), so that of two writers both go on with what the first has written.
+All but the lease is written once, and of two writers both go on with what the first has written.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
-from launcher.aws.errors import Outage, answers
+from launcher.aws.conditional_objects import ConditionalObjects
+from launcher.aws.errors import Outage
 from launcher.cluster.names import RUNS_FOLDER
 from launcher.failure_modes.model import Refusal, Retry
 from launcher.frozen import frozen
@@ -113,12 +113,12 @@ class Records:
     def __init__(self, s3: Any, bucket: str, first: str, owner: str | None = None) -> None:
         """The run whose first attempt has that name; `owner` is the account that the bucket must belong
         to."""
-        self._s3, self.bucket, self.first = s3, bucket, first
-        self._expected = {} if owner is None else {"ExpectedBucketOwner": owner}
+        self.first = first
+        self._objects = ConditionalObjects(s3, bucket, f"{RUNS_FOLDER}/{first}/", owner)
 
     def uri(self, name: str) -> str:
         """Where an object of the run is."""
-        return f"s3://{self.bucket}/{self._key(name)}"
+        return self._objects.uri(name)
 
     def plan(self) -> ManagedPlan | None:
         """What the run was handed over with; None of a run that never was."""
@@ -153,16 +153,16 @@ class Records:
 
     def write_page(self, number: int, page: str) -> None:
         """Keep the page of an attempt, once."""
-        self._put_once(f"attempt-{number}.html", page.encode(), "text/html; charset=utf-8")
+        self._objects.write_new(f"attempt-{number}.html", page.encode(), "text/html; charset=utf-8")
 
     def was_noticed(self, about: str) -> bool:
         """Whether people were told of the end (`attempt-N`) or of the failed start (`start-N`) of an
         attempt."""
-        return self._get(f"notice-{about}.json") is not None
+        return self._objects.read(f"notice-{about}.json", _MOST_BYTES) is not None
 
     def note_notice(self, about: str, at: float) -> None:
         """Keep that they were told."""
-        self._put_once(f"notice-{about}.json", json.dumps({"at": at}).encode())
+        self._objects.write_new(f"notice-{about}.json", json.dumps({"at": at}).encode())
 
     @contextmanager
     def held(self, holder: str, now: float, until: float) -> Iterator[bool]:
@@ -178,14 +178,14 @@ class Records:
             if etag is not None:
                 free = json.dumps({"holder": holder, "until": 0}).encode()
                 with suppress(Refusal):  # It ends by itself.
-                    self._put("lease.json", free, {"IfMatch": etag})
+                    self._objects.write_over("lease.json", free, etag)
 
     def _take_lease(self, holder: str, now: float, until: float) -> str | None:
         mine = json.dumps({"holder": holder, "until": until}).encode()
-        etag = self._put("lease.json", mine, {"IfNoneMatch": "*"})
+        etag = self._objects.write_new("lease.json", mine)
         if etag is not None:
             return etag
-        found = self._get("lease.json")
+        found = self._objects.read("lease.json", _MOST_BYTES)
         if found is None:
             return None
         text, etag = found
@@ -193,18 +193,15 @@ class Records:
             free = float(json.loads(text)["until"]) <= now
         except (ValueError, TypeError, KeyError):
             free = True  # Nobody of ours wrote it.
-        return self._put("lease.json", mine, {"IfMatch": etag}) if free else None
-
-    def _key(self, name: str) -> str:
-        return f"{RUNS_FOLDER}/{self.first}/{name}"
+        return self._objects.write_over("lease.json", mine, etag) if free else None
 
     def _read(self, name: str, kind: type[Record]) -> Record | None:
-        found = self._get(name)
+        found = self._objects.read(name, _MOST_BYTES)
         return None if found is None else self._parsed(name, found[0], kind)
 
     def _write_once(self, name: str, record: Record) -> Record:
         body = json.dumps(asdict(record)).encode()
-        if self._put_once(name, body):
+        if self._objects.write_new(name, body) is not None:
             return record
         kept = self._read(name, type(record))
         if kept is None:
@@ -226,42 +223,7 @@ class Records:
                 "somebody has changed is to be put back.",
             ) from error
 
-    def _put_once(self, name: str, body: bytes, kind: str = "application/json") -> bool:
-        return self._put(name, body, {"IfNoneMatch": "*", "ContentType": kind}) is not None
-
-    def _put(self, name: str, body: bytes, conditions: Mapping[str, str]) -> str | None:
-        """Write an object under conditions; its ETag, None where they do not hold."""
-        with answers(f"write {self.uri(name)} (s3:PutObject)"):
-            try:
-                written = self._s3.put_object(
-                    Bucket=self.bucket, Key=self._key(name), Body=body, **conditions, **self._expected
-                )
-            except self._s3.exceptions.ClientError as error:
-                # 409 tells that another conditional write was under way (Amazon S3 API, PutObject).
-                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
-                    return None
-                raise
-        return str(written["ETag"])
-
-    def _get(self, name: str) -> tuple[bytes, str] | None:
-        """An object and its ETag; None where there is none."""
-        with answers(f"read {self.uri(name)} (s3:GetObject)"):
-            try:
-                found = self._s3.get_object(Bucket=self.bucket, Key=self._key(name), **self._expected)
-                return found["Body"].read(_MOST_BYTES), str(found["ETag"])
-            except self._s3.exceptions.NoSuchKey:
-                return None
-
 
 def runs_below(s3: Any, bucket: str, owner: str | None = None) -> list[str]:
     """The first attempts' names of all runs that were handed over, by their records."""
-    expected = {} if owner is None else {"ExpectedBucketOwner": owner}
-    with answers(f"list s3://{bucket}/{RUNS_FOLDER}/ (s3:ListBucket)"):
-        pages = s3.get_paginator("list_objects_v2").paginate(
-            Bucket=bucket, Prefix=f"{RUNS_FOLDER}/", Delimiter="/", **expected
-        )
-        return [
-            each["Prefix"].removeprefix(f"{RUNS_FOLDER}/").rstrip("/")
-            for page in pages
-            for each in page.get("CommonPrefixes", ())
-        ]
+    return ConditionalObjects(s3, bucket, f"{RUNS_FOLDER}/", owner).folders()

@@ -14,7 +14,7 @@ from launcher.backends.interface import Backend, Polling
 from launcher.backends.sagemaker.backend import SageMakerBackend
 from launcher.session.launch_job import Launch
 from launcher.session.managed.advance_run import Controller
-from launcher.session.managed.notices import Notice
+from launcher.session.managed.notices import RunNotice
 from launcher.session.managed.records import Records
 from launcher.session.prepare_plan import JobSource, read_job
 from tests.emulator.account import REGION, EmulatedAccount, provision
@@ -35,7 +35,7 @@ class ManagedCluster:
     clients: Clients = field(default_factory=Clients)
     now: float = 1_790_000_000.0
     seconds_left: float = 900.0
-    notices: list[Notice] = field(default_factory=list)
+    notices: list[RunNotice] = field(default_factory=list)
     wakes: list[tuple[str, int, float]] = field(default_factory=list)
     steps: int = 0
 

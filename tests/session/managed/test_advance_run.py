@@ -10,9 +10,7 @@ from launcher.session.managed.records import StartClaim
 from tests.emulator.sagemaker import Ending
 from tests.session.managed.conftest import ManagedCluster
 
-HARDWARE = Ending(
-    "AlgorithmError: HW002 rank 3 on algo-1: Xid 79, the GPU has fallen off the bus, exit code: 1"
-)
+HARDWARE = Ending("AlgorithmError: HW002 rank 3 on algo-1: Xid 79, fallen off the bus, exit code: 1")
 CODE = Ending("AlgorithmError: CODE001 rank 0 on algo-1: KeyError: 'labels' (train.py:5), exit code: 1")
 NO_CAPACITY = Ending("CapacityError: Unable to provision requested ML compute capacity.", billable_seconds=0)
 UNKNOWN = Ending("AlgorithmError: something odd, exit code: 1")
