@@ -23,8 +23,9 @@ from types import TracebackType
 from typing import Any
 
 from launcher.account.facts import FileSystem
+from launcher.aws.bounded_calls import LOOK_SECONDS, bounded
 from launcher.aws.clients import Clients
-from launcher.aws.session import LOOK_SECONDS, bounded, session_region
+from launcher.aws.session import session_region
 from launcher.backends.interface import Backend, JobState, JobStatus, LogLine, Progress
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.python import interpreter_at, this_machine

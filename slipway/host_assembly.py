@@ -45,7 +45,7 @@ class Assembly:
         else:
             self._switchboard = Switchboard(self.hosts)
             if len(self.hosts) > 1:
-                self._served = SwitchboardServer(self._switchboard, rendezvous, seal)
+                self._served = SwitchboardServer(self._switchboard, rendezvous, seal, len(self.hosts))
 
     @property
     def is_first(self) -> bool:
@@ -153,6 +153,10 @@ PATIENCE_SECONDS = 20.0
 _CONNECT_SECONDS, _AGAIN_SECONDS = 5.0, 0.2
 _ANSWER_SECONDS = 10.0
 
+_UNHEARD_OF_A_HOST, _UNHEARD_BESIDE_HOSTS = 4, 32
+"""So many connections may be open that have not asked anything yet: a host asks at once, and from fewer
+threads. Each takes an open file of the first host's boot."""
+
 
 class FirstHostSilent(Exception):
     """The first host did not answer: its address, how long it was asked, and the last reason."""
@@ -171,12 +175,12 @@ def switchboard_port(rendezvous: Rendezvous) -> int:
 class SwitchboardServer:
     """The first host's switchboard, served to the others, whom their seal tells from strangers."""
 
-    def __init__(self, switchboard: Switchboard, rendezvous: Rendezvous, seal: Seal) -> None:
-        """Raises OSError where the port is taken."""
-        self._server = _ThreadedServer(
-            (_listening_address(rendezvous), switchboard_port(rendezvous)), _QuestionHandler
-        )
+    def __init__(self, switchboard: Switchboard, rendezvous: Rendezvous, seal: Seal, hosts: int) -> None:
+        """`hosts` is how many the job has. Raises OSError where the port is taken."""
+        address = (_listening_address(rendezvous), switchboard_port(rendezvous))
+        self._server = _ThreadedServer(address, _QuestionHandler)
         self._server.switchboard, self._server.seal = switchboard, seal
+        self._server.most_unheard = _UNHEARD_BESIDE_HOSTS + _UNHEARD_OF_A_HOST * hosts
         # How often it looks whether it shall end: `close` waits for that.
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -185,7 +189,7 @@ class SwitchboardServer:
         self._server.shutdown()
         self._server.server_close()
         if self._server.strangers > 1:
-            say(f"in all {self._server.strangers} questions of strangers came to this job, and were ignored")
+            say(f"strangers came to this job {self._server.strangers} times in all, and were ignored")
 
 
 class DistantSwitchboard:
@@ -249,17 +253,44 @@ class _ThreadedServer(socketserver.ThreadingTCPServer):
     request_queue_size = 1024
     switchboard: Switchboard
     seal: Seal
+    most_unheard: int
     strangers = 0
+
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
+        self._unheard: dict[socket.socket, Any] = {}
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hear the newest; where too many hold a connection and ask nothing, the oldest of them is ended."""
+        with self._lock:
+            self._unheard[request] = client_address
+            oldest = next(iter(self._unheard)) if len(self._unheard) > self.most_unheard else None
+            address = None if oldest is None else self._unheard.pop(oldest)
+            if oldest is not None:
+                # Its thread, which waits for the question, closes it.
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        if oldest is not None:
+            self.ignore_stranger(address)
+        super().process_request(request, client_address)
+
+    def is_heard_in_time(self, request: Any) -> bool:
+        """Whether a connection, which has asked or will not, was not ended before."""
+        with self._lock:
+            return self._unheard.pop(request, None) is not None
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Who hangs up before the answer gets none."""
 
     def ignore_stranger(self, client_address: Any) -> None:
-        """Count a question that is not sealed by this job, and tell of the first."""
-        self.strangers += 1
-        if self.strangers == 1:
+        """Count who came and is no host of this job, and tell of the first."""
+        with self._lock:
+            self.strangers += 1
+            is_first = self.strangers == 1
+        if is_first:
             say(
-                f"{client_address[0]} asked this job's hosts on port {self.server_address[1]} without its "
+                f"{client_address[0]} came to port {self.server_address[1]} of this job's hosts without its "
                 "token, and is ignored, as are all others: if that is none of your own jobs with the same "
                 "MASTER_PORT, look at who may reach this port"
             )
@@ -271,7 +302,12 @@ class _QuestionHandler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """Answer one line of a host of this job, and strangers nothing."""
         self.connection.settimeout(_ANSWER_SECONDS)
-        line = self.rfile.readline(LONGEST_LINE)
+        try:
+            line = self.rfile.readline(LONGEST_LINE)
+        finally:
+            in_time = self.server.is_heard_in_time(self.connection)
+        if not in_time:
+            return
         try:
             content = self.server.seal.open(line)
         except ValueError:

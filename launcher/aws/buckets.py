@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from launcher.aws.bounded_calls import DaemonPool
 from launcher.aws.errors import aws_errors
-from launcher.aws.session import DaemonPool
 from launcher.failure_modes.model import AwsRefusal
 from launcher.frozen import frozen
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from launcher.aws.bounded_calls import DaemonPool
 from launcher.aws.errors import aws_errors
-from launcher.aws.session import DaemonPool
 from launcher.cluster.files import Template, is_kept, resources
 from launcher.cluster.names import CLUSTER_TAG
 from launcher.failure_modes.model import AwsRefusal, Refusal

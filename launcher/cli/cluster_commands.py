@@ -86,8 +86,8 @@ def show(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show what there is of a cluster. Exit code 1 where something is missing or failed."""
+    from launcher.aws.bounded_calls import LOOK_SECONDS, bounded
     from launcher.aws.clients import Clients
-    from launcher.aws.session import LOOK_SECONDS, bounded
     from launcher.cli.cluster_view import cluster_table, shown_json
     from launcher.session.show_cluster import picture_of, show_cluster
 

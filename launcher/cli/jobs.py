@@ -73,8 +73,9 @@ def list_jobs(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """List jobs, newest first; without AWS the local runs of this project."""
+    from launcher.aws.bounded_calls import LOOK_SECONDS, bounded
     from launcher.aws.clients import Clients
-    from launcher.aws.session import LOOK_SECONDS, bounded, session_region
+    from launcher.aws.session import session_region
     from launcher.backends.interface import JobQuery
     from launcher.session.find_jobs import list_jobs as jobs_of
     from launcher.session.runs.read_job_lines import parse_since
@@ -128,7 +129,7 @@ def list_jobs(
 
 def _list_runs(cluster: str, limit: int, output: OutputFormat) -> int:
     from launcher.aws.clients import Clients
-    from launcher.aws.session import LOOK_SECONDS, bounded
+    from launcher.aws.bounded_calls import LOOK_SECONDS, bounded
     from launcher.cli.job_view import run_line
     from launcher.session.find_jobs import managed_runs
 
@@ -289,8 +290,9 @@ def status(name: JobName, /, *, output: OutputOption = OutputFormat.TEXT) -> int
 
     Exit code 1 for one that failed.
     """
+    from launcher.aws.bounded_calls import LOOK_SECONDS, bounded
     from launcher.aws.clients import Clients
-    from launcher.aws.session import LOOK_SECONDS, bounded, session_region
+    from launcher.aws.session import session_region
     from launcher.cli.job_view import show_run
     from launcher.session.find_jobs import find_job, find_run
     from launcher.session.runs.diagnose_job import outcome_of
@@ -414,8 +416,9 @@ def logs(
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show a job's logs, of all hosts in the order of time; with --output json one object a line."""
+    from launcher.aws.bounded_calls import FIND_SECONDS, bounded
     from launcher.aws.clients import Clients
-    from launcher.aws.session import FIND_SECONDS, bounded, session_region
+    from launcher.aws.session import session_region
     from launcher.session.find_jobs import find_job
     from launcher.session.runs.read_job_lines import log_filter
 

@@ -146,8 +146,9 @@ def _is_file(text: str) -> bool:
 
 
 def _compare_jobs(first: str, second: str, same_within: float, output: OutputFormat) -> int:
+    from launcher.aws.bounded_calls import FIND_SECONDS, bounded
     from launcher.aws.clients import Clients
-    from launcher.aws.session import FIND_SECONDS, bounded, session_region
+    from launcher.aws.session import session_region
     from launcher.session.runs.compare_runs import diagnosed_run, facts_of_jobs, found_pair
 
     found = bounded(

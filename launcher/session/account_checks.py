@@ -14,8 +14,8 @@ from launcher.account.questions.ask import BOUND_SECONDS, OnAnswer, Wanted
 from launcher.account.questions.ask_network import authorize
 from launcher.account.questions.ask_storage import describe_file_system
 from launcher.account.questions.gather import gather, gather_network
+from launcher.aws.bounded_calls import bounded
 from launcher.aws.clients import BRISK, Clients
-from launcher.aws.session import bounded
 from launcher.backends.interface import JobStatus
 from launcher.cluster.instances import instance_facts
 from launcher.diagnosis.model import AccountCheck, CheckOutcome, Diagnosis

@@ -14,6 +14,7 @@ from typing import Any
 from launcher.account.facts import parse_file_system
 from launcher.account.questions.ask_network import fetch_subnets
 from launcher.account.questions.ask_storage import describe_file_system
+from launcher.aws.bounded_calls import DaemonPool
 from launcher.aws.buckets import (
     BucketContents,
     OnCount,
@@ -23,7 +24,6 @@ from launcher.aws.buckets import (
     stop_access_logs,
 )
 from launcher.aws.clients import Clients
-from launcher.aws.session import DaemonPool
 from launcher.aws.stacks import (
     DELETING,
     FAILED,

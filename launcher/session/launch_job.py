@@ -14,9 +14,9 @@ from typing import Protocol
 
 from launcher.account.facts import FileSystem
 from launcher.account.questions.ask import BOUND_SECONDS
+from launcher.aws.bounded_calls import bounded
 from launcher.aws.clients import BRISK, Clients
 from launcher.aws.lookups import expected_owners, fetch_manifest
-from launcher.aws.session import bounded
 from launcher.backends.interface import Backend, BackendError, JobState, OnProgress
 from launcher.backends.sagemaker.upload import read_stored_source
 from launcher.cluster.manifest import Cluster, ManifestError, cache_manifest, is_path

@@ -120,6 +120,18 @@ def test_what_cannot_be_installed_is_named_before_anything_starts(shop: Shop) ->
     assert not list(shop.environments.glob("*/complete"))
 
 
+def test_an_environment_is_not_taken_for_made_where_its_status_cannot_be_had(shop: Shop) -> None:
+    failing = "import sys\nif 'venv' in sys.orig_argv:\n    raise SystemExit('there is no venv here')\n"
+    (packages_of(shop.python.parents[1]) / "sitecustomize.py").write_text(failing)
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(BackendError, match=r"cannot make a virtual environment.*there is no venv here"):
+            shop.equip("tinyone\n")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert not list(shop.environments.glob("*/complete"))
+
+
 def test_torch_stays_the_users(shop: Shop) -> None:
     make_wheel(shop.folder / "wheels", "torch", "1.13")
     unpack_wheel(make_wheel(shop.folder, "torch", "2.8.0+cpu"), shop.python.parents[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,21 @@ def test_nothing_to_do_is_said(here: Checkout, run_launch: RunLaunch) -> None:
     assert code == 0
     assert "The cluster file is the one that was deployed." in out
     assert "There is nothing to deploy." in out
+
+
+def test_an_app_that_failed_has_failed_though_whoever_started_the_launcher_ignores_sigchld(
+    here: Checkout, run_launch: RunLaunch
+) -> None:
+    here.wants()
+    (here.folder / "app.py").write_text("raise SystemExit(7)")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        code, out, err = run_launch("cluster", "plan", "team")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert (code, out) == (2, "")
+    assert "failed with exit code 7" in err
 
 
 def test_replaced_data_are_refused_with_what_to_do(here: Checkout, run_launch: RunLaunch) -> None:

@@ -132,7 +132,22 @@ def test_who_knows_the_jobs_name_alone_speaks_for_none_of_its_hosts(
     four[0].close()
     told = capfd.readouterr().err
     assert told.count("without its token") == 1
-    assert "in all 3 questions of strangers" in told
+    assert "strangers came to this job 3 times in all" in told
+
+
+def test_who_connects_and_asks_nothing_makes_room_for_hosts_and_is_told_once(
+    four: list[Assembly], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Every connection takes one of the files that the first host's boot may open."""
+    line = four[1]._switchboard
+    assert isinstance(line, DistantSwitchboard)
+    held = [socket.create_connection((line._address, line._port), timeout=10) for _ in range(60)]
+    assert [each.recv(1) for each in held[:10]] == [b""] * 10
+    four[1].post("steps", 7)
+    assert four[0].read("steps") == {"algo-2": 7}
+    for each in held:
+        each.close()
+    assert capfd.readouterr().err.count("without its token") == 1
 
 
 def test_an_answer_belongs_to_its_question() -> None:

@@ -134,14 +134,15 @@ def _make(folder: Path, python: Path, installed: InstalledPackages, inherited: M
     # -I: no module of the working directory, such as a types.py beside a job file, is imported.
     words = [str(python), "-I", "-m", "venv", *(["--without-pip"] if installed.has_pip else []), str(folder)]
     run = subprocess.run(words, env=_for_pip(inherited, {}), capture_output=True, text=True, check=False)
-    if run.returncode != 0:
+    packages = next((folder / "lib").glob("python*/site-packages"), None)
+    # A process that ignores SIGCHLD, as a notebook may, has 0 for what it could not be told.
+    if run.returncode != 0 or packages is None:
         said = (run.stderr or run.stdout).strip().rpartition("\n")[2]
         raise BackendError(
             f"{python} cannot make a virtual environment for what the job requires: {said[:300]}",
             "Install its packages venv and pip, install the job's requirements into it yourself, or give "
             "another Python with --python PATH.",
         )
-    (packages,) = (folder / "lib").glob("python*/site-packages")
     # Not the paths alone: files of this kind in these folders, as of editable installations, count as well.
     lines = (f"import site; site.addsitedir({path!r})\n" for path in installed.folders)
     (packages / "slipway.pth").write_text("".join(lines), encoding="utf-8")

@@ -19,9 +19,9 @@ from itertools import accumulate, repeat
 from operator import attrgetter
 from typing import Any
 
+from launcher.aws.bounded_calls import DaemonPool
 from launcher.aws.clients import FOLLOWING
 from launcher.aws.errors import answers
-from launcher.aws.session import DaemonPool
 from launcher.backends.interface import Cursor, JobStatus, LogBatch, LogLine
 from launcher.cluster.names import TRAINING_LOGS
 from launcher.frozen import frozen

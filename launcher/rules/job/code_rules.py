@@ -134,6 +134,40 @@ def nothing_hides_the_boot(subject: SourceSubject) -> Iterator[Finding]:
         )
 
 
+_LOADED_BY_EVERY_RANK = (
+    "collections contextlib copyreg encodings enum fnmatch functools importlib keyword operator pathlib re "
+    "reprlib signal struct threading types typing warnings weakref"
+)
+"""Python's modules that `python -m slipway.ranks.start` loads from their files in each of 3.10 to 3.13."""
+
+_LOADED_BY_TORCH = (
+    "argparse ast asyncio base64 bisect copy csv ctypes dataclasses datetime dis glob hashlib heapq inspect "
+    "json linecache logging multiprocessing numbers pickle platform pprint queue random select selectors "
+    "shutil socket string subprocess tempfile textwrap token tokenize traceback uuid zipfile"
+)
+"""What torch 2.13 and its torch.distributed load besides, under 3.11, without what is seldom used."""
+
+
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
+def nothing_hides_python(subject: JobSubject) -> Iterator[Finding]:
+    """The source is in PYTHONPATH, before Python's own modules, so that one of their names comes first."""
+    source, program = subject.source, subject.program
+    has_torch = subject.job.distribution.strategy.value == "torchrun" or (
+        program is not None and any(name.partition(".")[0] == "torch" for *_, name in _sure_imports(program))
+    )
+    for file in source.files:
+        module = file.name.removesuffix(".py").removesuffix("/__init__")
+        always = module in _LOADED_BY_EVERY_RANK.split()
+        if module != file.name and (always or (has_torch and module in _LOADED_BY_TORCH.split())):
+            yield training_script.ENTRY_POINT_MISSING.at(
+                _SOURCE_DIR,
+                f"{file.name} in {source.place} hides Python's own module {module}, which "
+                f"{'every rank loads as it starts' if always else 'torch imports'}, and is run in its place",
+                remedy="Give it another name, move it into a package, or leave it out by .slipwayignore.",
+                severity=None if always else Severity.WARNING,
+            )
+
+
 @finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def code_is_small(subject: SourceSubject) -> Iterator[Finding]:
     """What is packed is downloaded and unpacked by every host before the script starts."""

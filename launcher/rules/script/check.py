@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import os
 import tokenize
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
@@ -604,6 +603,8 @@ def read_configuration(file: Path) -> LintConfiguration | None:
         text = file.read_text("utf-8")
         if "slipway" not in text:
             return None
+        import tomllib  # here: few projects have such a section
+
         section: Any = tomllib.loads(text)
         for key in CONFIGURATION_SECTION.split("."):
             if not isinstance(section, dict):

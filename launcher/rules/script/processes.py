@@ -15,7 +15,15 @@ from launcher.failure_modes import distribution, nccl, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins, text_parts
-from launcher.program.index import BindingKind, ancestors, file_of, last_name, scope_of, statement_of
+from launcher.program.index import (
+    BindingKind,
+    ancestors,
+    file_of,
+    last_name,
+    nodes_within,
+    scope_of,
+    statement_of,
+)
 from launcher.program.overlapping_starts import runs_groups_side_by_side
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,
@@ -528,7 +536,7 @@ def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Findin
 
 def _reads_of_the_environment(program: Program) -> Iterator[ast.Subscript]:
     for file in program.mentioning("environ"):
-        for read in ast.walk(file.tree):
+        for read in nodes_within(file.tree):
             if isinstance(read, ast.Subscript) and isinstance(read.ctx, ast.Load):
                 named = isinstance(read.value, ast.Name | ast.Attribute)
                 if named and program.value(read.value) == External("os.environ"):

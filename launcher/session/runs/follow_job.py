@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
+from launcher.aws.bounded_calls import SHOW_SECONDS, bounded
 from launcher.aws.errors import CredentialsExpired, Outage
-from launcher.aws.session import SHOW_SECONDS, bounded
 from launcher.backends.interface import Backend, Cursor, JobStatus, LogBatch, LogLine
 from launcher.diagnosis.diagnose import SuccessReader
 from launcher.failure_modes.model import AwsRefusal, Finding, Refusal

@@ -67,6 +67,27 @@ def test_a_module_that_would_hide_the_boot_is_refused(
     assert "hides the library slipway" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("hiding", "script", "severity"),
+    [
+        ("types.py", "print()\n", "error"),
+        ("enum/__init__.py", "print()\n", "error"),
+        ("json.py", "import torch.nn as nn\n", "warning"),
+        ("json.py", "print()\n", None),
+        ("json/more.py", "import torch\n", None),
+        ("mine/types.py", "import torch\n", None),
+        ("test.py", "import torch\n", None),
+    ],
+)
+def test_a_module_of_pythons_name_is_told_where_a_rank_loads_it(
+    judge, src: Path, hiding: str, script: str, severity: str | None
+) -> None:
+    files = {f"src/{hiding}": "", "src/train.py": script}
+    found = judge("CODE002", distribution={"strategy": "none"}, files=files)
+    assert [each.severity for each in found] == ([severity] if severity else [])
+    assert all(f"{hiding} in {src} hides Python's own module" in each.message for each in found)
+
+
 @pytest.mark.parametrize("name", ["other/slipway.py", "slipway/notes.txt", "my_slipway.py"])
 def test_what_only_resembles_our_package_hides_nothing(judge, src: Path, name: str) -> None:
     (src / name).parent.mkdir(exist_ok=True)

@@ -10,8 +10,8 @@ import pytest
 
 from launcher.account.facts import Unverified
 from launcher.account.questions.ask import Answers, Question, ask_all
+from launcher.aws.bounded_calls import DaemonPool, bounded
 from launcher.aws.clients import Clients
-from launcher.aws.session import DaemonPool, bounded
 from launcher.failure_modes.model import Unreachable
 from tools.attack.matrix.virtual_time import VirtualClock, virtual_time
 

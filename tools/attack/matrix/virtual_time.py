@@ -20,7 +20,7 @@ import botocore.endpoint
 import botocore.retries.bucket
 
 import launcher.account.questions.ask as asking
-import launcher.aws.session as bounded
+import launcher.aws.bounded_calls as bounded
 import launcher.backends.sagemaker.logs as log_streams
 import launcher.session.account_checks as live
 import launcher.session.runs.follow_job as run

@@ -17,6 +17,7 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
+    nodes_within,
     parent_of,
     scope_of,
 )
@@ -614,7 +615,7 @@ def _key(name: str) -> str:
 def _reads(program: Program) -> Iterator[ChannelRead]:
     made_of_parts = any(name in file.text for name in (FOLDER, *_ABOVE) for file in program.files)
     for file in program.files:
-        for node in ast.walk(file.tree):
+        for node in nodes_within(file.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if node.value.startswith(VARIABLE) and len(node.value) > len(VARIABLE):
                     yield from _by_variable(program, node, node.value)
@@ -721,7 +722,7 @@ def _option_of(node: ast.expr) -> str | None:
 def _reads_any(program: Program) -> bool:
     """Whether a script may read channels whose names it calculates."""
     for file in program.files:
-        for node in ast.walk(file.tree):
+        for node in nodes_within(file.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 text = node.value
                 if (
@@ -738,7 +739,7 @@ def _reads_any(program: Program) -> bool:
 def _texts(subject: ScriptSubject) -> Iterator[str]:
     """All that could name a channel: texts of the script, and what the job gives it."""
     for file in subject.program.files:
-        for node in ast.walk(file.tree):
+        for node in nodes_within(file.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
     job = subject.job

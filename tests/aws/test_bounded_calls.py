@@ -8,7 +8,7 @@ from threading import Barrier, Event, current_thread
 
 import pytest
 
-from launcher.aws.session import DaemonPool, bounded
+from launcher.aws.bounded_calls import DaemonPool, bounded
 from launcher.failure_modes.model import Unreachable
 
 
@@ -23,7 +23,7 @@ def test_an_answer_in_time_is_returned_and_an_error_raised() -> None:
 
 def test_silence_does_not_keep_the_process_from_ending() -> None:
     program = (
-        "from threading import Event\nfrom launcher.aws.session import bounded\n"
+        "from threading import Event\nfrom launcher.aws.bounded_calls import bounded\n"
         "from launcher.aws.errors import Unreachable\n"
         "try: bounded(0.01, 'ask', Event().wait)\nexcept Unreachable: print('cut')"
     )
