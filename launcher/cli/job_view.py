@@ -330,6 +330,7 @@ def show_started(job: Started, output: OutputFormat, **more: Any) -> None:
 def show_run(screen: Console, run: ManagedRun, newest: JobStatus) -> None:
     """The attempts of a managed run, as a table, and what it has cost."""
     from rich.table import Table
+    from rich.text import Text
 
     from launcher.session.managed.show_run import HEADINGS, rows_of_run, totals_of_run
 
@@ -345,6 +346,8 @@ def show_run(screen: Console, run: ManagedRun, newest: JobStatus) -> None:
 
 def run_line(run: ManagedRun) -> Text:
     """A managed run in a line: its name, how it is, how many attempts there were, what ended the last one."""
+    from rich.text import Text
+
     causes = ", ".join(each.cause for each in run.attempts if each.cause)
     usd = "" if run.usd is None else f"{run.usd:,.2f} USD"
     style = {"completed": "green", "failed": "red", "running": "bold"}.get(run.state, "yellow")

@@ -128,8 +128,8 @@ def list_jobs(
 
 
 def _list_runs(cluster: str, limit: int, output: OutputFormat) -> int:
-    from launcher.aws.clients import Clients
     from launcher.aws.bounded_calls import LOOK_SECONDS, bounded
+    from launcher.aws.clients import Clients
     from launcher.cli.job_view import run_line
     from launcher.session.find_jobs import managed_runs
 

@@ -48,6 +48,7 @@ from launcher.rules.live.storage_rules import file_system_is_available, lustre_p
 from launcher.rules.live.subject import LiveSubject
 from launcher.session.account_checks import wanted_facts
 from launcher.session.find_jobs import queue_backend
+from launcher.session.managed.show_run import WAITING, list_runs
 
 _HITS_JOBS = frozenset({Policy.IDLE, Policy.REPLACES, Policy.REPLACES_DATA})
 
@@ -406,11 +407,22 @@ class ClusterJob:
 def unfinished_jobs(
     name: str, stacks: Sequence[DeployedStack], clients: Clients, region: str
 ) -> tuple[ClusterJob, ...]:
-    """The jobs that carry a cluster's tag, use a role or a subnet of its stacks, or wait in its queue.
+    """The jobs that carry a cluster's tag, use a role or a subnet of its stacks, or wait in its queue; and
+    the managed runs of which another attempt is to start.
 
     Raises AwsRefusal where AWS refuses or cannot be reached.
     """
-    return tuple(_unfinished_queued(name, stacks, clients, region))
+    return (*_unfinished_queued(name, stacks, clients, region), *_waiting_runs(stacks, clients, region))
+
+
+def _waiting_runs(stacks: Sequence[DeployedStack], clients: Clients, region: str) -> Iterator[ClusterJob]:
+    if not any(stack.of_type("AWS::SQS::Queue") for stack in stacks):
+        return  # Without its controller's queue nobody goes on with them.
+    buckets = [each.physical_id for stack in stacks for each in stack.of_type("AWS::S3::Bucket")]
+    for bucket in buckets:
+        for run in list_runs(clients("s3", region), bucket):
+            if run.state == WAITING:
+                yield ClusterJob(run.first, "a managed run that waits for its next attempt")
 
 
 def _unfinished_queued(

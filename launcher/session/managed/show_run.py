@@ -17,6 +17,9 @@ from launcher.planning.request_view import RequestView
 from launcher.session.managed.notices import decision_in_words
 from launcher.session.managed.records import AttemptRecord, ManagedPlan, Records, StartClaim, runs_below
 
+WAITING = "waiting"
+"""How a run is whose last attempt has ended and whose next one has not started."""
+
 MOST_LISTED = 100
 """Runs of a list, the newest; each is read by itself."""
 
@@ -55,7 +58,7 @@ class ManagedRun:
         last = self.attempts[-1]
         if self.stop is not None:
             return "stopped"
-        return "waiting" if last.following is not None else last.state.lower()
+        return WAITING if last.following is not None else last.state.lower()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that `launch status --output json` prints of a run."""
