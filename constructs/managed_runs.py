@@ -84,11 +84,11 @@ class ManagedRuns(Construct):
             scope: the parent construct.
             id: the construct's id.
             cluster_name: what the function knows the cluster by, and stands in descriptions.
-            package: the function's code, with `launcher.controller` in it.
+            package: the function's code, with its handler in it.
             package_digest: what the function compares its files with (`digest_of`).
             runtime: the Python that runs it.
             role_arn: the execution role, by which the cluster's jobs are known, and which new ones get.
-            code: the bucket with the runs, below `runs/`.
+            code: the bucket with the runs, below `runs`.
             checkpoints: the bucket in which a checkpoint is copied to resume from.
             output: the bucket with what jobs leave, which a diagnosis reads.
             subnet_ids: where jobs may run.

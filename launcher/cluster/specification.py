@@ -354,9 +354,9 @@ class ClusterSpec(FilePart):
     observability: ObservabilitySpec | None = Field(default=None, description="None when left out.")
     managed: bool = Field(
         default=False,
-        description="Whether there is a controller that goes on with runs which are handed over to it by "
-        "`launch JOB --managed`: a Lambda function that wakes up at the end of a job. Its alarms go to the "
-        "topic of `observability`, where there is one.",
+        description="Whether there is a controller, to which runs can be handed over: a Lambda function that "
+        "wakes up at the end of a job and goes on with its run. Its alarms go to the topic of "
+        "`observability`, where there is one.",
     )
     removal_policy: Literal["retain", "destroy"] = Field(
         default="retain",

@@ -218,7 +218,8 @@ def totals_of_run(run: ManagedRun) -> Mapping[str, str]:
     found = {}
     if run.usd is not None:
         within = "" if run.max_usd is None else f" of {run.max_usd:,.2f} USD"
-        found["spent"] = f"{run.usd:,.2f} USD{within} in {len(run.attempts)} ended attempts"
+        ended = "an attempt that has" if len(run.attempts) == 1 else f"{len(run.attempts)} attempts that have"
+        found["spent"] = f"{run.usd:,.2f} USD{within}, in {ended} ended"
     if run.stop is not None:
         found["stopped"] = f"by {run.stop.who}: no attempt starts any more"
     return found
