@@ -123,6 +123,7 @@ def launch(
     processes: int | None = None,
     python: str | Path | None = None,
     run_id: str | None = None,
+    managed: bool = False,
 ) -> Job:
     """Submit a job file to SageMaker once, without asking, and return a handle of the job at once.
 
@@ -131,14 +132,16 @@ def launch(
     would choose. `processes` is how many each host then gets instead of the job's, `inputs` a folder for each
     of its channels. With a `run_id` a second launch of
     the same job in the same run, from whatever machine, returns the first one's; in CI it is that run's own
-    by default, and "" is none. Nobody stays to make other attempts (`limits.max_retries`): that is the
-    command's.
+    by default, and "" is none. Nobody stays to make other attempts (`limits.max_retries`), unless the run is
+    `managed`: then the cluster's controller does, and the handle is the first attempt's.
 
     The other arguments are those of `plan`. Raises LaunchRefusedError with the findings that forbid the
     launch, Refusal for arguments that do not go together, AwsRefusal where AWS refuses.
     """
     if local and run_id:
         raise Refusal("`run_id` is about jobs on AWS.", "Leave it out of a local launch.")
+    if local and managed:
+        raise Refusal("a controller goes on with jobs on AWS.", "Leave out `managed` or `local`.")
     if inputs and not local:
         raise Refusal(
             "`inputs` gives folders of this machine to a job that runs elsewhere.",
@@ -159,7 +162,7 @@ def launch(
             if local:
                 made = _accepted(_planned(loaded, ignore, local))
                 return _launched_here(made, _folders(inputs or {}), python, allow_env)
-            return _launched_on_aws(loaded, ignore, run_id)
+            return _launched_on_aws(loaded, ignore, run_id, managed=managed)
 
 
 _OPTIONS = (
@@ -168,6 +171,7 @@ _OPTIONS = (
     (r"--input (\S+)=(DIR|FOLDER)", r"inputs={'\1': \2}"),
     (r"--(processes|python) (-?\w+)", r"\1=\2"),
     (r"--(processes|python)\b", r"`\1`"),
+    (r"--managed\b", "`managed`"),
     (r"; all of them with --yes", ""),
 )
 """Options of the command line, of which refusals speak, and what they are here."""
@@ -191,7 +195,7 @@ def _planned(loaded: LoadedJob, ignore: Sequence[str], local: bool) -> TrainingP
     return prepare(loaded, session_region=session_region(), ignore=ignore, source=code, here=local)
 
 
-def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | None) -> Job:
+def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | None, *, managed: bool) -> Job:
     telling = Telling()
     launching = Launch(
         loaded,
@@ -202,10 +206,12 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
         display=lambda: telling,
         on_progress=telling.submission,
         source=code_of(loaded, telling.reading),
+        managed=managed,
     )
     made = _accepted(launching.plan())
     start = launching.submission(made).start
-    name, check = start.once(made).name, account_check(launching.clients)
+    started = launching.hand_over(made, start) if managed else start.once(made)
+    name, check = started.name, account_check(launching.clients)
     return Job(start.backend, name, made.region, made.operation, check)
 
 
