@@ -198,7 +198,7 @@ def _users_values(view: RequestView, job: Mapping[str, Any] | None) -> list[str]
 
     A request that comes without its job file does not tell the user's values from the launcher's.
     """
-    if job is None:
+    if not job:
         places = [view.environment, view.hyperparameters]
     else:
         places = [job.get("environment") or {}, job.get("hyperparameters") or {}]

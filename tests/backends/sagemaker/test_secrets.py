@@ -57,9 +57,9 @@ def test_a_request_without_its_job_file_hides_all_its_values(aws: Emulated) -> N
         "CreateTrainingJob",
         Fault("told", 400, "ValidationException", "planted-value"),
     )
-    plan = replace(aws.plan_of(environment={"MY_SETTING": "planted-value"}), job={})
+    plan = aws.plan_of(environment={"MY_SETTING": "planted-value"})
     with pytest.raises(AwsRefusal) as error:
-        creation.create_once(aws.clients["sagemaker"], plan.request or {}, plan.operation, job=plan.job)
+        creation.create_once(aws.clients["sagemaker"], plan.request or {}, plan.operation)
     assert "planted" not in str(error.value)
 
 
