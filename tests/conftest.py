@@ -35,6 +35,9 @@ os.environ.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(_CACHES / "aws" / "
 # Every launch packs the boot, and parses its files to do so: a fifth of a second, for hundreds of launches.
 packaging.without_docstrings = cache(packaging.without_docstrings)
 
+# Every plan reads the boot's files for its digest.
+packaging._boot_digest = cache(packaging._boot_digest)
+
 # Every local run starts the boot several times, and each start compiles it: a quarter of a second each.
 layout.build_boot = overlay.build_boot = compiled_boot.build_boot
 

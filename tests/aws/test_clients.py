@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -210,7 +211,8 @@ def test_a_service_that_nobody_knows_is_said_to_be_unknown() -> None:
 def test_the_users_own_folders_of_models_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DATA_PATH", f"{tmp_path / 'missing'}{os.pathsep}{tmp_path}")
     session = open_session()
-    model = session._session.get_component("data_loader").load_service_model("sts", "service-2")
+    loader = session._session.get_component("data_loader")
+    model = copy.deepcopy(loader.load_service_model("sts", "service-2"))
     newer = tmp_path / "sts" / "2099-01-01"
     newer.mkdir(parents=True)
     model["metadata"]["apiVersion"] = "2099-01-01"

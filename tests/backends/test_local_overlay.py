@@ -77,19 +77,21 @@ def test_what_is_lacking_is_installed_beside_the_python_and_not_into_it(shop: Sh
     assert shop.steps == ["installing 1 package of requirements.txt"]
 
 
-@pytest.mark.parametrize("name", ["types.py", "venv.py", "logging.py", "json.py"])
 def test_modules_of_the_working_directory_are_not_imported(
-    shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    (project / name).write_text(f"open({str(project / 'ran')!r}, 'w')\nraise SystemExit('not yours')\n")
+    names = ["types.py", "venv.py", "logging.py", "json.py"]
+    for name in names:
+        (project / name).write_text(f"open({str(project / 'ran')!r}, 'w')\nraise SystemExit('not yours')\n")
     monkeypatch.chdir(project)
     this_machine(str(shop.python), {})
     shop.equip("tinyone")
     # Where all of the source lies beside pip, as for a package in it.
     shop.source("")
-    (shop.folder / "src" / name).write_text((project / name).read_text())
+    for name in names:
+        shutil.copy(project / name, shop.folder / "src")
     shutil.copy(shop.folder / "wheels" / "tinytwo-2.0-py3-none-any.whl", shop.folder / "src")
     shop.equip("./tinytwo-2.0-py3-none-any.whl")
     assert not (project / "ran").exists()

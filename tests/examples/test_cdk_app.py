@@ -33,10 +33,12 @@ def synthesize(app: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     for package in ("slipway_cdk", "launcher"):
         (installed / package).symlink_to(ROOT / package)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
+    # Into an empty home jsii would unpack the CDK once more.
+    unpacked = {"JSII_RUNTIME_PACKAGE_CACHE_ROOT": os.environ["JSII_RUNTIME_PACKAGE_CACHE_ROOT"]}
     return subprocess.run(
         [sys.executable, "-c", ELSEWHERE, str(installed), str(app)],
         cwd=folder,
-        env={"PATH": path, "HOME": str(folder), "CDK_OUTDIR": str(folder / "cdk.out")},
+        env={"PATH": path, "HOME": str(folder), "CDK_OUTDIR": str(folder / "cdk.out"), **unpacked},
         capture_output=True,
         text=True,
         timeout=120,

@@ -216,12 +216,12 @@ def test_programs_that_train_after_a_minute_or_never_are_looked_at_every_five_se
     def look_until(end: float) -> None:
         while job.time < end:
             job.meeting.look(1)
-            job.time += 0.25
+            job.time += 0.5
 
     look_until(60.0)
-    assert len(looks) == 240
+    assert len(looks) == 120
     look_until(120.0)
-    assert len(looks) == 240 + 12
+    assert len(looks) == 120 + 12
     job.rank("")
     look_until(190.0)
     assert [line for line in said() if "warning: after 60 s" in line]

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipway.saving.stored_checkpoints import (
@@ -51,6 +51,7 @@ anything = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(manifests)
 def test_what_was_written_is_read_again(manifest: CheckpointManifest) -> None:
     assert parse_manifest(manifest.to_json()) == manifest

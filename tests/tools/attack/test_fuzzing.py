@@ -36,14 +36,15 @@ def test_nothing_that_is_made_of_a_valid_input_brings_the_launcher_down(
 
 def made(seed: int) -> list[bytes]:
     files: list[bytes] = []
-    try_cases(lambda drawn: files.append(drawn.draw(written(drawn.draw(mutated(DOCUMENT))))), 50, seed)
+    try_cases(lambda drawn: files.append(drawn.draw(written(drawn.draw(mutated(DOCUMENT))))), 20, seed)
     return files
 
 
 def test_a_seed_makes_the_same_cases_again_and_another_one_others() -> None:
     before = repr(DOCUMENT)
-    assert made(1) == made(1)
-    assert len({*made(1), *made(2)}) > 50
+    first, again, other = made(1), made(1), made(2)
+    assert first == again
+    assert len({*first, *other}) > 20
     assert repr(DOCUMENT) == before
 
 
