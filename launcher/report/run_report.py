@@ -39,8 +39,9 @@ class RunJob:
     """What the place where a job runs says of it; nothing of this is known of log files.
 
     `ended_as` is the state as it is shown (Completed, Failed, Stopped), or the phase of a job that has not
-    ended; `seconds` is the time since its start. `usd` is what its hosts cost for that time at the price of
-    the plan, None where that is not known; `runs_here` says that it ran on this machine and cost nothing.
+    ended; `seconds` is the time since its start. `runs_here` says that it ran on this machine and cost
+    nothing. `billed` is for how many seconds each of its hosts is billed, `usd` what all of them cost then,
+    None where that is not known; `parts` are these seconds by what they went to.
     """
 
     ended_as: str
@@ -51,6 +52,9 @@ class RunJob:
     instance_type: str | None = None
     phases: tuple[RunPhase, ...] = ()
     runs_here: bool = False
+    billed: float | None = None
+    usd: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def world_size(self) -> int | None:

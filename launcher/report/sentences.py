@@ -14,7 +14,7 @@ from launcher.failure_modes import interruption
 from launcher.failure_modes.model import Retry
 from launcher.report.run_report import GLOG, ISO, RunPhase, RunReport
 from launcher.report.summaries import RankPace, Writer, slowest_of
-from launcher.text.values import elapsed_time, list_some
+from launcher.text.values import elapsed_time, list_in_words, list_some
 
 MOST_ROWS = 50
 """Rows of a table that stands for a chart."""
@@ -261,6 +261,9 @@ def cost_in_sentence(run: RunReport) -> str | None:
         return None
     if job.runs_here:
         return "It ran on this machine and cost nothing."
+    if job.has_ended and job.usd is not None and job.billed is not None:
+        plan = "" if planned is None else f" Planned: {planned.cost}."
+        return f"{job.usd:,.2f} USD for {elapsed_time(job.billed)} that each host is billed for.{plan}"
     if planned is None or planned.usd_per_hour is None or job.seconds is None:
         return "What it cost is not known." if planned is None else f"Planned: {planned.cost}."
     usd = planned.usd_per_hour * job.seconds / 3600
@@ -268,6 +271,27 @@ def cost_in_sentence(run: RunReport) -> str | None:
         f"At most {usd:,.2f} USD for {elapsed_time(job.seconds)} since its start, waiting included. "
         f"Planned: {planned.cost}."
     )
+
+
+def billed_time_in_sentence(run: RunReport) -> str | None:
+    """What the billed time went to; None where that is not known."""
+    parts = [(part, seconds) for part, seconds in (run.job.parts if run.job else {}).items() if seconds >= 1]
+    if not parts:
+        return None
+    words = [f"{elapsed_time(seconds)} {_PARTS.get(part, part)}" for part, seconds in parts]
+    return f"It went to: {list_in_words(words, 'and')}."
+
+
+_PARTS = {
+    "useful": "of training",
+    "download": "of downloads",
+    "gate": "in the health gate",
+    "start": "to the first step",
+    "stall": "without a step",
+    "lost": "of steps that are lost unless another attempt goes on from them",
+    "unknown": "that its lines do not explain",
+}
+"""The parts of billed time (`launcher.session.runs.measure_goodput`) in words, of a job alone."""
 
 
 def position_in_words(run: RunReport, at: float) -> str:

@@ -105,6 +105,11 @@ def measure_goodput(attempts: Sequence[AttemptTimes]) -> Goodput:
     return Goodput(len(attempts), seconds, lost, usd)
 
 
+def split_billed_time(attempt: AttemptTimes) -> dict[str, float]:
+    """What the time of one host went to in one attempt, as far as it tells itself, in seconds (`PARTS`)."""
+    return _parts_of(attempt, None)
+
+
 def by_group(attempts: Sequence[AttemptTimes], group: str) -> dict[str, Goodput]:
     """The same for each team, instance type or cluster, by what the jobs' groups say; most seconds first."""
     members: dict[str, list[AttemptTimes]] = {}
@@ -176,9 +181,9 @@ def read_attempts(
 
 def _read_attempt(backend: Backend, name: str) -> AttemptTimes | None:
     status = backend.describe(name)
-    if not status.billable_seconds or status.request is None:
+    if not status.billable_seconds:
         return None  # It never had hosts.
-    lines = _LineTimes(status)
+    lines = LineTimes(status)
     cause = None
     if status.state is JobState.COMPLETED:
         for batch in read_batches(backend, name):
@@ -186,8 +191,16 @@ def _read_attempt(backend: Backend, name: str) -> AttemptTimes | None:
     else:
         root = diagnosis_of(backend, status, seen=lines.read).root_cause
         cause = root.finding.code if root else None
-    tags = _tags_of(backend, name)
-    phases = status.transitions
+    return times_of(status, lines, cause, _tags_of(backend, name))
+
+
+def times_of(
+    status: JobStatus, lines: LineTimes, cause: str | None, tags: Mapping[str, str]
+) -> AttemptTimes | None:
+    """The times of a job that has ended, by its status and its lines; None of one that never had hosts."""
+    if not status.billable_seconds or status.request is None:
+        return None
+    name, phases = status.name, status.transitions
     training = [each for each in phases if each.phase == "Training"]
     return AttemptTimes(
         name,
@@ -220,7 +233,7 @@ def _groups_of(request: RequestView, tags: Mapping[str, str]) -> dict[str, str]:
     return {name: str(value) for name, value in groups.items() if value}
 
 
-class _LineTimes:
+class LineTimes:
     """When a job passed its gate and made its steps, by what it printed."""
 
     def __init__(self, status: JobStatus) -> None:

@@ -26,6 +26,7 @@ from launcher.report.run_report import (
 from launcher.session.log_files import STDIN, logs_in
 from launcher.session.plan_notes import read_plan_note
 from launcher.session.runs.diagnose_job import Check, Seen, diagnosis_of
+from launcher.session.runs.measure_goodput import LineTimes, split_billed_time, times_of
 from launcher.session.runs.read_job_lines import rank_of
 from launcher.text import __version__
 from launcher.text.regular_files import file_mode, read_regular, replace_file
@@ -52,14 +53,18 @@ def report_of_job(
     """
     status, reader, success = found.status, RunReader(found.status.metrics), SuccessReader()
 
+    times = LineTimes(status)
+
     def read(lines: Sequence[LogLine]) -> None:
         seen(lines)
+        times.read(lines)
         success.read(lines)
         for line in lines:
             reader.read(line, rank_of(line, status.processes_per_host))
 
     diagnosis = diagnosis_of(found.backend, status, read, check, time.time(), without_lines=without_lines)
-    report = _report(status.name, diagnosis, reader.result(), _job(found), read_plan_note(status.name))
+    job, planned = _job(found, times, diagnosis), read_plan_note(status.name)
+    report = _report(status.name, diagnosis, reader.result(), job, planned)
     completed = status.state is JobState.COMPLETED
     return replace(report, warnings=success.warnings) if completed else report
 
@@ -159,8 +164,11 @@ def _report(
     )
 
 
-def _job(found: FoundJob) -> RunJob:
-    status = found.status
+def _job(found: FoundJob, times: LineTimes, diagnosis: Diagnosis) -> RunJob:
+    status, root = found.status, diagnosis.root_cause
+    attempt = None
+    if status.state.is_final and not found.backend.runs_here:
+        attempt = times_of(status, times, root.finding.code if root else None, {})
     final = status.state.is_final
     return RunJob(
         ended_as=str(status.state) if final else status.phase,
@@ -171,6 +179,9 @@ def _job(found: FoundJob) -> RunJob:
         instance_type=status.instance_type,
         phases=tuple(RunPhase(each.phase, each.started, each.ended) for each in status.transitions),
         runs_here=found.backend.runs_here,
+        billed=None if attempt is None else attempt.billed,
+        usd=None if attempt is None else attempt.usd,
+        parts={} if attempt is None else split_billed_time(attempt),
     )
 
 

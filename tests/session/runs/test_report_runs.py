@@ -13,6 +13,7 @@ from launcher.backends.interface import (
     Transition,
 )
 from launcher.diagnosis.model import Verdict
+from launcher.planning.request_view import RequestView
 from launcher.report.page import page_of
 from launcher.session.runs.report_runs import report_of_job
 from tests.session.runs.test_diagnose_job import KILLED, RecordedJob
@@ -57,3 +58,22 @@ def test_the_jobs_own_metrics_are_read() -> None:
 def test_phases_come_from_the_status() -> None:
     (phase,) = report_of_job(found(JobState.COMPLETED, "hello")).job.phases  # type: ignore[union-attr]
     assert (phase.name, phase.ended) == ("Training", START + 65)
+
+
+def test_the_page_of_an_ended_job_says_what_its_billed_time_went_to() -> None:
+    request = RequestView(
+        {
+            "TrainingJobArn": "arn:aws:sagemaker:us-west-2:123456789012:training-job/job",
+            "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1},
+        }
+    )
+    job = found(
+        JobState.COMPLETED,
+        *("loading",) * 5,
+        *(f"[rank0]: step={step} loss=1" for step in range(1, 51)),
+        billable_seconds=65.0,
+        request=request,
+    )
+    page = page_of(report_of_job(job))
+    assert "0.46 USD for 1m05s that each host is billed for." in page
+    assert "It went to: 1m00s of training and 5s to the first step." in page
