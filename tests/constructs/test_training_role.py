@@ -64,7 +64,8 @@ def test_only_sagemaker_of_this_account_takes_it_on(role: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("bucket", "actions"),
     [
-        ("code", {"s3:GetObject"}),
+        ("code/code", {"s3:GetObject"}),
+        ("code", set()),
         ("checkpoints", {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"}),
         ("output", {"s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"}),
     ],
