@@ -1,1 +1,1 @@
-"""`launch ladder` and `launch pair`: runs of one job in several sizes, and of two that differ in one thing."""
+"""`launch ladder` and `launch pair`: one job in several sizes, and two that differ in one thing."""
