@@ -73,7 +73,7 @@ app.command("launcher.cli.lint:lint", name="lint", help="Find the distributed mi
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
 app.command("launcher.cli.plan:schema", name="schema", help="Print the JSON schema of job files.")
 app.command(
-    "launcher.cli.ladder:ladder",
+    "launcher.cli.experiments.ladder:ladder",
     name="ladder",
     help="Climb from one process to all hosts, a few steps each, to where a job breaks.",
 )
@@ -82,7 +82,9 @@ app.command("launcher.cli.jobs:status", name="status", help="Show how a job is."
 app.command("launcher.cli.jobs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")
 app.command("launcher.cli.jobs:stop", name="stop", help="Ask a job to stop.")
 app.command("launcher.cli.jobs:resume", name="resume", help="Start a job again from its newest checkpoint.")
-app.command("launcher.cli.pair:pair", name="pair", help="Compare two runs that differ in one thing.")
+app.command(
+    "launcher.cli.experiments.pair:pair", name="pair", help="Compare two runs that differ in one thing."
+)
 app.command("launcher.cli.jobs:clean", name="clean", help="Delete old local runs.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
 app.command("launcher.cli.diagnose:report", name="report", help="Write one HTML page that tells a run.")

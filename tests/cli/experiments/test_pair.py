@@ -182,7 +182,7 @@ def test_ctrl_c_leaves_both_running_and_says_how_to_compare_them(
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("launcher.cli.pair.SideView.progress", pressed)
+    monkeypatch.setattr("launcher.cli.experiments.pair.SideView.progress", pressed)
     code, _, err = run_launch("pair", write_job(cluster="dev"), *SIDES, "--yes")
     names = [request["TrainingJobName"] for request in account.requests]
     assert code == 130
@@ -212,7 +212,7 @@ def test_ctrl_c_here_ends_the_run_and_starts_no_other(
             pressed.append("Ctrl-C")
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("launcher.cli.pair.SideView.lines", press_once)
+    monkeypatch.setattr("launcher.cli.experiments.pair.SideView.lines", press_once)
     code, out, err = run_launch("pair", job_file, job_file, "--local")
     assert code == 130
     assert "A was stopped: the pair is not compared" in err

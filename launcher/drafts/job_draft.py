@@ -1,0 +1,148 @@
+"""A job file that is being made: its fields with what is said about them, and the questions that are open.
+
+The text is YAML as people write it: sections in the order of the documentation, a comment above what needs
+one, and a question as a `TODO` where the field would stand, which leaves the file valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from launcher.frozen import frozen
+from launcher.jobs.specification import JobSpec
+
+Path = tuple[str, ...]
+"""The keys that lead to a field, from the top of the file."""
+
+_WIDTH = 110
+_INDENT = "  "
+
+
+@frozen
+class DraftField:
+    """A field and its value, as plain data of YAML; `comment` tells where it comes from, empty where that is
+    plain."""
+
+    path: Path
+    value: Any
+    comment: str = ""
+
+
+@frozen
+class DraftQuestion:
+    """What nobody could read: the field, the question, and an example of its value; `line` is that of the
+    source, None where there is none."""
+
+    path: Path
+    text: str
+    example: Any = None
+    line: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The question as it stands in the file."""
+        where = "" if self.line is None else f" line {self.line}"
+        return f"TODO{where}: {self.text}"
+
+
+@frozen
+class JobDraft:
+    """All fields and questions, in any order; of two fields of one path the last one stands. `origin` says in
+    a sentence what the file was made of."""
+
+    origin: str
+    fields: tuple[DraftField, ...]
+    questions: tuple[DraftQuestion, ...] = ()
+
+    def data(self) -> dict[str, Any]:
+        """The job file as plain data."""
+        whole: dict[str, Any] = {}
+        for each in self.fields:
+            place = whole
+            for key in each.path[:-1]:
+                place = place.setdefault(key, {})
+            place[each.path[-1]] = each.value
+        return {key: whole[key] for key in sorted(whole, key=_order)}
+
+
+def render_draft(draft: JobDraft) -> str:
+    """The text of a draft's job file."""
+    comments = {each.path: each.comment for each in draft.fields if each.comment}
+    lines = [*_commented(draft.origin, ""), *_section(draft.data(), (), comments, draft.questions)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(
+    data: Mapping[str, Any], path: Path, comments: Mapping[Path, str], questions: Sequence[DraftQuestion]
+) -> Iterator[str]:
+    margin = _INDENT * len(path)
+    open_here = [each for each in questions if each.path[:-1] == path]
+    for key, value in data.items():
+        place = (*path, key)
+        yield from _commented(comments.get(place, ""), margin)
+        for each in open_here:
+            if each.path == place:
+                yield from _commented(each.sentence, margin)
+        is_section = isinstance(value, Mapping) and (
+            any(each[: len(place)] == place for each in comments if each != place)
+            or any(each.path[: len(place)] == place for each in questions if each.path != place)
+            or len(_flow(key, value)) + len(margin) > _WIDTH
+        )
+        if is_section:
+            yield f"{margin}{key}:"
+            yield from _section(value, place, comments, questions)
+        else:
+            yield f"{margin}{_flow(key, value)}"
+    for each in open_here:
+        if each.path[-1] not in data:
+            yield from _commented(each.sentence, margin)
+            if each.example is not None:
+                yield f"{margin}# {_flow(each.path[-1], each.example)}"
+    for name in dict.fromkeys(each.path[len(path)] for each in questions if _is_below(each.path, path)):
+        if name not in data:
+            yield f"{margin}# {name}:"
+            for each in questions:
+                if each.path[: len(path) + 1] == (*path, name):
+                    yield from _commented(each.sentence, margin, "   ")
+                    if each.example is not None:
+                        yield f"{margin}#   {_flow(each.path[-1], each.example)}"
+
+
+def _is_below(path: Path, section: Path) -> bool:
+    """Whether a path leads into a section of the section."""
+    return path[: len(section)] == section and len(path) > len(section) + 1
+
+
+def _flow(key: str, value: Any) -> str:
+    """`key: value` in one line."""
+    if isinstance(value, (Mapping, list, tuple)) and value:
+        inner = _dumped(value, flow=True)
+        return f"{_dumped({key: None}, flow=False).removesuffix(' null')} {inner}"
+    return _dumped({key: value}, flow=False)
+
+
+def _dumped(value: Any, *, flow: bool) -> str:
+    return str(
+        yaml.safe_dump(value, default_flow_style=flow, width=10_000, sort_keys=False, allow_unicode=True)
+    ).rstrip("\n")
+
+
+def _commented(text: str, margin: str, lead: str = " ") -> Iterator[str]:
+    """The words of a text as lines of a comment, each begun by `lead` after its sign."""
+    line = f"{margin}#{lead}".rstrip()
+    for word in text.split():
+        if len(line) + 1 + len(word) > _WIDTH:
+            yield line
+            line = f"{margin}#{lead}".rstrip()
+        line = f"{line}{lead if line.endswith('#') else ' '}{word}"
+    if text:
+        yield line
+
+
+def _order(key: str) -> int:
+    """Where a section stands in the documentation; others last."""
+    known = list(JobSpec.model_fields)
+    return known.index(key) if key in known else len(known)
