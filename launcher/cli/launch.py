@@ -260,7 +260,7 @@ def _hint_at_controller(plan: TrainingPlan, output: OutputFormat) -> None:
     """Say what --managed would do, where the job may have other attempts at all."""
     retries = plan.spec.limits.max_retries if plan.spec is not None else 0
     if output is OutputFormat.TEXT and retries:
-        how = "with --managed" if plan.controller_arn else "with `managed: true` in the cluster and --managed"
+        how = "with --managed" if plan.controller else "with `managed: true` in the cluster and --managed"
         message(f"this terminal starts other attempts, as long as it runs; {how} a controller does")
 
 

@@ -49,6 +49,7 @@ from launcher.planning.training_plan import (
     Destination,
     Operation,
     PlannedCheckpoints,
+    PlannedController,
     PlannedDebugger,
     Setting,
     SourcePackage,
@@ -145,9 +146,16 @@ def plan_job(
         debugger=draft.debugger,
         operation=operation,
         queue_arn=cluster.queue_arn if cluster else None,
-        controller_arn=cluster.controller_arn if cluster else None,
+        controller=_plan_controller(cluster),
         bucket_owners=cluster.bucket_owners if cluster else {},
     )
+
+
+def _plan_controller(cluster: Cluster | None) -> PlannedController | None:
+    """What the cluster's controller goes on with; None without one."""
+    if cluster is None or cluster.controller_arn is None:
+        return None
+    return PlannedController(cluster.role_arn, cluster.buckets.code, cluster.buckets.checkpoints)
 
 
 def _make_draft(job: JobSpec, inputs: _Inputs) -> _Draft:

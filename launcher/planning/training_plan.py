@@ -131,6 +131,16 @@ class SourcePackage:
 
 
 @frozen
+class PlannedController:
+    """What the controller of a cluster goes on with: jobs of one role, with records in one bucket and
+    checkpoints in another."""
+
+    role_arn: str
+    records_bucket: str
+    checkpoints_bucket: str
+
+
+@frozen
 class TrainingPlan:
     """A job, or a tuning job of several, made concrete.
 
@@ -164,7 +174,7 @@ class TrainingPlan:
     debugger: PlannedDebugger = field(default_factory=PlannedDebugger)
     operation: Operation = "CreateTrainingJob"
     queue_arn: str | None = None
-    controller_arn: str | None = None
+    controller: PlannedController | None = None
     substitutions: Substitutions = NOTHING_REPLACED
     bucket_owners: Mapping[str, str] = field(default_factory=dict)
     spec: JobSpec | None = None

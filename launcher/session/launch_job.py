@@ -35,13 +35,14 @@ from launcher.planning.next_attempt import (
     TryAgain,
     after_failure,
     hold_to_budget,
+    managed_bucket,
     usd_left,
 )
 from launcher.planning.training_plan import TrainingPlan
 from launcher.rules.job.subject import SEARCHED_NAMES
 from launcher.session.account_checks import check_before_submission
 from launcher.session.find_jobs import queue_backend, sagemaker_backend
-from launcher.session.managed.hand_over import hand_over, mark_plan, records_bucket
+from launcher.session.managed.hand_over import hand_over, mark_plan
 from launcher.session.managed.records import Records
 from launcher.session.prepare_plan import code_of, note_on_cluster, prepare, prepare_for
 from launcher.session.runs.diagnose_job import Outcome
@@ -177,7 +178,7 @@ class Launch:
                     )
                 )
         s3 = self.clients("s3", plan.region)
-        bucket = records_bucket(plan)
+        bucket = managed_bucket(plan.request or {})
         with expected_owners(s3, plan.bucket_owners):
             return hand_over(
                 plan,

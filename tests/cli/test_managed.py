@@ -58,6 +58,21 @@ def test_without_a_controller_it_says_how_to_deploy_one(
     assert "the cluster dev has no controller" in err and "`managed: true`" in err
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"role_arn": "arn:aws:iam::123456789012:role/other"}, "hears of jobs of the cluster's role alone"),
+        ({"checkpoint": {"s3_uri": "s3://elsewhere/runs"}}, "may read s3://team-checkpoints alone"),
+    ],
+)
+def test_a_job_that_the_controller_could_not_go_on_with_is_refused(
+    run_launch: RunLaunch, write_job: WriteJob, managed: TrainingScript, change: dict[str, object], said: str
+) -> None:
+    code, _, err = run_launch(write_job(cluster="dev", **change), "--managed", "--yes")
+    assert (code, managed.requests) == (2, [])
+    assert said in err
+
+
 @pytest.mark.parametrize("option", ["--queue", "--local", "--dry-run"])
 def test_what_manages_itself_or_sends_nothing_is_not_managed(
     run_launch: RunLaunch, write_job: WriteJob, option: str

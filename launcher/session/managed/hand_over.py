@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from launcher.backends.interface import BackendError
 from launcher.failure_modes.model import Refusal
-from launcher.planning.next_attempt import mark_attempt
-from launcher.planning.training_plan import TrainingPlan, rename_plan
+from launcher.planning.next_attempt import managed_bucket, mark_attempt
+from launcher.planning.request_view import Request, RequestView
+from launcher.planning.training_plan import PlannedController, TrainingPlan, rename_plan
 from launcher.session.managed.records import ManagedPlan, Records
 from launcher.session.submit_job import Start, Started
 from launcher.text import __version__
@@ -27,7 +28,7 @@ def mark_plan(plan: TrainingPlan) -> TrainingPlan:
     """The plan of a run's first attempt: its request says of which run it is.
 
     A plan that cannot be sent stays as it is. Raises Refusal for a tuning job, BackendError where the plan's
-    cluster has no controller.
+    cluster has no controller, or one that would not hear of the job or not find its checkpoints.
     """
     if plan.operation != "CreateTrainingJob":
         raise Refusal(
@@ -37,18 +38,33 @@ def mark_plan(plan: TrainingPlan) -> TrainingPlan:
     if plan.request is None or plan.package is None:
         return plan
     cluster = plan.job.get("cluster")
-    if plan.controller_arn is None:
+    if plan.controller is None:
         raise BackendError(
             f"the cluster {cluster} has no controller." if cluster else "the job names no cluster.",
             "Leave out --managed, or add `managed: true` to the cluster file and deploy it again "
             f"(`cdk deploy --all -c cluster={cluster or 'NAME'}`).",
         )
-    return replace(plan, request=mark_attempt(plan.request, records_bucket(plan), str(plan.name), 1))
+    _check_reach(plan.request, plan.controller)
+    bucket = plan.controller.records_bucket
+    return replace(plan, request=mark_attempt(plan.request, bucket, str(plan.name), 1))
 
 
-def records_bucket(plan: TrainingPlan) -> str:
-    """The bucket of the run's records: that of its code."""
-    return split_uri(plan.package.s3_uri)[0] if plan.package is not None else ""
+def _check_reach(request: Request, controller: PlannedController) -> None:
+    """Raise BackendError for a job that the controller cannot go on with."""
+    role = request.get("RoleArn")
+    if role != controller.role_arn:
+        raise BackendError(
+            f"the controller hears of jobs of the cluster's role alone, and this one has {role}: nobody "
+            "would go on with it.",
+            "Leave out `role_arn`, or --managed.",
+        )
+    prefix = RequestView(request).checkpoints.prefix
+    if prefix is not None and split_uri(prefix)[0] != controller.checkpoints_bucket:
+        raise BackendError(
+            f"the controller may read s3://{controller.checkpoints_bucket} alone, and the job's checkpoints "
+            f"go to {prefix}: no other attempt could go on from them.",
+            "Leave out `checkpoint.s3_uri`, or --managed.",
+        )
 
 
 def hand_over(
@@ -76,7 +92,7 @@ def hand_over(
 
 
 def _kept(plan: TrainingPlan, others: Sequence[TrainingPlan]) -> ManagedPlan:
-    first, bucket = str(plan.name), records_bucket(plan)
+    first, bucket = str(plan.name), managed_bucket(plan.request or {})
     requests = {}
     for each in (plan, *others):
         request = rename_plan(each, first).request or {}
