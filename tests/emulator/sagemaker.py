@@ -1,6 +1,6 @@
 """moto's SageMaker with what it lacks: a life cycle, refused duplicates, failures, stop, logs, lists, tags.
 
-Each DescribeTrainingJob moves a job one step on, so that tests need no clock.
+Each DescribeTrainingJob moves a job one step on, so that tests need no clock; `finish` lets it end at once.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ class TrainingScript:
     endings: list[Ending] = field(default_factory=list)
     """How jobs go in the order in which they are created; those without an ending go as all others do."""
 
+    moves_when_described: bool = True
+    """Off, for jobs that end only when they are told to."""
+
     _endings: dict[str, Ending] = field(default_factory=dict)
     _steps: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     _states: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class TrainingScript:
         request = self._request(name)
         state, phase = self._states[name]
         transitions = [dict(each) for each in self._transitions[name]]
-        if self._steps[name]:
+        if self._steps[name] and self.moves_when_described:
             self._move(name)
         described = {
             "TrainingJobStatus": state,
@@ -116,6 +119,11 @@ class TrainingScript:
             "AlgorithmSpecification": request.get("AlgorithmSpecification", {}),
             **({"RetryStrategy": request["RetryStrategy"]} if "RetryStrategy" in request else {}),
         }
+
+    def finish(self, name: str) -> None:
+        """Let a job go to its end."""
+        while self._steps[name]:
+            self._move(name)
 
     def list(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """As the service does: filtered, then sorted, then cut into pages."""
@@ -157,7 +165,7 @@ class TrainingScript:
         last = self._transitions[name][-1]["StartTime"]
         return {
             "TrainingJobName": name,
-            "TrainingJobArn": f"arn:aws:sagemaker:us-west-2:123456789012:training-job/{name}",
+            "TrainingJobArn": _arn(name),
             "CreationTime": self._created[name],
             "LastModifiedTime": last,
             "TrainingJobStatus": state,
@@ -194,6 +202,10 @@ class TrainingScript:
 _FINAL = ("Completed", "Failed", "Stopped")
 
 
+def _arn(name: str) -> str:
+    return f"arn:aws:sagemaker:us-west-2:123456789012:training-job/{name}"
+
+
 def _transition(phase: str, started: datetime) -> dict[str, Any]:
     return {"Status": phase, "StartTime": started, "StatusMessage": f"{phase} the training job"}
 
@@ -218,8 +230,9 @@ def emulated_training(script: TrainingScript) -> Iterator[TrainingScript]:
         return ActionResult({})
 
     def update(response: SageMakerResponse) -> Any:
-        script.updates.append(json.loads(response.body))
-        return ActionResult({})
+        asked = json.loads(response.body)
+        script.updates.append(asked)
+        return ActionResult({"TrainingJobArn": _arn(asked["TrainingJobName"])})
 
     with (
         mock.patch.object(SageMakerResponse, "create_training_job", create),

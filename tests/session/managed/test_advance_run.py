@@ -7,8 +7,8 @@ import pytest
 from launcher.failure_modes.model import Refusal
 from launcher.planning.next_attempt import FIRST_TAG, NUMBER_TAG, name_attempt
 from launcher.session.managed.records import StartClaim
+from tests.emulator.managed_cluster import ManagedCluster
 from tests.emulator.sagemaker import Ending
-from tests.session.managed.conftest import ManagedCluster
 
 HARDWARE = Ending("AlgorithmError: HW002 rank 3 on algo-1: Xid 79, the GPU has fallen off the bus, exit code: 1")
 CODE = Ending("AlgorithmError: CODE001 rank 0 on algo-1: KeyError: 'labels' (train.py:5), exit code: 1")
