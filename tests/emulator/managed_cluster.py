@@ -108,7 +108,9 @@ class ManagedCluster:
         """The checkpoint files of a job."""
         listed = self.s3.list_objects_v2(Bucket=CHECKPOINTS, Prefix=f"{name}/").get("Contents", ())
         return {
-            each["Key"].removeprefix(f"{name}/"): self.s3.get_object(Bucket=CHECKPOINTS, Key=each["Key"])["Body"].read()
+            each["Key"].removeprefix(f"{name}/"): self.s3.get_object(Bucket=CHECKPOINTS, Key=each["Key"])[
+                "Body"
+            ].read()
             for each in listed
         }
 

@@ -106,6 +106,8 @@ class TrainingScript:
             "SecondaryStatusTransitions": transitions,
             "CreationTime": self._created[name],
         }
+        if pool := self._warm_pool(name):
+            described["WarmPoolStatus"] = {"Status": pool}
         if state == "Failed":
             described["FailureReason"] = self._endings[name].failure_reason or ""
         if state in _FINAL and name in self._endings:
@@ -156,6 +158,19 @@ class TrainingScript:
             message = f"The request was rejected because the training job is in status {state}."
             raise JsonRESTError("ValidationException", message)
         self._steps[name] = [("Stopping", "Stopping"), ("Stopped", "Stopped")]
+
+    def update(self, asked: dict[str, Any]) -> None:
+        if asked.get("ResourceConfig") and self._warm_pool(asked["TrainingJobName"]) == "Terminated":
+            raise JsonRESTError("ValidationException", "The warm pool of the training job is Terminated.")
+        self.updates.append(asked)
+
+    def _warm_pool(self, name: str) -> str | None:
+        """How the hosts are that a job keeps, if it keeps any (SageMaker API reference, WarmPoolStatus)."""
+        if not self._request(name).get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds"):
+            return None
+        asked = [each for each in self.updates if each["TrainingJobName"] == name]
+        ended = any(each.get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds") == 0 for each in asked)
+        return "Terminated" if ended else "Available" if self._states[name][0] in _FINAL else "InUse"
 
     def _request(self, name: str) -> dict[str, Any]:
         return next(r for r in self.requests if r["TrainingJobName"] == name)
@@ -231,7 +246,7 @@ def emulated_training(script: TrainingScript) -> Iterator[TrainingScript]:
 
     def update(response: SageMakerResponse) -> Any:
         asked = json.loads(response.body)
-        script.updates.append(asked)
+        script.update(asked)
         return ActionResult({"TrainingJobArn": _arn(asked["TrainingJobName"])})
 
     with (

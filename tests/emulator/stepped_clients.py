@@ -1,4 +1,4 @@
-"""Clients of which every call passes through one function, which carries it out, fails it or ends who makes it.
+"""Clients of which every call passes through a function, which carries it out, fails it or ends its caller.
 
 clients = SteppedClients()
 clients.step = lambda call: call.fail(THROTTLED) if call.name == "s3.PutObject" else call.carry_out()
@@ -22,15 +22,15 @@ from tests.emulator.faults import Fault, leave_alone, meet
 class Call:
     """A call that is about to be made, by `service.Operation` as botocore names them.
 
-    `carry_out` lets AWS do it, `fail` lets it meet a fault; either gives what the call is answered. `is_again`
-    where the SDK makes it once more after a fault; `key` is the object of S3 that it is about, if any.
+    `carry_out` lets AWS do it, `fail` lets it meet a fault; either gives what the call is answered.
+    `is_again` where the SDK makes it once more after a fault; `url` is where it goes to.
     """
 
     name: str
     carry_out: Callable[[], Any]
     fail: Callable[[Fault], Any]
     is_again: bool = False
-    key: str = ""
+    url: str = ""
 
 
 Step = Callable[[Call], Any]
@@ -53,14 +53,14 @@ class SteppedClients(Clients):
                 leave_alone(request)
                 return done
 
-            _, *name = event_name.split(".")
-            tries = str(request.headers.get("amz-sdk-request", b"attempt=1"))
+            service, operation = event_name.split(".")[1:]
+            tries = str(request.headers.get("amz-sdk-request", b"attempt=1;"))
             return self.step(
                 Call(
-                    ".".join(name),
+                    f"{service}.{operation}",
                     carry_out,
                     lambda fault: meet(fault, request, event_name, protocol),
-                    "attempt=1" not in tries,
+                    "attempt=1;" not in tries,
                     request.url.partition("?")[0],
                 )
             )

@@ -13,7 +13,16 @@ import pytest
 from launcher.failure_modes.model import Refusal
 from launcher.planning.next_attempt import name_attempt
 from launcher.session.managed.records import ManagedPlan
-from tests.emulator.faults import CONFLICT, DENIED, DENIED_S3, LOST, PORTAL, SLOW_DOWN, THROTTLED, Fault, no_backoff
+from tests.emulator.faults import (
+    DENIED,
+    DENIED_S3,
+    LOST,
+    PORTAL,
+    SLOW_DOWN,
+    THROTTLED,
+    Fault,
+    no_backoff,
+)
 from tests.emulator.managed_cluster import ManagedCluster
 from tests.emulator.sagemaker import Ending
 from tests.emulator.stepped_clients import Call
@@ -24,6 +33,10 @@ HARDWARE = Ending(
 )
 SAVED = ("step-100/.metadata", "step-100/__0_0.distcp")
 LEASE_SECONDS = 900 + 60 + 1
+EVERY = pytest.mark.parametrize(
+    "every", [pytest.param(6, id="a share"), pytest.param(1, id="all", marks=pytest.mark.exhaustive)]
+)
+"""Of how many calls one is tried."""
 
 
 class Killed(BaseException):
@@ -115,7 +128,9 @@ def complaints(cluster: ManagedCluster, first: str, follows: bool) -> list[str]:
     second = name_attempt(first, 2)
     mine = [name for name in cluster.names if name in (first, second, name_attempt(first, 3))]
     records = cluster.records(first).attempts()
-    told = [each for each in cluster.notices if f"launch status {first}" in each.text and "is Failed" in each.text]
+    told = [
+        each for each in cluster.notices if f"launch status {first}" in each.text and "is Failed" in each.text
+    ]
     copied = cluster.stored(second)
     wrong = {
         f"the jobs are {mine}": mine != ([first, second] if follows else [first]),
@@ -127,8 +142,7 @@ def complaints(cluster: ManagedCluster, first: str, follows: bool) -> list[str]:
     return [what for what, is_wrong in wrong.items() if is_wrong]
 
 
-@pytest.mark.few_cases("a share")
-@pytest.mark.parametrize("every", [pytest.param(5, id="a share"), pytest.param(1, id="all")])
+@EVERY
 def test_a_step_that_is_killed_at_any_call_is_finished_once(
     cluster: ManagedCluster, failed: Callable[[], str], every: int
 ) -> None:
@@ -142,7 +156,9 @@ def test_a_step_that_is_killed_at_any_call_is_finished_once(
             come_again(cluster, first)
             found[f"{calls[number - 1]} ({number}), {after=}"] = complaints(cluster, first, follows=True)
     assert {call: wrong for call, wrong in found.items() if wrong} == {}
-    assert {"sagemaker.CreateTrainingJob", "sagemaker.UpdateTrainingJob", "s3.CopyObject", "sns.Publish"} <= {*calls}
+    assert {"sagemaker.CreateTrainingJob", "sagemaker.UpdateTrainingJob", "s3.CopyObject", "sns.Publish"} <= {
+        *calls
+    }
 
 
 def fault_for(call: str, of_s3: Fault, of_others: Fault) -> Fault:
@@ -158,7 +174,7 @@ FAULTS = {
 READS = ("cloudwatch-logs.DescribeLogStreams", "cloudwatch-logs.GetLogEvents")
 
 
-@pytest.mark.parametrize("every", [pytest.param(6, id="a share"), pytest.param(1, id="all", marks=pytest.mark.exhaustive)])
+@EVERY
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_step_that_fails_at_any_call_is_finished_once(
     cluster: ManagedCluster, failed: Callable[[], str], kind: str, every: int
