@@ -144,7 +144,7 @@ def _schedule(scheduler: Any, surroundings: Surroundings, first: str, number: in
 
     Two that ask for the same minute get one: its name follows from the run, the attempt and the minute.
     """
-    minute = max(math.ceil(at / _MINUTE), int(time.time() // _MINUTE) + 1)
+    minute = minute_of(at, time.time())
     name = f"{hashlib.sha256(f'{first}/{number}'.encode()).hexdigest()[:32]}-{minute}"
     moment = datetime.fromtimestamp(minute * _MINUTE, UTC)
     with (
@@ -165,10 +165,24 @@ def _schedule(scheduler: Any, surroundings: Surroundings, first: str, number: in
         )
 
 
+def minute_of(at: float, now: float) -> int:
+    """The minute since the epoch at whose begin something happens that is to happen at a time.
+
+    At least a whole minute ahead: the schedule of a minute that has begun, or begins while it is being made,
+    would be one that has fired already, by a clock that differs. Times are seconds since the epoch.
+    """
+    return max(math.ceil(at / _MINUTE), int(now // _MINUTE) + 2)
+
+
+def seconds_until_next_try(tries: int) -> int:
+    """For how many seconds a message is hidden that has failed so many times."""
+    return min(_LONGEST_HIDDEN_SECONDS, _TRIES_AGAIN_SECONDS << 2 * (tries - 1))
+
+
 def _come_again_soon(message: Mapping[str, Any], surroundings: Surroundings, clients: Clients) -> None:
     """Let a message that failed come again sooner than the queue would give it back by itself."""
     tries = int(message.get("attributes", {}).get("ApproximateReceiveCount", 1))
-    seconds = min(_LONGEST_HIDDEN_SECONDS, _TRIES_AGAIN_SECONDS * 4 ** (tries - 1))
+    seconds = seconds_until_next_try(tries)
     sqs = clients("sqs", surroundings.region)
     queue = surroundings.queue_arn.split(":")
     try:

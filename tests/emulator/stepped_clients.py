@@ -7,7 +7,7 @@ clients.step = lambda call: call.fail(THROTTLED) if call.name == "s3.PutObject" 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest
@@ -44,7 +44,8 @@ class SteppedClients(Clients):
         self.step: Step = lambda call: call.carry_out()
 
     def __call__(self, service: str, region: str | None, settings: CallSettings = PATIENT) -> Any:
-        client = super().__call__(service, region, settings)
+        # A client that was throttled would pace its calls by the clock.
+        client = super().__call__(service, region, replace(settings, paced=False))
         protocol = client.meta.service_model.protocol
 
         def send(request: AWSPreparedRequest, event_name: str, **_: Any) -> Any:
