@@ -115,7 +115,7 @@ facts: setup
 # Some 20 minutes on two cores: a share of the long parts, and the tables of the edges whole. All of it, for the
 # figures: `python -m tools.attack`, over an hour; `-h` tells of parts and shares.
 attack: setup
-	$(BIN)/python -m tools.attack matrix minute fuzzing hostile kills --share 0.1
+	$(BIN)/python -m tools.attack matrix minute fuzzing hostile kills managed-runs --share 0.1
 	$(BIN)/python -m tools.attack environment inputs checkpoints local-runs container secrets
 
 # uv, pip-audit and cyclonedx-py, in an environment of their own.

@@ -137,10 +137,14 @@ def _controller(deployed: DeployedController, clients: Clients, context: Any) ->
     )
 
 
+def seconds_until_next_try(tries: int) -> int:
+    """For how many seconds a message is hidden that has failed so many times."""
+    return min(_LONGEST_HIDDEN_SECONDS, _TRIES_AGAIN_SECONDS << 2 * (tries - 1))
+
+
 def _come_again_soon(message: Mapping[str, Any], deployed: DeployedController, clients: Clients) -> None:
     """Let a message that failed come again sooner than the queue would give it back by itself."""
-    tries = int(message.get("attributes", {}).get("ApproximateReceiveCount", 1))
-    seconds = min(_LONGEST_HIDDEN_SECONDS, _TRIES_AGAIN_SECONDS * 4 ** (tries - 1))
+    seconds = seconds_until_next_try(int(message.get("attributes", {}).get("ApproximateReceiveCount", 1)))
     try:
         hide_message(clients("sqs", deployed.region), deployed.queue_arn, message["receiptHandle"], seconds)
     except Refusal as refusal:

@@ -26,7 +26,7 @@ def schedule_message(
     `group` is the schedule's, `role` and `queue` are ARNs. Raises AwsRefusal where AWS refuses.
     """
     text = json.dumps(message, sort_keys=True)
-    minute = max(math.ceil(at / _MINUTE), int(time.time() // _MINUTE) + 1)
+    minute = minute_of(at, time.time())
     moment = datetime.fromtimestamp(minute * _MINUTE, UTC)
     with (
         aws_errors(f"have {text} sent later (scheduler:CreateSchedule)"),
@@ -40,6 +40,15 @@ def schedule_message(
             ActionAfterCompletion="DELETE",
             Target={"Arn": queue, "RoleArn": role, "Input": text},
         )
+
+
+def minute_of(at: float, now: float) -> int:
+    """The minute since the epoch at whose begin something happens that is to happen at a time.
+
+    At least a whole minute ahead: the schedule of a minute that has begun, or begins while it is being made,
+    would be one that has fired already, by a clock that differs. Times are seconds since the epoch.
+    """
+    return max(math.ceil(at / _MINUTE), int(now // _MINUTE) + 2)
 
 
 def hide_message(sqs: Any, queue: str, receipt: str, seconds: int) -> None:

@@ -1,6 +1,6 @@
 """moto's SageMaker with what it lacks: a life cycle, refused duplicates, failures, stop, logs, lists, tags.
 
-Each DescribeTrainingJob moves a job one step on, so that tests need no clock.
+Each DescribeTrainingJob moves a job one step on, so that tests need no clock; `finish` lets it end at once.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ class TrainingScript:
     endings: list[Ending] = field(default_factory=list)
     """How jobs go in the order in which they are created; those without an ending go as all others do."""
 
+    moves_when_described: bool = True
+    """Off, for jobs that end only when they are told to."""
+
     _endings: dict[str, Ending] = field(default_factory=dict)
     _steps: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     _states: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class TrainingScript:
         request = self._request(name)
         state, phase = self._states[name]
         transitions = [dict(each) for each in self._transitions[name]]
-        if self._steps[name]:
+        if self._steps[name] and self.moves_when_described:
             self._move(name)
         described = {
             "TrainingJobStatus": state,
@@ -103,6 +106,8 @@ class TrainingScript:
             "SecondaryStatusTransitions": transitions,
             "CreationTime": self._created[name],
         }
+        if pool := self._warm_pool(name):
+            described["WarmPoolStatus"] = {"Status": pool}
         if state == "Failed":
             described["FailureReason"] = self._endings[name].failure_reason or ""
         if state in _FINAL and name in self._endings:
@@ -116,6 +121,15 @@ class TrainingScript:
             "AlgorithmSpecification": request.get("AlgorithmSpecification", {}),
             **({"RetryStrategy": request["RetryStrategy"]} if "RetryStrategy" in request else {}),
         }
+
+    def state_of(self, name: str) -> str:
+        """How a job is, in the service's word; nothing moves by this."""
+        return self._states[name][0]
+
+    def finish(self, name: str) -> None:
+        """Let a job go to its end."""
+        while self._steps[name]:
+            self._move(name)
 
     def list(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """As the service does: filtered, then sorted, then cut into pages."""
@@ -149,6 +163,19 @@ class TrainingScript:
             raise JsonRESTError("ValidationException", message)
         self._steps[name] = [("Stopping", "Stopping"), ("Stopped", "Stopped")]
 
+    def update(self, asked: dict[str, Any]) -> None:
+        if asked.get("ResourceConfig") and self._warm_pool(asked["TrainingJobName"]) == "Terminated":
+            raise JsonRESTError("ValidationException", "The warm pool of the training job is Terminated.")
+        self.updates.append(asked)
+
+    def _warm_pool(self, name: str) -> str | None:
+        """How the hosts are that a job keeps, if it keeps any (SageMaker API reference, WarmPoolStatus)."""
+        if not self._request(name).get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds"):
+            return None
+        asked = [each for each in self.updates if each["TrainingJobName"] == name]
+        ended = any(each.get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds") == 0 for each in asked)
+        return "Terminated" if ended else "Available" if self._states[name][0] in _FINAL else "InUse"
+
     def _request(self, name: str) -> dict[str, Any]:
         return next(r for r in self.requests if r["TrainingJobName"] == name)
 
@@ -157,7 +184,7 @@ class TrainingScript:
         last = self._transitions[name][-1]["StartTime"]
         return {
             "TrainingJobName": name,
-            "TrainingJobArn": f"arn:aws:sagemaker:us-west-2:123456789012:training-job/{name}",
+            "TrainingJobArn": _arn(name),
             "CreationTime": self._created[name],
             "LastModifiedTime": last,
             "TrainingJobStatus": state,
@@ -194,6 +221,10 @@ class TrainingScript:
 _FINAL = ("Completed", "Failed", "Stopped")
 
 
+def _arn(name: str) -> str:
+    return f"arn:aws:sagemaker:us-west-2:123456789012:training-job/{name}"
+
+
 def _transition(phase: str, started: datetime) -> dict[str, Any]:
     return {"Status": phase, "StartTime": started, "StatusMessage": f"{phase} the training job"}
 
@@ -218,8 +249,9 @@ def emulated_training(script: TrainingScript) -> Iterator[TrainingScript]:
         return ActionResult({})
 
     def update(response: SageMakerResponse) -> Any:
-        script.updates.append(json.loads(response.body))
-        return ActionResult({})
+        asked = json.loads(response.body)
+        script.update(asked)
+        return ActionResult({"TrainingJobArn": _arn(asked["TrainingJobName"])})
 
     with (
         mock.patch.object(SageMakerResponse, "create_training_job", create),

@@ -22,10 +22,12 @@ from tools.attack.edges.trying import try_all
 from tools.attack.figures import Figure
 from tools.attack.fuzzing.areas import AREAS
 from tools.attack.fuzzing.campaign import CASE_SECONDS, fuzz
+from tools.attack.managed import campaign as managed
 from tools.attack.matrix.campaign import attacked_cells
 
 CASES_OF_A_FUZZED_AREA = 20_000
 KILLS_OF_A_WAY = 100
+MANAGED_RUNS = 500
 CELLS = 10_000
 """More than there are."""
 
@@ -95,6 +97,19 @@ def killed_launchers(share: float) -> Iterator[Figure]:
         yield _figure(f"kill -9 and again: {done.way.name}", done.killed, len(wrong), seen, wrong)
 
 
+def managed_runs(share: float) -> Iterator[Figure]:
+    """Managed runs whose events and whose controller meet everything that can go wrong."""
+    done = managed.campaign(max(1, int(share * MANAGED_RUNS)))
+    counted = done.counted
+    seen = (
+        f"{counted['attempts']:,} attempts, {counted['events delivered']:,} events delivered, "
+        f"{counted['kills']:,} kills, {counted['calls that failed']:,} calls that failed, "
+        f"{counted['runs stopped']:,} runs stopped; {done.lost_and_named} in the dead-letter queue, "
+        f"{done.late} jobs created and stopped just after their run was"
+    )
+    yield _figure("managed runs", done.runs, len(done.violated), seen, done.violated)
+
+
 def edges(kind: str) -> Attack:
     """The table of a kind: hostile environments, inputs, checkpoints, local runs, containers, secrets."""
 
@@ -115,6 +130,7 @@ ATTACKS: Mapping[str, Attack] = {
     "fuzzing": fuzzing,
     "hostile": hostile_files,
     "kills": killed_launchers,
+    "managed-runs": managed_runs,
     **{kind.replace(" ", "-"): edges(kind) for kind in KINDS},
 }
 

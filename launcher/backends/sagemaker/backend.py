@@ -155,12 +155,23 @@ class SageMakerBackend(Backend):
         """End the warm pool that a job left, so that no other job gets its hosts.
 
         A job that failed leaves one too, unless the fault was the service's. Source: SageMaker developer
-        guide, train-warm-pools. Raises AwsRefusal where AWS refuses.
+        guide, train-warm-pools. Nothing is to be done where the pool is gone. Raises AwsRefusal where AWS
+        refuses otherwise.
         """
-        with answers(f"end the warm pool of {job_name} (sagemaker:UpdateTrainingJob)"):
-            self._sagemaker.update_training_job(
-                TrainingJobName=job_name, ResourceConfig={"KeepAlivePeriodInSeconds": 0}
-            )
+        try:
+            with answers(f"end the warm pool of {job_name} (sagemaker:UpdateTrainingJob)"):
+                self._sagemaker.update_training_job(
+                    TrainingJobName=job_name, ResourceConfig={"KeepAlivePeriodInSeconds": 0}
+                )
+        except AwsRefusal as refusal:
+            if not _validation_message(refusal) or self._has_hosts(job_name):
+                raise
+
+    def _has_hosts(self, job_name: str) -> bool:
+        """Whether a job's hosts are in its warm pool (SageMaker API reference, WarmPoolStatus)."""
+        with answers(f"describe the training job {job_name}"):
+            described = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+        return described.get("WarmPoolStatus", {}).get("Status") in ("Available", "InUse")
 
     def provide(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> None:
         """Bring to S3 what the plan's request speaks of, for whoever creates the job."""

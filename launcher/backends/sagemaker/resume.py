@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from launcher.aws.errors import aws_errors
+from launcher.aws.errors import answers
 from launcher.backends.interface import BackendError, OnProgress, Progress
 from launcher.backends.sagemaker.creation import existing_state
 from launcher.backends.sagemaker.upload import ByteCounter, transfer_config
@@ -101,7 +101,7 @@ def left_checkpoint(s3: Any, job: RequestView) -> LeftCheckpoint:
 
 
 def _prefix_of_job(sagemaker: Any, name: str) -> str:
-    with aws_errors(f"describe the training job {name}, to resume from it"):
+    with answers(f"describe the training job {name}, to resume from it"):
         job = sagemaker.describe_training_job(TrainingJobName=name)
     if job["TrainingJobStatus"] in ("InProgress", "Stopping"):
         raise BackendError(
@@ -122,7 +122,7 @@ def _prefix_of_job(sagemaker: Any, name: str) -> str:
 
 def _newest(s3: Any, source: str) -> CheckpointChoice:
     bucket, prefix = split_uri(source.rstrip("/") + "/")
-    with aws_errors(f"look for checkpoints below {source} (s3:ListBucket, s3:GetObject)"):
+    with answers(f"look for checkpoints below {source} (s3:ListBucket, s3:GetObject)"):
         objects = _objects_below(s3, bucket, prefix)
         pointers = _pointers(s3, bucket, prefix, objects)
         return choose_checkpoint(objects, pointers, _manifests(s3, bucket, prefix, objects))
@@ -169,7 +169,7 @@ def _copy(
     time_left: Callable[[], float] | None,
 ) -> None:
     to_bucket, to_prefix = split_uri(target.rstrip("/") + "/")
-    with aws_errors(f"look at what is below {target} (s3:ListBucket)"):
+    with answers(f"look at what is below {target} (s3:ListBucket)"):
         there = {each.name: each for each in _objects_below(s3, to_bucket, to_prefix)}
     counter = ByteCounter("copy the checkpoint", sum(each.size for each in choice.objects), on_progress)
     config = transfer_config()
@@ -185,7 +185,7 @@ def _copy(
         s3.copy(origin, to_bucket, to_prefix + item.name, Callback=counter, Config=config)
 
     with (
-        aws_errors(f"copy the checkpoint to {target} (s3:GetObject, s3:PutObject)"),
+        answers(f"copy the checkpoint to {target} (s3:GetObject, s3:PutObject)"),
         ThreadPoolExecutor(COPIES_AT_ONCE) as pool,
     ):
         try:

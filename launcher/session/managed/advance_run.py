@@ -11,6 +11,7 @@ reason for another attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from launcher.aws.errors import CredentialsExpired, Outage
 from launcher.backends.interface import FoundJob, JobState, JobStatus, LogLine
@@ -31,7 +32,7 @@ from launcher.planning.next_attempt import (
     managed_attempt,
     name_attempt,
 )
-from launcher.planning.request_view import RequestView
+from launcher.planning.request_view import Request, RequestView
 from launcher.report.page import page_of
 from launcher.report.run_report import RunReport
 from launcher.session.managed.notices import RunNotice, notice_of_end, notice_of_failed_start, notice_of_stop
@@ -100,7 +101,11 @@ class Controller:
             )
         status = self.backend.describe(name_attempt(plan.first, number))
         if not status.state.is_final:
-            return
+            # Whoever calls was told that it has ended: silence now would lose the run.
+            raise Outage(
+                f"{status.name} is said to have ended, and SageMaker still describes it as {status.phase}.",
+                "Another try finds its end.",
+            )
         record = records.attempt(number)
         if record is None:
             record = self._judge(plan, records, number, status)
@@ -151,7 +156,12 @@ class Controller:
         name = name_attempt(plan.first, number)
         if self.backend.state_of(name, "CreateTrainingJob") is None:
             try:
-                self._create(plan, records, ended, decision)
+                request = self._prepare(plan, records, ended, decision)
+                stop = _stop_after(records, number)
+                if stop is not None:
+                    self._leave_out(plan, records, replace(stop, number=number), decision)
+                    return
+                self.backend.create(request, plan.secret.encode())
             except CopyUnfinished:
                 self.wake(plan.first, ended.number, self.now() + WAKE_SECONDS)
                 return
@@ -161,12 +171,14 @@ class Controller:
                 notice = notice_of_failed_start(plan, number, refusal)
                 self._tell_once(records, f"start-{number}", lambda: notice)
                 raise
-        stop = records.start_of(number + 1)
-        if stop is not None and stop.stops:
+        if _stop_after(records, number) is not None:
             # Whoever stopped the run may have looked for this job a moment before it was there.
             self.backend.stop(name)
 
-    def _create(self, plan: ManagedPlan, records: Records, ended: AttemptRecord, decision: TryAgain) -> None:
+    def _prepare(
+        self, plan: ManagedPlan, records: Records, ended: AttemptRecord, decision: TryAgain
+    ) -> Request:
+        """The request of the next attempt, with all that it speaks of in its place."""
         attempts = [each.attempt() for each in records.attempts()][: ended.number]
         base = plan.requests[decision.instance_type]
         if attempts[-1].retry is Retry.OTHER_HOSTS and RequestView(base).keep_alive_seconds:
@@ -180,13 +192,35 @@ class Controller:
             self.backend.copy_checkpoint(
                 ended.name, request, time_left=lambda: self.time_left() - _RESERVE_SECONDS
             )
-        self.backend.create(request, plan.secret.encode())
+        return request
+
+    def _leave_out(self, plan: ManagedPlan, records: Records, stop: StartClaim, decision: TryAgain) -> None:
+        """Note of an attempt that was about to start that the run was stopped first, and tell."""
+        records.write_attempt(
+            AttemptRecord(
+                number=stop.number,
+                name=name_attempt(plan.first, stop.number),
+                instance_type=decision.instance_type,
+                state=JobState.STOPPED.value,
+                ended=self.now(),
+                why="it was stopped before it started",
+                usd=0.0,
+                billable_seconds=0.0,
+            )
+        )
+        self._tell_once(records, f"start-{stop.number}", lambda: notice_of_stop(plan, stop))
 
     def _tell_once(self, records: Records, about: str, notice: Callable[[], RunNotice]) -> None:
         """Tell people, once; twice where the step ends between the notice and its mark."""
         if not records.was_noticed(about):
             self.notify(notice())
             records.note_notice(about, self.now())
+
+
+def _stop_after(records: Records, number: int) -> StartClaim | None:
+    """Who has stopped the run when attempt `number` was about to start, or later; None where nobody has."""
+    claim = records.start_of(number + 1)
+    return claim if claim is not None and claim.stops else None
 
 
 def _record(

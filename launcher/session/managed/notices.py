@@ -43,7 +43,7 @@ def notice_of_failed_start(plan: ManagedPlan, number: int, refusal: Refusal) -> 
     lines = [
         f"{plan.job}: attempt {number} could not be started: {refusal.message}",
         "",
-        f"To do: {refusal.remedy} The controller tries again some times, an hour and a half apart; then its "
+        f"To do: {refusal.remedy} The controller tries again four times within some four hours; then its "
         "alarm tells that the run is lost.",
         "",
         f"Run:  launch status {plan.first}",

@@ -190,7 +190,9 @@ class Records:
             return None
         text, etag = found
         try:
-            free = float(json.loads(text)["until"]) <= now
+            lease = json.loads(text)
+            # One's own is there where the answer to its writing was lost, and it was written again.
+            free = lease["holder"] == holder or float(lease["until"]) <= now
         except (ValueError, TypeError, KeyError):
             free = True  # Nobody of ours wrote it.
         return self._objects.write_over("lease.json", mine, etag) if free else None

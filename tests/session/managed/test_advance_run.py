@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.backends.interface import JobState
 from launcher.failure_modes.model import Refusal
 from launcher.planning.next_attempt import FIRST_TAG, NUMBER_TAG, name_attempt
 from launcher.session.managed.records import StartClaim
+from launcher.session.managed.show_run import read_run, stop_run
+from tests.emulator.managed_cluster import ManagedCluster
 from tests.emulator.sagemaker import Ending
-from tests.session.managed.conftest import ManagedCluster
 
 HARDWARE = Ending("AlgorithmError: HW002 rank 3 on algo-1: Xid 79, fallen off the bus, exit code: 1")
 CODE = Ending("AlgorithmError: CODE001 rank 0 on algo-1: KeyError: 'labels' (train.py:5), exit code: 1")
@@ -64,14 +66,20 @@ def test_a_fault_of_the_script_or_an_unknown_cause_is_told_and_never_tried_again
 def test_events_that_come_twice_or_late_change_nothing(cluster: ManagedCluster) -> None:
     cluster.script.endings = [HARDWARE]
     first = cluster.hand_over()
-    cluster.controller().job_ended(first)
-    assert cluster.notices == [], "it has not ended"
     cluster.end_and_tell(first)
     for _ in range(3):
         cluster.controller().job_ended(first)
 
     assert cluster.names == [first, name_attempt(first, 2)]
     assert len(cluster.notices) == 1
+
+
+def test_an_end_of_which_the_service_does_not_tell_yet_is_looked_for_again(cluster: ManagedCluster) -> None:
+    first = cluster.hand_over()
+    with pytest.raises(Refusal, match="SageMaker still describes it as"):
+        cluster.controller().job_ended(first)
+
+    assert (cluster.notices, cluster.records(first).attempts()) == ([], [])
 
 
 def test_capacity_that_is_not_there_is_waited_for(cluster: ManagedCluster) -> None:
@@ -113,6 +121,38 @@ def test_a_stopped_run_starts_nothing_any_more(cluster: ManagedCluster) -> None:
         "slipway: digits attempt 1 Failed (HW002)",
         "slipway: digits stopped",
     ]
+
+
+def test_a_run_that_is_stopped_while_its_next_attempt_is_prepared_does_not_start_it(
+    cluster: ManagedCluster,
+) -> None:
+    cluster.script.endings = [HARDWARE]
+    first = cluster.hand_over()
+    cluster.end(first)
+    records = cluster.records(first)
+    records.claim_start(StartClaim(2, "the controller", 1.0))
+    assert stop_run(cluster.backend, records, "launch stop (process 1, user ann)") is JobState.IN_PROGRESS
+    cluster.controller().job_ended(first)
+    cluster.controller().job_ended(first)
+
+    assert cluster.names == [first]
+    assert [each.subject for each in cluster.notices] == [
+        "slipway: digits attempt 1 Failed (HW002)",
+        "slipway: digits stopped",
+    ]
+    assert "attempt 2 does not start" in cluster.notices[1].text
+    run = read_run(records)
+    assert run is not None
+    assert (run.state, run.attempts[-1].why) == ("stopped", "it was stopped before it started")
+
+
+def test_a_step_takes_the_run_also_where_the_answer_to_its_taking_was_lost(cluster: ManagedCluster) -> None:
+    first = cluster.hand_over()
+    records = cluster.records(first)
+    with records.held("call 1", cluster.now, cluster.now + 900) as is_held:
+        assert is_held
+        with records.held("call 1", cluster.now, cluster.now + 900) as is_held_again:
+            assert is_held_again
 
 
 def test_one_step_at_a_time_works_on_a_run(cluster: ManagedCluster) -> None:

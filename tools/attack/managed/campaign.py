@@ -1,0 +1,113 @@
+"""Very many managed runs, each with its own bad luck, in one emulated account."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest import mock
+
+import yaml
+
+from launcher.backends.interface import Backend, Polling
+from launcher.backends.sagemaker import resume
+from launcher.session.managed.records import ManagedPlan
+from tests.emulator import done_once
+from tests.emulator.account import REGION, emulated_account, provision
+from tests.emulator.faults import no_backoff
+from tests.emulator.managed_cluster import FUNCTION, ManagedCluster
+from tests.emulator.sagemaker import TrainingScript, emulated_training
+from tests.emulator.stepped_clients import SteppedClients
+from tools.attack.managed.judging import violations
+from tools.attack.managed.simulation import AT_ONCE, Simulation, name_run
+from tools.attack.matrix.account import write_job
+
+_TYPE = "ml.p4d.24xlarge"
+JOBS: tuple[dict[str, Any], ...] = (
+    {"limits": {"max_retries": 4}},
+    {"limits": {"max_retries": 4, "max_usd": 150.0, "max_runtime": "24h"}},
+    {
+        "limits": {"max_retries": 4},
+        "resources": {
+            "instance_type": _TYPE,
+            "instance_types": ["ml.p5.48xlarge"],
+            "instance_count": 2,
+            "keep_alive": "10m",
+        },
+    },
+)
+"""What the runs are, in turn: one of three has a budget, one falls back and keeps its hosts."""
+
+
+@dataclass
+class Campaign:
+    """What came of so many runs: what happened in them, and what did not hold, with the run's number."""
+
+    runs: int = 0
+    lost_and_named: int = 0
+    """Runs whose event lies in the dead-letter queue."""
+    counted: Counter[str] = field(default_factory=Counter)
+    late: int = 0
+    """Jobs that were created after the run was stopped, by somebody who had looked just before that."""
+    violated: list[str] = field(default_factory=list)
+
+
+def campaign(runs: int, *, seed: int = 0, first: int = 0) -> Campaign:
+    """So many runs, from the number `first` on; the same seed and number is the same run."""
+    done = Campaign()
+    with tempfile.TemporaryDirectory(prefix="slipway-attack-") as folder, _cluster(Path(folder)) as cluster:
+        plans = [cluster.plan(cluster.hand_over(**job)) for job in JOBS]
+        clients = [SteppedClients() for _ in range(AT_ONCE)]
+        for number in range(first, first + runs):
+            played = _play(cluster, plans[number % len(JOBS)], clients, number, seed)
+            done.runs += 1
+            done.counted += played.counted
+            done.lost_and_named += bool(played.dead)
+            done.late += sum(job.after_stop for job in played.jobs.values())
+            done.violated += [f"run {number} of seed {seed}: {each}" for each in violations(played)]
+    return done
+
+
+def _play(
+    cluster: ManagedCluster, plan: ManagedPlan, clients: list[SteppedClients], number: int, seed: int
+) -> Simulation:
+    played = Simulation(cluster, plan, name_run(number, seed), Random(f"{seed} {number}"), clients)
+    played.play()
+    return played
+
+
+@contextmanager
+def _cluster(folder: Path) -> Iterator[ManagedCluster]:
+    """A cluster with a controller in an account of its own, whose user has nothing else."""
+    environment = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(folder / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "no-credentials"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    done_once.install()
+
+    def write(**changes: Any) -> Path:
+        file = write_job(folder)
+        file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | changes))
+        return file
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, environment))
+        stack.enter_context(mock.patch.object(Backend, "polling", Polling(0, 0)))
+        # Which of several copies comes first is no part of a run.
+        stack.enter_context(mock.patch.object(resume, "COPIES_AT_ONCE", 1))
+        stack.enter_context(no_backoff())
+        account = stack.enter_context(emulated_account())
+        provision(account, controller_arn=FUNCTION)
+        script = stack.enter_context(emulated_training(TrainingScript(moves_when_described=False)))
+        yield ManagedCluster(account, script, write)
