@@ -3,76 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
-import boto3
 import pytest
 
 from launcher.planning.next_attempt import name_attempt
 from stacks.controller_package import controller_package
 from tests.emulator.account import ACCOUNT, REGION, emulated_account, provision, use_test_keys
-from tests.emulator.faulty_server import FaultyServer, faulty_server
+from tests.emulator.faulty_server import faulty_server
 from tests.emulator.managed_cluster import BUCKET, FUNCTION, ManagedCluster
+from tests.emulator.packed_function import packed_function, take_message
 from tests.emulator.sagemaker import Ending, TrainingScript, emulated_training
 from tests.stacks import synthesis
 from tools.attack.managed.simulation import FUNCTION_SECONDS, HIDDEN_SECONDS, RECEIVED_AT_MOST
-
-SITE_PACKAGES = Path(boto3.__file__).parents[1]
-OF_LAMBDA = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
-"""What Lambda's Python brings along, by its name in site-packages."""
-
-BESIDE_THE_PACKAGE: tuple[Path, ...] = (SITE_PACKAGES,)
-"""Where else the function finds what it imports: nowhere, once its package holds all of it."""
-
-RUNTIME = """
-import json, sys
-
-import boto3
-
-from launcher.controller import handle
-
-QUEUE, FUNCTION, SECONDS = sys.argv[1:]
-sqs = boto3.client("sqs")
-
-
-class Context:
-    invoked_function_arn = FUNCTION
-
-    def __init__(self, message):
-        self.aws_request_id = message
-
-    def get_remaining_time_in_millis(self):
-        return 1000 * int(SECONDS)
-
-
-for _ in sys.stdin:
-    received = sqs.receive_message(
-        QueueUrl=QUEUE, MaxNumberOfMessages=1, AttributeNames=["ApproximateReceiveCount"]
-    ).get("Messages", [])
-    failed = []
-    for message in received:
-        event = {
-            "messageId": message["MessageId"],
-            "receiptHandle": message["ReceiptHandle"],
-            "body": message["Body"],
-            "attributes": message["Attributes"],
-        }
-        failed = handle({"Records": [event]}, Context(message["MessageId"]))["batchItemFailures"]
-        if not failed:
-            sqs.delete_message(QueueUrl=QUEUE, ReceiptHandle=message["ReceiptHandle"])
-    print("told:", json.dumps([len(received), len(failed)]), flush=True)
-"""
-"""What Lambda does for a function that has a queue as its source: one message for each line of its input."""
 
 HARDWARE = Ending(
     "AlgorithmError: HW002 rank 3 on algo-1: Xid 79, exit code: 1", {"algo-1": ["[rank0]: step=100 loss=1"]}
@@ -80,7 +28,6 @@ HARDWARE = Ending(
 CODE = Ending("AlgorithmError: CODE001 rank 0 on algo-1: KeyError: 'labels' (train.py:5), exit code: 1")
 NO_CAPACITY = Ending("CapacityError: Unable to provision requested ML compute capacity.", billable_seconds=0)
 SAVED = ("step-100/.metadata", "step-100/__0_0.distcp")
-_LONGEST_SECONDS = 240
 
 
 @dataclass
@@ -110,17 +57,7 @@ class Deployed:
 
     def take_one(self) -> list[int]:
         """Let the function have the next message: how many there were, and how many failed."""
-        assert self.function.stdin is not None
-        assert self.function.stdout is not None
-        self.function.stdin.write("\n")
-        self.function.stdin.flush()
-        printed = []
-        for line in self.function.stdout:
-            printed.append(line)
-            if line.startswith("told:"):
-                told: list[int] = json.loads(line.removeprefix("told:"))
-                return told
-        raise AssertionError("".join(printed))
+        return take_message(self.function)
 
     @property
     def mails(self) -> list[str]:
@@ -173,58 +110,8 @@ def deployed(
             "SLIPWAY_TOPIC_ARN": topic,
             "SLIPWAY_DIGEST": controller_package().digest,
         }
-        with _function(server, queue, environment, tmp_path) as function:
+        with packed_function(server.url, queue, FUNCTION, environment, tmp_path) as function:
             yield Deployed(ManagedCluster(account, script, write_job), queue, mailbox, function)
-
-
-@contextmanager
-def _function(
-    server: FaultyServer, queue: str, environment: Mapping[str, str], folder: Path
-) -> Iterator[subprocess.Popen[str]]:
-    """The function's process, on a folder that it cannot write to, and with nothing of this one's."""
-    package, library = folder / "package", folder / "library"
-    shutil.copytree(controller_package().folder, package)
-    library.mkdir()
-    for name in OF_LAMBDA:
-        (library / name).symlink_to(SITE_PACKAGES / name)
-    files = _files(package)
-    _make_read_only(package)
-    started = subprocess.Popen(
-        [sys.executable, "-S", "-s", "-P", "-c", RUNTIME, queue, FUNCTION, str(int(FUNCTION_SECONDS))],
-        cwd="/",
-        env={
-            **environment,
-            "PATH": os.defpath,
-            "PYTHONPATH": os.pathsep.join(map(str, (package, library, *BESIDE_THE_PACKAGE))),
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
-            "AWS_ENDPOINT_URL": server.url,
-        },
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    watch = Timer(_LONGEST_SECONDS, started.kill)
-    watch.start()
-    try:
-        yield started
-        assert _files(package) == files, "it has written into its own folder"
-    finally:
-        watch.cancel()
-        started.kill()
-        started.communicate()
-
-
-def _files(folder: Path) -> list[str]:
-    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
-
-
-def _make_read_only(folder: Path) -> None:
-    for file in (*folder.rglob("*"), folder):
-        file.chmod(0o555 if file.is_dir() else 0o444)
 
 
 def _arn(service: str, name: str) -> str:
