@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launcher.planning.next_attempt import TryAgain
 from launcher.session.managed import advance_run
 from launcher.session.managed.records import AttemptRecord, Records
 from tools.attack.managed.campaign import campaign
@@ -40,7 +41,7 @@ def test_a_controller_that_tries_again_whatever_the_cause_is_found_out(
 
     def always_again(*given: Any) -> AttemptRecord:
         found = record(*given)
-        again = advance_run.TryAgain(found.instance_type, 0.0, "why not")
+        again = TryAgain(found.instance_type, 0.0, "why not")
         return AttemptRecord(**{**_fields(found), "following": again}) if found.number < 3 else found
 
     monkeypatch.setattr(advance_run, "_record", always_again)
