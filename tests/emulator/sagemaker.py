@@ -76,8 +76,9 @@ class TrainingScript:
         name = request["TrainingJobName"]
         if name in self._steps:
             raise JsonRESTError("ResourceInUse", f"Training job names must be unique: {name}")
-        own = Ending(self.failure_reason, self.logs, self.stopped_as)
-        ending = self._endings[name] = self.endings.pop(0) if self.endings else own
+        if self.endings:
+            self._endings[name] = self.endings.pop(0)
+        ending = self._ending(name)
         end = "Failed" if ending.failure_reason else "Completed"
         stopped = ending.stopped_as
         ends = [("Stopping", "Stopping"), ("Stopped", stopped)] if stopped else [(end, end)]
@@ -86,6 +87,10 @@ class TrainingScript:
         self._created[name] = utcnow()
         self._transitions[name] = [_transition("Starting", self._created[name])]
         self._steps[name] = [*(("InProgress", phase) for phase in self.phases), *ends]
+
+    def _ending(self, name: str) -> Ending:
+        """How a job goes: as it was told, or as all others do now."""
+        return self._endings.get(name) or Ending(self.failure_reason, self.logs, self.stopped_as)
 
     def add_ended(self, name: str, state: str, created: datetime) -> None:
         """A job of long ago that is only there to be listed."""
@@ -109,10 +114,10 @@ class TrainingScript:
         if pool := self._warm_pool(name):
             described["WarmPoolStatus"] = {"Status": pool}
         if state == "Failed":
-            described["FailureReason"] = self._endings[name].failure_reason or ""
-        if state in _FINAL and name in self._endings:
+            described["FailureReason"] = self._ending(name).failure_reason or ""
+        if state in _FINAL and "StoppingCondition" in request:
             longest = request["StoppingCondition"].get("MaxRuntimeInSeconds", 86_400)
-            described["BillableTimeInSeconds"] = min(self._endings[name].billable_seconds, longest)
+            described["BillableTimeInSeconds"] = min(self._ending(name).billable_seconds, longest)
         # moto says of every job that it has ended, and puts a metric of its own beside the job's.
         described["TrainingEndTime"] = transitions[-1]["StartTime"] if state in _FINAL else None
         return {
@@ -202,7 +207,7 @@ class TrainingScript:
             self._transitions[name][-1]["EndTime"] = now
         if phase in ("Training", "Stopping") and (name, phase) not in self._printed:
             self._printed.add((name, phase))
-            self._print(name, self._endings[name].logs if phase == "Training" else self.last_words)
+            self._print(name, self._ending(name).logs if phase == "Training" else self.last_words)
 
     def _print(self, name: str, printed: Mapping[str, Sequence[str]]) -> None:
         logs = boto3.client("logs", region_name="us-west-2")

@@ -124,7 +124,7 @@ def role_is_for_sagemaker_and_reaches_the_cluster(account: Account) -> None:
     by_sid = {statement["Sid"]: statement for statement in policy["Statement"]}
 
     assert trust["Statement"][0]["Principal"] == {"Service": "sagemaker.amazonaws.com"}
-    assert by_sid["ReadCode"]["Resource"] == f"arn:aws:s3:::{manifest.buckets.code}/*"
+    assert by_sid["ReadCode"]["Resource"] == f"arn:aws:s3:::{manifest.buckets.code}/code/*"
     assert by_sid["FindFileSystem"]["Resource"] == "*"  # FSx knows no resources of it
     subnets = by_sid["UseInterfaces"]["Condition"]["ArnEquals"]["ec2:Subnet"]
     subnets = [subnets] if isinstance(subnets, str) else subnets

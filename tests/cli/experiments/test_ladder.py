@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from launcher.backends.local.python import Interpreter, Machine
-from launcher.cli import ladder
+from launcher.cli.experiments import ladder
 from tests.backends.workplace import SHORT
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.cli.test_launch_local import processes_of, start

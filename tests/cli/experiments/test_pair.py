@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from moto.core.exceptions import JsonRESTError
 
-from launcher.cli import pair
+from launcher.cli.experiments import pair
 from launcher.session.plan_notes import read_plan_note
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import EmulatedAccount
