@@ -6,6 +6,7 @@ Everything that is done here can be done again: killed in the middle, it goes on
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -106,7 +107,7 @@ def collect_leftovers(survey: Survey, clients: Clients, tell: Tell) -> Aftermath
     kept = {each.physical_id for each in survey.kept}
     kept |= {id_ for each in stack_ids for id_ in kept_ids(cloudformation, each)}
     gone = {each.physical_id for each in events if each.status == GONE} - kept
-    there = [arn for arn in tagged if not _is_among(arn, gone)]
+    there = [arn for arn in tagged if not _is_among(arn, gone) and not _ENDED_JOB.search(arn)]
     return Aftermath(
         tuple(arn for arn in there if _is_among(arn, kept)),
         tuple(arn for arn in there if not _is_among(arn, kept)),
@@ -201,6 +202,10 @@ def _stacks_that_are_gone(survey: Survey, cloudformation: Any) -> list[str]:
     """
     names = {stack_name(survey.name, part) for part in PARTS}
     return [id_ for ids in fetch_deleted_stacks(cloudformation, names).values() for id_ in ids]
+
+
+_ENDED_JOB = re.compile(r":sagemaker:[^:]*:\d*:(training-job|hyper-parameter-tuning-job)/")
+"""What SageMaker keeps of a job for good, with the cluster's tag: it costs nothing, and nobody can delete it."""
 
 
 def _is_among(arn: str, ids: set[str]) -> bool:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ from launcher.session.managed.records import Records
 from stacks.controller_package import controller_package
 from tests.emulator.account import use_test_keys
 from tests.emulator.buckets import emulated_buckets
+from tests.emulator.event_topics import emulated_event_topics
 from tests.emulator.packed_function import packed_function, take_message
+from tests.emulator.running_jobs import emulated_search
 from tests.emulator.sagemaker import Ending, TrainingScript, emulated_training
 from tests.stacks.command_line import Account
 from tests.stacks.second_day.test_story import said
@@ -106,7 +109,13 @@ def test_a_run_outlives_its_launcher_an_update_and_ends_before_its_cluster(
     said(account.deploy())
     manifest, job = account.manifest(), job_of(tmp_path)
     script = TrainingScript(endings=[HARDWARE, CODE, NO_CAPACITY])
-    with emulated_buckets(), emulated_training(script):
+    running: list[dict[str, Any]] = []
+    with (
+        emulated_buckets(),
+        emulated_event_topics(),
+        emulated_search(running),
+        emulated_training(script),
+    ):
         # The emulated registry has none of AWS's images.
         launched = account.launch(str(job), "--managed", "--yes", "--ignore", "IMG001", "--output", "json")
         said(launched)
@@ -120,8 +129,10 @@ def test_a_run_outlives_its_launcher_an_update_and_ends_before_its_cluster(
             # An update while the second attempt runs: the run goes on.
             account.file.write_text(FILE.replace("count: 2", "count: 4"))
             said(account.deploy())
+            running.append(script.requests[1])
             refused = account.launch("cluster", "destroy", "story", "--confirm", "story")
             assert second in said(refused, 1)
+            running.clear()
             ended(account, script, second)
             assert tell(second) == [1, 0]
         records = Records(account.client("s3"), manifest.buckets.code, first)
