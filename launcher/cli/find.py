@@ -49,7 +49,7 @@ def find(
     efa: Annotated[bool, Parameter(negative="", help="Only hosts with EFA.")] = False,
     sort: Annotated[
         Order, Parameter(help="By the price of an hour, or of an hour of a TFLOPS (dense BF16).")
-    ] = "hour",
+    ] = Order.HOUR,
     live: Annotated[
         bool, Parameter(negative="", help="Ask the account for its quotas, too; changes nothing.")
     ] = False,
@@ -151,10 +151,8 @@ def _table(
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("TYPE", no_wrap=True, overflow="ignore")
     table.add_column("GPUS", overflow="fold")
-    table.add_column("GIB EACH", justify="right")
-    table.add_column("EFA GBIT/S", justify="right")
-    table.add_column("USD/HOUR", justify="right", no_wrap=True)
-    table.add_column("PER PFLOPS", justify="right", min_width=6)
+    for header in ("GIB\nEACH", "EFA\nGBIT/S", "USD/\nHOUR", "PER\nPFLOPS"):
+        table.add_column(header, justify="right", no_wrap=True)
     table.add_column("PRICE OF", overflow="fold", min_width=10)
     table.add_column("SPOT", no_wrap=True)
     has_regions = region is None and not is_narrow
@@ -204,8 +202,8 @@ def _notes(choices: Sequence[HostChoice], region: str | None, *, spot: bool) -> 
     prices = [each.price for each in choices if each.price is not None]
     which = "" if region is not None else ", in the region where it is lowest as far as is known"
     notes = [
-        f"Prices are on demand for all hosts{which}; PER PFLOPS is for an hour of 1,000 TFLOPS (dense BF16, as the maker "
-        "says). ? is not known here, - is none."
+        f"Prices are on demand for all hosts{which}; PER PFLOPS is for an hour of 1,000 TFLOPS (dense BF16, "
+        "as the maker says). ? is not known here, - is none."
     ]
     if any(each.estimated_by is not None for each in prices):
         notes.append("~ is estimated from EC2's price, as SageMaker's own is not known.")
@@ -214,7 +212,7 @@ def _notes(choices: Sequence[HostChoice], region: str | None, *, spot: bool) -> 
     if spot:
         notes.append("On spot capacity the bill is lower; by how much is not known before.")
     notes.append(
-        "EC2 offers the types there; SageMaker may lack one, and nobody can see before whether capacity is free."
+        "EC2 offers the types there; SageMaker may lack one, and whether capacity is free is not to be seen."
     )
     return notes
 

@@ -80,6 +80,23 @@ def nearest_instance_types(instance_type: str) -> list[str]:
     return nearest(instance_type, _types(), most=3)
 
 
+def find_hint(instance_type: str, hosts: int | None = None, *, live: bool = False) -> str:
+    """A last sentence for a remedy: the command that lists types with the accelerators of so many hosts.
+
+    For an unknown type it lists all; for one without accelerators there is none, and the result is empty.
+    `live` is for where quotas matter.
+    """
+    facts = instance_facts(instance_type)
+    if facts is None:
+        return " `launch find` lists the types with GPUs."
+    if facts.accelerator is None:
+        return ""
+    name = f'"{facts.accelerator}"' if " " in facts.accelerator else facts.accelerator
+    count = "" if hosts is None else f" --count {hosts * facts.accelerators}"
+    command = f"launch find --gpu {name}{count}{' --live' if live else ''}"
+    return f" `{command}` lists what has such GPUs{', with quotas' if live else ''}."
+
+
 def accelerator_names() -> list[str]:
     """What the accelerators of all types are called, sorted."""
     return sorted(_table()["accelerators"])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
 
 from launcher.account.facts import known_code, quota_name
 from launcher.cluster.instances import (
@@ -28,8 +29,12 @@ from launcher.text.values import list_in_words, nearest, parse_size
 MEMORY_TOLERANCE: Final = 0.001
 """By how much memory may be less than what was asked for: of the 24 GB of an A10G EC2 tells 23.9998."""
 
-Order: TypeAlias = Literal["hour", "tflop"]
-"""By what the types are sorted: US dollars per hour of all hosts, or those per dense BF16 TFLOPS."""
+
+class Order(StrEnum):
+    """By what the types are sorted: US dollars per hour of all hosts, or those per dense BF16 TFLOPS."""
+
+    HOUR = "hour"
+    TFLOP = "tflop"
 
 
 @frozen
@@ -62,8 +67,8 @@ def read_needs(
 ) -> HostNeeds:
     """The needs that options of the command line name.
 
-    Raises Refusal for an accelerator that no type has, a count below 1, a size that is none, a region of which
-    nothing is known, and a price that is not above 0.
+    Raises Refusal for an accelerator that no type has, a count below 1, a size that is none, a region of
+    which nothing is known, and a price that is not above 0.
     """
     if count is not None and count < 1:
         raise Refusal(
@@ -130,9 +135,9 @@ def _region(name: str) -> str:
 class HostChoice:
     """An instance type and as many hosts of it as a job needs.
 
-    `price` is that of one host, of the region that was asked for where it is known there, else of another one,
-    which it names; where no region was asked for it is the lowest that is known. `has_spot` is None where that
-    is not known.
+    `price` is that of one host, of the region that was asked for where it is known there, else of another
+    one, which it names; where no region was asked for it is the lowest that is known. `has_spot` is None
+    where that is not known.
     """
 
     facts: InstanceFacts
@@ -231,7 +236,7 @@ class Exclusion:
 
 @frozen
 class FoundHosts:
-    """The types that meet all conditions, the first the best, and what each condition excludes of `looked_at`.
+    """The types that meet all conditions, the first the best, and what each condition excludes.
 
     `looked_at` counts all training instance types with accelerators.
     """
@@ -241,7 +246,7 @@ class FoundHosts:
     looked_at: int
 
 
-def find_hosts(needs: HostNeeds, order: Order = "hour") -> FoundHosts:
+def find_hosts(needs: HostNeeds, order: Order = Order.HOUR) -> FoundHosts:
     """The instance types with accelerators that meet the needs, sorted; what has no price comes last."""
     choices = sorted(_every_choice(needs), key=_ORDERS[order])
     conditions = list(_conditions(needs))
@@ -347,4 +352,4 @@ def _last(number: float | None, digits: int) -> float:
     return math.inf if number is None else round(number, digits)
 
 
-_ORDERS: Final[dict[Order, Callable[[HostChoice], _Place]]] = {"hour": _by_hour, "tflop": _by_tflop}
+_ORDERS: Final[dict[Order, Callable[[HostChoice], _Place]]] = {Order.HOUR: _by_hour, Order.TFLOP: _by_tflop}
