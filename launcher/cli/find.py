@@ -202,7 +202,7 @@ def _notes(choices: Sequence[HostChoice], region: str | None, *, spot: bool) -> 
     prices = [each.price for each in choices if each.price is not None]
     which = "" if region is not None else ", in the region where it is lowest as far as is known"
     notes = [
-        f"Prices are on demand for all hosts{which}; PER PFLOPS is for an hour of 1,000 TFLOPS (dense BF16, "
+        f"Prices are on demand for all hosts{which}; PER PFLOPS is for an hour of a PFLOPS (dense BF16, "
         "as the maker says). ? is not known here, - is none."
     ]
     if any(each.estimated_by is not None for each in prices):
