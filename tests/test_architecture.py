@@ -254,6 +254,7 @@ def _module_name(file: Path) -> str:
         (["explain", "EFA002", "--output", "json"], set()),
         (["explain", "EFA002"], {"rich"}),
         (["clean", "--output", "json"], set()),
+        (["find", "--gpu", "H100", "--output", "json"], set()),
         (["lint", "examples"], set()),
         (["check", "examples/ddp/job.yaml", "--output", "json"], {"pydantic", "yaml"}),
         (["check", "examples/ddp/job.yaml"], {"pydantic", "yaml", "rich"}),

@@ -77,6 +77,7 @@ app.command(
     name="ladder",
     help="Climb from one process to all hosts, a few steps each, to where a job breaks.",
 )
+app.command("launcher.cli.find:find", name="find", help="List the instance types that a job could have.")
 app.command("launcher.cli.jobs:list_jobs", name="list", help="List jobs, newest first.")
 app.command("launcher.cli.jobs:status", name="status", help="Show how a job is.")
 app.command("launcher.cli.jobs:logs", name="logs", help="Show or follow a job's logs, of all hosts.")

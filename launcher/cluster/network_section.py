@@ -22,7 +22,7 @@ from launcher.cluster.address_slots import (
     most_hosts_of,
     slot_for,
 )
-from launcher.cluster.instances import instance_facts, nearest_instance_types
+from launcher.cluster.instances import find_hint, instance_facts, nearest_instance_types
 from launcher.cluster.traffic import RESERVED_ADDRESSES, addresses_per_host
 from launcher.documents import FilePart, refuse
 from launcher.failure_modes import network
@@ -285,9 +285,11 @@ class PlannedHosts(FilePart):
             nearest = nearest_instance_types(instance_type)
             refuse(
                 f"{instance_type!r} is not a training instance type, so what addresses it takes is unknown",
-                remedy=f"The nearest are {', '.join(nearest)}."
-                if nearest
-                else "Use one such as ml.p5.48xlarge.",
+                remedy=(
+                    f"The nearest are {', '.join(nearest)}.{find_hint(nearest[0])}"
+                    if nearest
+                    else f"Use one such as ml.p5.48xlarge.{find_hint(instance_type)}"
+                ),
             )
         return instance_type
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from launcher.cluster.instances import InstanceFacts, instance_facts
+from launcher.cluster.instances import InstanceFacts, find_hint, instance_facts
 from launcher.diagnosis.signs.sightings import Sighting
 from launcher.failure_modes import capacity, data, disk, distribution, hardware, nccl
 from launcher.frozen import frozen
@@ -295,10 +295,12 @@ def larger_quota(root: Sighting) -> str | None:
     if said is None:
         return None
     needed = int(said["used"]) + int(said["wanted"])
+    instance_type = said["limit"].partition(" ")[0]
     return (
         f"Request an increase of '{said['limit']}' in Service Quotas from {said['allowed']} to at least "
         f"{needed} ({said['used']} in use, {said['wanted']} for this job), stop jobs and warm pools that "
-        "hold it, or use fewer hosts."
+        "hold it, or use fewer hosts or another type."
+        + find_hint(instance_type, int(said["wanted"]), live=True)
     )
 
 

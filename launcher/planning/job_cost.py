@@ -277,9 +277,13 @@ def host_price(instance_type: str | None, region: str | None) -> HostPrice | Non
     A list price of the region comes first, then an estimate for the region. Then, as where the region is
     None, the first region of the table that lists the type, and last an estimate for any region.
     """
-    name = instance_type or ""
-    known = [*_listed_prices().get(name, ()), *_estimate_host_prices(name)]
+    known = host_prices(instance_type or "")
     return next((price for price in known if price.region == region), next(iter(known), None))
+
+
+def host_prices(instance_type: str) -> list[HostPrice]:
+    """All known prices of an instance type (`ml.`), of every region: list prices, then estimates."""
+    return [*_listed_prices().get(instance_type, ()), *_estimate_host_prices(instance_type)]
 
 
 def newest_price_date() -> datetime.date:

@@ -12,7 +12,13 @@ from typing import Any
 
 import botocore.session
 
-from launcher.cluster.instances import InstanceFacts, instance_facts, training_instance_types
+from launcher.cluster.instances import (
+    InstanceFacts,
+    instance_facts,
+    offered_types,
+    regions_with_offers,
+    training_instance_types,
+)
 from tools.facts.comparison import Comparison, Figure, compare, memberships
 from tools.facts.references import quoted
 
@@ -21,6 +27,7 @@ def comparisons() -> Iterator[Comparison]:
     """Each source in turn."""
     yield against_karpenter()
     yield against_ec2()
+    yield against_offerings()
     yield against_the_api()
     yield against_the_plugin()
 
@@ -68,11 +75,38 @@ def _of_ec2(described: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "accelerators", sum(each["Count"] for each in [*gpus, *neuron])
     yield "vcpus", described["VCpuInfo"]["DefaultVCpus"]
     yield "efa_interfaces", described["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)
+    yield "efa_gbps", _efa_gbps(described)
     yield "local_nvme_gb", _nvme(described)
     if gpus:
         yield "accelerator_memory_mib", gpus[0]["MemoryInfo"]["SizeInMiB"]
     if neuron and "CoreInfo" in neuron[0]:
         yield "neuron_cores_per_accelerator", neuron[0]["CoreInfo"]["Count"]
+
+
+def _efa_gbps(described: dict[str, Any]) -> int:
+    """All cards together, of hosts with EFA: `3200 Gigabit`, or `4x 100 Gigabit`."""
+    network = described["NetworkInfo"]
+    speed = re.fullmatch(r"(?:(\d+)x )?(\d+) Gigabit", network["NetworkPerformance"])
+    return int(speed[1] or 1) * int(speed[2]) if speed and network.get("EfaSupported") else 0
+
+
+def against_offerings() -> Comparison:
+    """Which types with accelerators EC2 offers in which region, as moto has it."""
+    folder = resources.files("moto.ec2").joinpath("resources/instance_type_offerings/region")
+    accelerated = {facts.instance_type for facts in _all_facts() if facts.accelerators}
+    rows = {
+        file.name.partition(".")[0]: json.loads(gzip.decompress(file.read_bytes()))
+        for file in folder.iterdir()
+    }
+    figures = (
+        (
+            f"types that EC2 offers in {region}",
+            sorted(offered_types(region) or ()),
+            sorted(accelerated & {f"ml.{each['InstanceType']}" for each in rows.get(region, ())}),
+        )
+        for region in sorted({*rows, *regions_with_offers()})
+    )
+    return compare(f"moto {version('moto')}, EC2's DescribeInstanceTypeOfferings", figures, independent=False)
 
 
 def _nvme(described: dict[str, Any]) -> int:

@@ -103,26 +103,22 @@ def fetch_offering_zones(ec2: Any, instance_type: str) -> frozenset[str]:
 SERVICE = "sagemaker"
 
 
-class QuotaQuestions:
-    """What is asked about quotas and running jobs, and what comes of it.
+class ServiceQuotaQuestions:
+    """What is asked about quotas of SageMaker in a region, by their names, and what comes of it.
 
     A quota whose code is known takes one call, for its applied value, and one at the same time for its
     default, as an account may have the default only. The others are looked for in the list of all
     defaults, together and once; the applied value then takes a call more.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
-        self._quotas = Service("service-quotas", wanted.region)
-        self._names = {use: quota_name(wanted.instance_type, use) for use in _uses(wanted)}
-        self._running: Question[tuple[RunningJob, ...]] = Service("sagemaker", wanted.region).question(
-            "the running training jobs", "sagemaker:Search", fetch_running_jobs
-        )
+    def __init__(self, region: str, names: Iterable[str]) -> None:
+        self._quotas = Service("service-quotas", region)
+        self._names = tuple(names)
 
     def questions(self, answers: Answers) -> list[Question[Any]]:
         """All that can be asked, with the answers so far."""
-        asked: list[Question[Any]] = [self._running]
-        for name in self._names.values():
+        asked: list[Question[Any]] = []
+        for name in self._names:
             code = known_code(name)
             if code is not None:
                 asked += [self._applied(name, code), self._default(name, code)]
@@ -133,35 +129,7 @@ class QuotaQuestions:
                     asked.append(self._applied(name, listed[name].code))
         return asked
 
-    def running_jobs(self, answers: Answers) -> Fact[tuple[RunningJob, ...]] | None:
-        """The running jobs other than this one."""
-        found = answers.get(self._running)
-        if found is None or isinstance(found, Unverified):
-            return found
-        return tuple(each for each in found if each.name != self._wanted.job_name)
-
-    def quota(self, answers: Answers) -> Fact[Quota | None] | None:
-        """The quota of the type's hosts; None where there is none, or the job has a plan's capacity."""
-        return self._quota("spot training job" if self._wanted.spot else "training job", answers)
-
-    def warm_pool_quota(self, answers: Answers) -> Fact[Quota | None] | None:
-        """The quota of hosts that are kept; None where the job keeps none."""
-        return self._quota("training warm pool", answers)
-
-    def _quota(self, use: Use, answers: Answers) -> Fact[Quota | None] | None:
-        if use not in self._names:
-            return None
-        found = self._service_quota(self._names[use], answers)
-        if found is None or isinstance(found, Unverified):
-            return found
-        jobs = self.running_jobs(answers)
-        if jobs is None or isinstance(jobs, Unverified):
-            # Too low a limit is certain all the same; one that would do is not known to.
-            too_low = found.limit < self._wanted.instance_count
-            return Quota(found.name, found.code, found.limit, 0) if too_low else jobs
-        return Quota(found.name, found.code, found.limit, hosts_in_use(jobs, self._wanted.instance_type, use))
-
-    def _service_quota(self, name: str, answers: Answers) -> Fact[ServiceQuota | None]:
+    def quota(self, name: str, answers: Answers) -> Fact[ServiceQuota | None]:
         """What applies to the account; the default where it has no value of its own."""
         code = known_code(name)
         if code is not None and not self._misnamed(name, code, answers):
@@ -194,15 +162,58 @@ class QuotaQuestions:
         )
 
     def _list(self) -> Question[dict[str, ServiceQuota]]:
-        """The one question that looks for quotas by their names, for all names of the job."""
-        names = tuple(self._names.values())
-        unknown = [name for name in names if known_code(name) is None]
+        """The one question that looks for quotas by their names, for all of them."""
+        unknown = [name for name in self._names if known_code(name) is None]
         return self._quotas.question(
-            f"the quota {unknown[-1] if unknown else names[0]}",
+            f"the quota {unknown[-1] if unknown else self._names[0]}",
             "servicequotas:ListAWSDefaultServiceQuotas",
             find_default_quotas,
-            names,
+            self._names,
         )
+
+
+class QuotaQuestions:
+    """What is asked about a job's quotas and the running jobs, and what comes of it."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._names = {use: quota_name(wanted.instance_type, use) for use in _uses(wanted)}
+        self._quotas = ServiceQuotaQuestions(wanted.region, self._names.values())
+        self._running: Question[tuple[RunningJob, ...]] = Service("sagemaker", wanted.region).question(
+            "the running training jobs", "sagemaker:Search", fetch_running_jobs
+        )
+
+    def questions(self, answers: Answers) -> list[Question[Any]]:
+        """All that can be asked, with the answers so far."""
+        return [self._running, *self._quotas.questions(answers)]
+
+    def running_jobs(self, answers: Answers) -> Fact[tuple[RunningJob, ...]] | None:
+        """The running jobs other than this one."""
+        found = answers.get(self._running)
+        if found is None or isinstance(found, Unverified):
+            return found
+        return tuple(each for each in found if each.name != self._wanted.job_name)
+
+    def quota(self, answers: Answers) -> Fact[Quota | None] | None:
+        """The quota of the type's hosts; None where there is none, or the job has a plan's capacity."""
+        return self._quota("spot training job" if self._wanted.spot else "training job", answers)
+
+    def warm_pool_quota(self, answers: Answers) -> Fact[Quota | None] | None:
+        """The quota of hosts that are kept; None where the job keeps none."""
+        return self._quota("training warm pool", answers)
+
+    def _quota(self, use: Use, answers: Answers) -> Fact[Quota | None] | None:
+        if use not in self._names:
+            return None
+        found = self._quotas.quota(self._names[use], answers)
+        if found is None or isinstance(found, Unverified):
+            return found
+        jobs = self.running_jobs(answers)
+        if jobs is None or isinstance(jobs, Unverified):
+            # Too low a limit is certain all the same; one that would do is not known to.
+            too_low = found.limit < self._wanted.instance_count
+            return Quota(found.name, found.code, found.limit, 0) if too_low else jobs
+        return Quota(found.name, found.code, found.limit, hosts_in_use(jobs, self._wanted.instance_type, use))
 
 
 def fetch_applied_quota(quotas: Any, code: str) -> ServiceQuota | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from launcher.account.facts import AccountFacts
+from launcher.account.facts import AccountFacts, Fact, ServiceQuota, quota_name
 from launcher.account.questions.ask import BOUND_SECONDS, Answers, OnAnswer, Question, Wanted, ask_all
-from launcher.account.questions.ask_capacity import InstanceQuestions, QuotaQuestions
+from launcher.account.questions.ask_capacity import InstanceQuestions, QuotaQuestions, ServiceQuotaQuestions
 from launcher.account.questions.ask_identities import IdentityQuestions
 from launcher.account.questions.ask_network import NetworkQuestions
 from launcher.account.questions.ask_storage import FileSystemQuestions, StorageQuestions
@@ -86,6 +87,21 @@ def gather_network(clients: Clients, wanted: Wanted) -> AccountFacts:
         return [*file_system.questions(answers), *network.questions(answers)]
 
     return _network_facts(wanted.region, network, file_system, ask_all(clients, questions))
+
+
+def gather_quotas(
+    clients: Clients, region: str, instance_types: Iterable[str], *, spot: bool
+) -> dict[str, Fact[ServiceQuota | None]]:
+    """How many hosts of each type the account may use in training jobs, on demand or on spot capacity.
+
+    None where there is no such quota in the region. Raises as `gather`.
+    """
+    names = {
+        each: quota_name(each, "spot training job" if spot else "training job") for each in instance_types
+    }
+    quotas = ServiceQuotaQuestions(region, names.values())
+    answers = ask_all(clients, quotas.questions)
+    return {each: quotas.quota(name, answers) for each, name in names.items()}
 
 
 def _network_facts(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from launcher.cluster.instances import instance_facts, nearest_instance_types
+from launcher.cluster.instances import find_hint, instance_facts, nearest_instance_types
 from launcher.failure_modes import (
     data,
     distribution,
@@ -95,7 +95,7 @@ def _check_type_is_known(instance_type: str, path: Path) -> Finding:
         path,
         f"{instance_type} is not a training instance type that this version knows",
         remedy=f"{hint}If it is newer than this version, accept it with `ignore: [SPEC004]` and give "
-        "`distribution.processes_per_host`.",
+        f"`distribution.processes_per_host`.{find_hint(near[0] if near else instance_type)}",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.account.facts import Permissions, Quota, Unverified
+from launcher.cluster.instances import find_hint
 from launcher.cluster.names import SAGEMAKER_PRINCIPAL, SHELL_ACTIONS
 from launcher.failure_modes import capacity, images, storage
 from launcher.failure_modes.model import Finding, Severity, Stage
@@ -37,7 +38,8 @@ def type_is_in_the_zone(subject: LiveSubject) -> Iterator[Finding]:
         ("resources", "instance_type"),
         f"EC2 does not offer {subject.instance_type.removeprefix('ml.')} in {', '.join(zones)}, the zones of "
         f"the job's subnets ({elsewhere}): the job may wait for capacity that does not come",
-        remedy="Name a subnet in a zone that has the type, or choose another type.",
+        remedy="Name a subnet in a zone that has the type, or choose another type."
+        + find_hint(subject.instance_type, subject.hosts_at_once),
         severity=Severity.INFO,
         stage=Stage.LIVE,
         subject=subject.instance_type,
@@ -49,10 +51,14 @@ def _judged(subject: LiveSubject, quota: Quota | None, outcome: str) -> Iterator
     if quota is None or quota.in_use + wanted <= quota.limit:
         return
     used = f", of which {quota.in_use} are in use" if quota.in_use else ""
+    needed = quota.in_use + wanted
     yield capacity.QUOTA_TOO_SMALL.at(
         ("resources", "instance_count"),
         f"the quota '{quota.name}' ({quota.code}) is {quota.limit:g}{used}, and the job wants {wanted}: "
         f"{outcome}",
+        remedy=f"Request an increase of '{quota.name}' in Service Quotas to at least {needed}, "
+        "stop jobs and warm pools that hold it, or use fewer hosts or another type."
+        + find_hint(subject.instance_type, wanted, live=True),
         stage=Stage.LIVE,
         subject=quota.name,
     )

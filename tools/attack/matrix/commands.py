@@ -51,6 +51,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("ladder", ("ladder", "job.yaml", "--from", "1-host", "--yes"), 2 * FOLLOWS, creates=2),
     Command("check --live", ("check", "job.yaml", "--live"), LOOKS),
     Command("plan", ("plan", "job.yaml"), LOOKS),
+    Command("find --live", ("find", "--gpu", "H100", "--live"), LOOKS),
     Command("list", ("list",), LOOKS),
     Command("status", ("status", RUNNING), LOOKS, beside=("batch",)),
     Command("logs", ("logs", ENDED), LOOKS, beside=("batch",)),

@@ -90,4 +90,4 @@ def _value(hint: Any) -> tuple[str, bool]:
         return "", False
     if issubclass(hint, Enum):
         return " or ".join(f"`{each.value}`" for each in hint), False
-    return {int: "whole number", Path: "path"}.get(hint, "text"), False
+    return {int: "whole number", float: "number", Path: "path"}.get(hint, "text"), False
