@@ -205,7 +205,7 @@ def _stacks_that_are_gone(survey: Survey, cloudformation: Any) -> list[str]:
 
 
 _ENDED_JOB = re.compile(r":sagemaker:[^:]*:\d*:(training-job|hyper-parameter-tuning-job)/")
-"""What SageMaker keeps of a job for good, with the cluster's tag: it costs nothing, and nobody can delete it."""
+"""What SageMaker keeps of a job for good, with the cluster's tag: it costs nothing, nobody can delete it."""
 
 
 def _is_among(arn: str, ids: set[str]) -> bool:
