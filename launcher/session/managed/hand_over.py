@@ -38,11 +38,16 @@ def mark_plan(plan: TrainingPlan) -> TrainingPlan:
     if plan.request is None or plan.package is None:
         return plan
     cluster = plan.job.get("cluster")
+    if not cluster:
+        raise BackendError(
+            "the job names no cluster, and a run is managed by the controller of one.",
+            "Name it (`cluster`, --cluster), or leave out --managed.",
+        )
     if plan.controller is None:
         raise BackendError(
-            f"the cluster {cluster} has no controller." if cluster else "the job names no cluster.",
+            f"the cluster {cluster} has no controller.",
             "Leave out --managed, or add `managed: true` to the cluster file and deploy it again "
-            f"(`cdk deploy --all -c cluster={cluster or 'NAME'}`).",
+            f"(`cdk deploy --all -c cluster={cluster}`).",
         )
     _check_reach(plan.request, plan.controller)
     bucket = plan.controller.records_bucket
