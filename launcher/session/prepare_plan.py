@@ -59,12 +59,14 @@ class JobSource:
     """What the command line says of a job: its file, what is changed for this run, and what it may read.
 
     `allow_env` names the only variables of the environment that the file may have; None is all, in CI none.
+    `text` is what the file holds where it has not been written, as of a job that was drafted.
     """
 
     file: Path
     cluster: str | None = None
     overrides: Sequence[str] = ()
     allow_env: Sequence[str] | None = None
+    text: str | None = None
 
 
 def read_job(source: JobSource) -> LoadedJob:
@@ -73,7 +75,7 @@ def read_job(source: JobSource) -> LoadedJob:
     Raises Refusal where the file cannot be opened, an override makes no sense or an allowed name is none.
     """
     try:
-        return load_job(source.file, _overrides(source), variables_of(source.allow_env))
+        return load_job(source.file, _overrides(source), variables_of(source.allow_env), source.text)
     except FileNotFoundError:
         raise Refusal(
             f"there is no job file {source.file}.", "Correct the path; `launch --help` shows the usage."

@@ -115,6 +115,9 @@ def script_parsers(program: Program) -> Iterator[ScriptParser]:
         )
         parser.is_strict = not known
         parser.ignores = known and len(reads) == 1 and _throws_the_rest_away(program, call)
+        if isinstance(argument_of(call, "args", 0), ast.List):
+            # What the job leaves out may be among the words that the program adds.
+            parser.declared = [_perhaps(each) for each in parser.declared]
         yield parser
     yield from _click_parsers(program)
 
@@ -145,8 +148,12 @@ def _reads_the_command_line(program: Program, call: ast.Call) -> bool:
     if has_star_arguments(call) or any(isinstance(each, ast.Try) for each in ancestors(call)):
         return False
     if given is not None and program.value(given) != Constant(None):
-        written = file_of(given).source(given)
-        if not (isinstance(given, ast.Subscript) and written.endswith("argv[1:]")):
+        first = given.elts[0] if isinstance(given, ast.List) and given.elts else given
+        words = first.value if isinstance(first, ast.Starred) else first
+        if first is not given and words is first:
+            return False
+        written = file_of(given).source(words)
+        if not (isinstance(words, ast.Subscript) and written.endswith("argv[1:]")):
             return False
     tests = [each for each in ancestors_in_function(call) if isinstance(each, ast.If | ast.match_case)]
     asking = [
