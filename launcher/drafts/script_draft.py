@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -18,6 +18,7 @@ from launcher.drafts.script_uses import (
     Assumptions,
     FolderOption,
     Saving,
+    Start,
     choose_start,
     find_assumptions,
     find_saving,
@@ -34,12 +35,20 @@ from launcher.program.surroundings.parsers import DeclaredWords, ScriptParser, s
 from launcher.program.values import Constant
 from launcher.source.requirements_file import RequirementsFile
 
-GPU_TYPE, CPU_TYPE = "ml.g5.xlarge", "ml.m5.xlarge"
-"""What stands for hosts that nobody has chosen: the smallest with a GPU that knows bf16, the smallest without
-one (Amazon EC2 instance types, accelerated computing and general purpose)."""
+GPU_TYPE, CPU_TYPE, LIBRARY_TYPE = "ml.g5.xlarge", "ml.m5.xlarge", "ml.p4d.24xlarge"
+_WHICH = {
+    GPU_TYPE: "This is the smallest with a GPU that knows bf16",
+    CPU_TYPE: "This is a small one without a GPU",
+    LIBRARY_TYPE: "This is one on which SageMaker's library runs",
+}
+"""What stands for hosts that nobody has chosen (Amazon EC2 instance types, accelerated computing and general
+purpose; SageMaker's documentation of smddp and smp, supported instance types)."""
 
 EXAMPLE_CLUSTER = "dev"
 
+
+_TRAINER = ("the Trainer", "PyTorch Lightning")
+"""How the reasons of strategies begin whose trainers save by themselves."""
 
 _ARGUMENTS = ("code", "arguments")
 
@@ -66,15 +75,17 @@ class Wanted:
 
     instance_type: str | None = None
     instance_count: int | None = None
-    processes: int | None = None
     cluster: str | None = None
     arguments: tuple[str, ...] = ()
 
 
 def default_instance_type(script: ScriptSource) -> str:
     """What stands for the hosts of a script until somebody has chosen."""
-    speaks = script.program is not None and find_assumptions(script.program).speaks_of_gpus
-    return GPU_TYPE if speaks else CPU_TYPE
+    if script.program is None:
+        return CPU_TYPE
+    if choose_start(script.program).strategy in ("smp", "smddp"):
+        return LIBRARY_TYPE
+    return GPU_TYPE if find_assumptions(script.program).speaks_of_gpus else CPU_TYPE
 
 
 def draft_script(script: ScriptSource, wanted: Wanted) -> JobDraft:
@@ -86,7 +97,7 @@ def draft_script(script: ScriptSource, wanted: Wanted) -> JobDraft:
     ]
     if script.program is None:
         parts += [DraftField(("framework",), {"name": "pytorch"}, _VERSION), *_of_shell(script.shell)]
-        parts += _of_hosts(wanted, Assumptions(False, ()))
+        parts += _of_hosts(wanted, Assumptions(False, ()), CPU_TYPE)
     else:
         parts += _of_program(script, script.program, wanted)
     if wanted.arguments:
@@ -115,31 +126,41 @@ _VERSION = "the newest version with an image that is still patched; such as `ver
 
 def _of_program(script: ScriptSource, program: Program, wanted: Wanted) -> Iterator[Part]:
     start, assumed, saving = choose_start(program), find_assumptions(program), find_saving(program)
-    yield _framework(program, script.requirements)
+    framework = _framework(program, script.requirements)
+    if framework.value["name"] == "tensorflow" and start.strategy == "torchrun":
+        start = Start("none", "one process per host, as torchrun starts no TensorFlow")
+    yield framework
     yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
     if start.question:
         yield DraftQuestion(("distribution", "strategy"), start.question, None, start.line)
-    if wanted.processes is not None:
-        yield DraftField(("distribution", "processes_per_host"), wanted.processes, "as --processes")
-    yield from _of_hosts(wanted, assumed)
-    if saving is not None:
+    if start.options:
+        yield DraftField(("distribution", "options"), dict(start.options))
+    yield from _of_hosts(wanted, assumed, default_instance_type(script))
+    if saving is not None and saving.place:
         yield DraftField(
             ("checkpoint",),
             {},
             f"the script saves ({saving.place}): what is below SM_CHECKPOINT_DIR goes to S3, and comes back",
         )
+    elif start.reason.startswith(_TRAINER):
+        yield DraftQuestion(
+            ("checkpoint",),
+            "where does the Trainer save? Below SM_CHECKPOINT_DIR is kept what it saves, with this.",
+            {},
+        )
     if script.config is not None or _is_hydra(program):
         yield from _of_hydra(script.config)
+        yield from _of_channels(program)
     else:
-        yield from _of_parsers(program, saving, wanted.arguments)
-    yield from _of_channels(program)
+        channels = list(_of_channels(program))
+        yield from channels
+        yield from _of_parsers(program, saving, wanted.arguments, knows_data=bool(channels))
 
 
 def _framework(program: Program, requirements: RequirementsFile | None) -> DraftField:
     """PyTorch or TensorFlow, in the version that the requirements pin, where there is an image of it."""
     modules = {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
-    torch = bool(modules & {"torch", "lightning", "pytorch_lightning", "transformers", "accelerate"})
-    name = "tensorflow" if not torch and modules & {"tensorflow", "keras"} else "pytorch"
+    name = "tensorflow" if "tensorflow" in modules and "torch" not in modules else "pytorch"
     package = "torch" if name == "pytorch" else name
     for each in requirements.packages if requirements else ():
         said = each.requirement
@@ -172,14 +193,12 @@ def _of_cluster(wanted: Wanted) -> Iterator[Part]:
         )
 
 
-def _of_hosts(wanted: Wanted, assumed: Assumptions) -> Iterator[Part]:
+def _of_hosts(wanted: Wanted, assumed: Assumptions, default: str) -> Iterator[Part]:
     said = f"The script takes for granted: {'; '.join(assumed.said)}." if assumed.said else ""
-    kind = wanted.instance_type or (GPU_TYPE if assumed.speaks_of_gpus else CPU_TYPE)
-    yield DraftField(("resources", "instance_type"), kind, said)
+    yield DraftField(("resources", "instance_type"), wanted.instance_type or default, said)
     if wanted.instance_type is None:
-        which = "the smallest with a GPU" if assumed.speaks_of_gpus else "a small one without a GPU"
         yield DraftQuestion(
-            ("resources", "instance_type"), f"which hosts? This is {which}, and enough for --local."
+            ("resources", "instance_type"), f"which hosts? {_WHICH[default]}, and enough for --local."
         )
     yield DraftField(("resources", "instance_count"), wanted.instance_count or 1)
 
@@ -187,45 +206,69 @@ def _of_hosts(wanted: Wanted, assumed: Assumptions) -> Iterator[Part]:
 # The words of the command line.
 
 
-def _of_parsers(program: Program, saving: Saving | None, words: tuple[str, ...]) -> Iterator[Part]:
-    """The options of all parsers of the script; `words` are what the user gives it."""
+def _of_parsers(
+    program: Program, saving: Saving | None, words: tuple[str, ...], *, knows_data: bool
+) -> Iterator[Part]:
+    """The options of all parsers of the script; `words` are what the user gives it, and `knows_data` says
+    that the script is seen to read channels already."""
+    parsers = list(script_parsers(program)) or list(script_parsers(program, in_some_runs=True))
+    declared = list({each.names: each for parser in parsers for each in parser.declared}.values())
     given = {as_attribute(each.partition("=")[0]) for each in words if each.startswith("-")}
-    parsers = list(script_parsers(program))
-    folders = _folders_to_give(parsers, saving)
-    options = [option for option, _ in folders]
-    if any(map(_has_output_folder, parsers)) and "--output_dir" not in options:
-        options.append("--output_dir")
-    options = [each for each in options if as_attribute(each) not in given]
-    arguments = [word for option in options for word in (option, "${SM_CHECKPOINT_DIR}")]
-    if arguments:
-        yield DraftField(
-            _ARGUMENTS,
-            arguments,
-            "where the script saves; without it on the host's own disk",
-        )
-    given |= set(map(as_attribute, options))
-    switches: list[str] = []
-    for parser in parsers:
-        for each in parser.declared:
-            if _attribute(each) not in given:
-                yield from _of_option(program, each, switches)
-    others = [name.rpartition(".")[2] for parser in parsers for name in parser.of_libraries]
-    if others:
-        others = [f"those of {name}" for name in others]
-    elif not all(parser.knows_all for parser in parsers):
-        others = ["others that could not be read (python SCRIPT --help)"]
-    if parsers:
+    folders = {
+        option: f"${{{'SM_MODEL_DIR' if folder.is_of_model else 'SM_CHECKPOINT_DIR'}}}"
+        for option, folder in _folders_to_give(declared, saving)
+        if as_attribute(option) not in given
+    }
+    if any(map(_has_output_folder, parsers)) and "output_dir" not in given:
+        folders["--output_dir"] = "${SM_CHECKPOINT_DIR}"
+    for option, folder in folders.items():
+        yield DraftField(("hyperparameters", option.lstrip("-")), folder, "where the script saves")
+    left = [each for each in declared if _attribute(each) not in {*given, *map(as_attribute, folders)}]
+    yield from _of_options(program, left)
+    if saving is None:
+        yield from _of_checkpoint_options(program, left)
+    if not knows_data:
+        yield from _of_data_options(program, left)
+    others = [f"those of {name.rpartition('.')[2]}" for each in parsers for name in each.of_libraries]
+    if not others and not all(parser.knows_all for parser in parsers):
+        others = ["others that could not be read"]
+    if any(map(_hyperparameter, left)):
         also = f", and {' and '.join(others)}" if others else ""
         yield DraftNote(("hyperparameters",), f"the script's own options, as they are by default{also}")
-    if switches:
-        yield DraftNote(("code",), f"switches of the script, for `arguments`: {' '.join(switches)}")
-    if not parsers and _reads_words(program):
+    elif others or (not parsers and _reads_words(program)):
         yield DraftQuestion(
-            ("hyperparameters",),
-            "which options does the script take? Its parser could not be read; `python SCRIPT --help` shows "
-            "them.",
-            {"lr": 0.1},
+            ("hyperparameters", "..."),
+            "which options are changed? Not all could be read; `python SCRIPT --help` shows them.",
         )
+
+
+def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
+    positional = [each for each in left if not each.names[0].startswith("-") and _is_needed(each)]
+    if positional:
+        names = ", ".join(f"`{each.names[0]}`" for each in positional)
+        yield DraftQuestion(
+            _ARGUMENTS,
+            f"the script requires {'the argument' if len(positional) == 1 else 'the arguments'} {names}.",
+            [each.names[0].upper() for each in positional],
+            line_in_entry(program, positional[0].node),
+        )
+    options = [each for each in left if each.names[0].startswith("-")]
+    switches = [each for each in options if _is_switch(each)]
+    for each in options:
+        if each not in switches:
+            yield _of_option(program, each)
+    if switches:
+        names = " ".join(_long_name(each) or each.names[0] for each in switches)
+        yield DraftNote(("code",), f"switches of the script, for `arguments`: {names}")
+
+
+def _is_needed(words: DeclaredWords) -> bool:
+    return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in ("?", "*")
+
+
+def _is_switch(words: DeclaredWords) -> bool:
+    """Whether an option takes no value, or has no name that a hyperparameter could have."""
+    return words.settings.get("action") in ("store_true", "count") or _hyperparameter(words) is None
 
 
 def _has_output_folder(parser: ScriptParser) -> bool:
@@ -235,16 +278,15 @@ def _has_output_folder(parser: ScriptParser) -> bool:
     )
 
 
-def _folders_to_give(parsers: list[ScriptParser], saving: Saving | None) -> list[tuple[str, FolderOption]]:
+def _folders_to_give(
+    declared: Sequence[DeclaredWords], saving: Saving | None
+) -> Iterator[tuple[str, FolderOption]]:
     """The options by which the job says where to save; not those that find SageMaker's folders themselves."""
-    found = []
     for folder in saving.folders if saving else ():
-        for parser in parsers:
-            for each in parser.declared:
-                option = _long_name(each)
-                if _attribute(each) == folder.name and option and not is_kept_already(each.default):
-                    found.append((option, folder))
-    return found
+        for each in declared:
+            option = _long_name(each)
+            if _attribute(each) == folder.name and option and not is_kept_already(each.default):
+                yield option, folder
 
 
 def _attribute(words: DeclaredWords) -> str:
@@ -263,57 +305,68 @@ def _hyperparameter(words: DeclaredWords) -> str | None:
     return next((each[1:] for each in words.names if re.fullmatch(r"-\w", each)), None)
 
 
-def _of_option(program: Program, words: DeclaredWords, switches: list[str]) -> Iterator[Part]:
-    """What stands for an option: a question where it is required, else its default; switches are gathered."""
-    line, name = line_in_entry(program, words.node), _hyperparameter(words)
-    is_positional = not words.names[0].startswith("-")
-    if is_positional:
-        if words.settings.get("required", True) and words.settings.get("nargs") not in ("?", "*"):
-            yield DraftQuestion(
-                _ARGUMENTS, f"the script requires the argument `{words.names[0]}`.", ["..."], line
-            )
-        return
-    if words.settings.get("action") in ("store_true", "count") or name is None:
-        switches.append(words.names[0])
-        return
+def _of_option(program: Program, words: DeclaredWords) -> Part:
+    """What stands for an option: a question where it is required, else its default."""
+    name = str(_hyperparameter(words))
     if words.settings.get("required"):
         choices = words.settings.get("choices")
-        yield DraftQuestion(
+        one_of = f", one of {', '.join(map(str, choices))}" if choices else ""
+        is_data = _DATA.search(name) is not None
+        return DraftQuestion(
             ("hyperparameters", name),
-            f"the script requires --{name}"
-            + (f", one of {', '.join(map(str, choices))}" if choices else "")
-            + _about_data(name)
-            + ".",
-            "${SM_CHANNEL_TRAIN}" if _DATA.search(name) else choices[0] if choices else "...",
-            line,
+            f"the script requires --{name}{one_of}{' (its data: a channel of `inputs`)' if is_data else ''}.",
+            "${SM_CHANNEL_TRAIN}" if is_data else choices[0] if choices else "...",
+            line_in_entry(program, words.node),
         )
-        return
-    if words.default is None:
-        yield DraftDefault(("hyperparameters", name), None)
-        return
-    value = program.value(words.default)
+    value = Constant(None) if words.default is None else program.value(words.default)
     if isinstance(value, Constant):
-        yield DraftDefault(("hyperparameters", name), value.value)
-    else:
-        yield DraftDefault(("hyperparameters", name), None, ast.unparse(words.default))
-    if isinstance(value, Constant) and isinstance(value.value, str) and _DATA.search(name):
-        yield DraftQuestion(
-            ("inputs", "train"),
-            f"--{name} names data (by default {value.value!r}): if these are files, put them on S3, and give "
-            f"`hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
-            "s3://BUCKET/train",
-            line,
-        )
+        return DraftDefault(("hyperparameters", name), value.value)
+    assert words.default is not None
+    return DraftDefault(("hyperparameters", name), None, ast.unparse(words.default))
 
 
 _DATA = re.compile(
-    r"^(data|dataset|input|train|training|corpus)([-_]?(dir|path|root|folder|files?))?$|^data[-_]", re.I
+    r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$"
+    r"|^(train|training|input)[-_](dir|path|root|folder|files?)$",
+    re.IGNORECASE,
 )
 """Names of options by which scripts take the folder or file of their data."""
 
+_CHECKPOINTS = re.compile(
+    r"^(checkpoints?|ckpts?|snapshots?|save|output|out)([-_]?(dir|path|root|folder))?$", re.IGNORECASE
+)
+"""Names of options by which scripts take the folder into which they save."""
 
-def _about_data(name: str) -> str:
-    return " (its data: a channel of `inputs`)" if _DATA.search(name) else ""
+
+def _of_data_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
+    """A question about the first option that names data by default: whether these are files."""
+    for each in left:
+        name = _hyperparameter(each)
+        value = None if each.default is None else program.value(each.default)
+        if name and _DATA.search(name) and isinstance(value, Constant) and isinstance(value.value, str):
+            yield DraftQuestion(
+                ("inputs", "train"),
+                f"--{name} names data (by default {value.value!r}): if these are files, put them on S3, and "
+                f"give `hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
+                "s3://BUCKET/train",
+                line_in_entry(program, each.node),
+            )
+            return
+
+
+def _of_checkpoint_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
+    """A question about the first option that may name the folder of checkpoints."""
+    for each in left:
+        name = _hyperparameter(each)
+        if name and _CHECKPOINTS.search(name):
+            yield DraftQuestion(
+                ("checkpoint",),
+                f"does the script save into --{name}? Then keep what is there: give "
+                f"`hyperparameters: {{{name}: '${{SM_CHECKPOINT_DIR}}'}}`, and this.",
+                {},
+                line_in_entry(program, each.node),
+            )
+            return
 
 
 _PARSERS = frozenset(

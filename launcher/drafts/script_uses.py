@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins, text_parts
-from launcher.program.index import FileIndex, file_of, parent_of
+from launcher.program.index import FileIndex, ancestors, file_of, nodes_within, parent_of
 from launcher.program.process_environment import (
     rank_starts,
     ranks_are_started_only_here,
     torchrun_commands,
 )
 from launcher.program.program import Program, joining_calls
-from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
 from launcher.program.values import Constant, Dictionary, Instance, WorldSize, is_import_of
 
@@ -31,20 +32,20 @@ class Start:
     """How a program's processes are started: the job file's strategy, and what shows it, in words.
 
     `question` is what is to be looked at before, empty where nothing is; `line` that of the entry which it is
-    about.
+    about. `options` are the job file's of the strategy.
     """
 
     strategy: str
     reason: str
     question: str = ""
     line: int | None = None
+    options: Mapping[str, str | int] = field(default_factory=dict)
 
 
 def place_of(program: Program, node: ast.AST) -> str:
     """Such as `line 12`, with the file where that is not the entry."""
     file = file_of(node)
-    line = getattr(node, "lineno", 1)
-    return f"line {line}" if file is program.entry else f"{file.path.name} line {line}"
+    return _where(program, file, getattr(node, "lineno", 1))
 
 
 def line_in_entry(program: Program, node: ast.AST) -> int | None:
@@ -53,13 +54,11 @@ def line_in_entry(program: Program, node: ast.AST) -> int | None:
 
 
 _OF_LIBRARIES = (
-    ("smdistributed.modelparallel", "smp", "SageMaker's model parallel library"),
-    ("torch.sagemaker", "smp", "SageMaker's model parallel library"),
+    ("torch.sagemaker", "smp", "SageMaker's model parallel library, version 2"),
     ("smdistributed.dataparallel", "smddp", "SageMaker's data parallel library"),
     ("horovod", "mpi", "Horovod"),
-    ("mpi4py", "mpi", "mpi4py"),
 )
-"""Libraries that one strategy alone starts: the job file's name of it."""
+"""Libraries that one strategy alone starts, wherever they are imported: the job file's name of it."""
 
 _TRAINERS = (
     (("lightning.pytorch.Trainer", "lightning.pytorch.cli.LightningCLI"), "PyTorch Lightning"),
@@ -74,17 +73,32 @@ _TRAINERS = (
 )
 """What trains for a script, or joins the ranks for it, in the order in which it is named."""
 
+_MPI_VARIABLE = re.compile(r"environ\['OMPI_")
 _RANK_VARIABLE = re.compile(r"""["'](LOCAL_RANK|RANK|WORLD_SIZE)["']""")
 _LIGHTNING_TOLD = ("num_nodes", "devices")
 
 
 def choose_start(program: Program) -> Start:
     """The strategy that starts a program's processes, by what it uses."""
+    node = _import_of(program, "smdistributed.modelparallel", at_once=False)
+    if node is not None:
+        return Start(
+            "smp",
+            f"SageMaker's model parallel library, version 1 ({place_of(program, node)})",
+            "how is the model divided? Add `parameters: {partitions: 2, ...}` to the options.",
+            line_in_entry(program, node),
+            {"version": 1},
+        )
     for library, strategy, name in _OF_LIBRARIES:
-        node = _sure_import(program, library)
+        node = _import_of(program, library, at_once=False)
         if node is not None:
             return Start(strategy, f"{name} ({place_of(program, node)})")
-    spawned = _sure_import(program, "torch_xla")
+    node = _import_of(program, "mpi4py", at_once=True)
+    if node is not None:
+        return Start("mpi", f"mpi4py ({place_of(program, node)})")
+    for read in _sure_reads(program, _MPI_VARIABLE):
+        return Start("mpi", f"MPI's variables are read ({place_of(program, read)})")
+    spawned = _import_of(program, "torch_xla", at_once=True)
     worker = next((each for each in program.entry.functions if getattr(each, "name", "") == "_mp_fn"), None)
     if spawned is not None and worker is not None:
         return Start("torch_xla", f"torch_xla and _mp_fn ({place_of(program, worker)}): Training Compiler")
@@ -101,22 +115,36 @@ def choose_start(program: Program) -> Start:
             if each.module and is_import_of(each.module, "joining_imports"):
                 return Start("torchrun", f"{each.module} ({place_of(program, each.node)})")
     for file in program.files:
-        found = _first_line(file, _RANK_VARIABLE)
-        if found is not None:
-            where = "" if file is program.entry else f"{file.path.name} "
-            return Start("torchrun", f"the ranks' variables are read ({where}line {found})")
+        line = _first_line(file, _RANK_VARIABLE)
+        if line is not None:
+            return Start("torchrun", f"the ranks' variables are read ({_where(program, file, line)})")
     return Start("none", "one process per host: nothing in the script joins others")
 
 
-def _sure_import(program: Program, library: str) -> ast.AST | None:
-    """Where a library is imported as soon as its file is."""
+def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | None:
+    """Where a library is imported; with `at_once` only as soon as its file is."""
     for file in program.files:
         for each in file.imports:
             module = each.module or ""
-            at_once = isinstance(parent_of(each.node), ast.Module)
-            if at_once and (module == library or module.startswith(f"{library}.")):
+            if at_once and not isinstance(parent_of(each.node), ast.Module):
+                continue
+            if module == library or module.startswith(f"{library}."):
                 return each.node
     return None
+
+
+def _sure_reads(program: Program, pattern: re.Pattern[str]) -> Iterator[ast.Subscript]:
+    """The reads of variables that every run comes to, and that end it where the variable is not set."""
+    for file in program.mentioning("environ"):
+        for node in nodes_within(file.tree):
+            if isinstance(node, ast.Subscript) and pattern.search(ast.unparse(node)):
+                caught = any(isinstance(each, ast.Try) for each in ancestors(node))
+                if not caught and surely_runs(program, node):
+                    yield node
+
+
+def _where(program: Program, file: FileIndex, line: int) -> str:
+    return f"line {line}" if file is program.entry else f"{file.path.name} line {line}"
 
 
 def _starts_its_ranks(program: Program) -> Start | None:
@@ -130,12 +158,19 @@ def _starts_its_ranks(program: Program) -> Start | None:
     where = place_of(program, calls[0])
     if any(ranks_are_started_only_here(program, call, reaches) for call in calls):
         return Start("none", f"the script starts its ranks itself ({where}), one host's")
+    line = line_in_entry(program, calls[0])
+    if any(_first_line(file, _RANK_VARIABLE) for file in program.files):
+        return Start(
+            "torchrun",
+            f"the ranks' variables are read, and ranks are started, too ({where})",
+            "by which options does the script leave its ranks to torchrun? If by none, write `none`.",
+            line,
+        )
     return Start(
-        "torchrun",
-        f"ranks are started here and by a launcher ({where})",
-        "the script may start its ranks itself: by which options or variables does it leave that to "
-        "torchrun? Otherwise write `strategy: none`.",
-        line_in_entry(program, calls[0]),
+        "none",
+        f"the script starts its ranks itself ({where})",
+        "if an option leaves that to torchrun, write `torchrun`; several hosts need it.",
+        line,
     )
 
 
@@ -161,7 +196,7 @@ def _first_line(file: FileIndex, pattern: re.Pattern[str]) -> int | None:
 
 # What is assumed of hosts and ranks.
 
-_GPU = re.compile(r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|device_map=""")
+_GPU = re.compile(r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|torch\.accelerator|device_map=""")
 _PRECISIONS = (
     (re.compile(r"""\bfloat8\w*|["']fp8|transformer_engine"""), "fp8 (NVIDIA H100 and later: p5, p6)"),
     (re.compile(r"""\bbfloat16\b|["']bf16"""), "bf16 (NVIDIA A10G, A100 and later: g5, g6, p4d, p5)"),
@@ -186,12 +221,16 @@ def find_assumptions(program: Program) -> Assumptions:
         for file in program.files:
             line = _first_line(file, pattern)
             if line is not None:
-                where = "" if file is program.entry else f"{file.path.name} "
-                said.append(f"{words} is named in {where}line {line}")
+                said.append(f"{words} is named in {_where(program, file, line)}")
                 break
     said += [f"{ast.unparse(each)} ({place_of(program, each)})" for each in _fixed_sizes(program)]
     speaks = any(_GPU.search(file.text) for file in program.files)
-    trains = any(True for names, _ in _TRAINERS for _ in program.calls(*names))
+    trains = any(
+        is_import_of(each.module or "", "trainer_imports")
+        or is_import_of(each.module or "", "joining_imports")
+        for file in program.files
+        for each in file.imports
+    )
     return Assumptions(speaks or trains, tuple(said))
 
 
@@ -222,27 +261,28 @@ _MANAGERS = re.compile(
     r"CheckpointManager\(|SM_CHECKPOINT_DIR|SLIPWAY_CHECKPOINT_DIR|/opt/ml/checkpoints|_checkpoint_dir"
 )
 _KEPT = re.compile(r"SM_|SLIPWAY_")
-_MODEL = re.compile(r"SM_MODEL_DIR|/opt/ml/model|SM_OUTPUT")
+_MODEL = re.compile(r"SM_MODEL_DIR|/opt/ml/model|SM_OUTPUT|\.model_(dir|path|folder)$")
 
 
 @frozen
 class FolderOption:
-    """An option of the script that names the folder into which it saves, and a place that saves there."""
+    """An option of the script that names the folder into which it saves: a checkpoint, or its model."""
 
     name: str
-    saved_by: ast.AST
+    is_of_model: bool
 
 
 @frozen
 class Saving:
-    """That a program saves its training: in which line, and which options tell it the folder."""
+    """That a program saves: the line where it saves what it can go on from, empty where that is the model
+    alone, and the options that tell it the folder."""
 
     place: str
     folders: tuple[FolderOption, ...] = ()
 
 
 def find_saving(program: Program) -> Saving | None:
-    """How a program saves what it can go on from; None where it is not seen to, or keeps a model alone."""
+    """How a program saves; None where it is not seen to."""
     reaches = program.analysis(Reachability).reaches
     folders: dict[str, FolderOption] = {}
     saves = []
@@ -250,21 +290,24 @@ def find_saving(program: Program) -> Saving | None:
         if not reaches(call) or is_a_cache(program, call):
             continue
         begins = list(_beginnings(program, path))
-        if begins and all(_MODEL.search(ast.unparse(each)) for each, _ in begins):
-            continue
-        saves.append(call)
+        of_model = bool(begins) and all(_is_of_model(each) for each, _ in begins)
+        if not of_model:
+            saves.append(call)
         names_a_file = SAVED_TO.get(program.qualified(call.func) or "", ("", None))[0] in FILE_ARGUMENTS
         for each, is_whole in begins:
             if isinstance(each, ast.Attribute) and not (is_whole and names_a_file):
-                folders.setdefault(each.attr, FolderOption(each.attr, call))
+                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(each)))
     if saves:
         return Saving(place_of(program, saves[0]), tuple(folders.values()))
     for file in program.files:
         line = _first_line(file, _MANAGERS)
         if line is not None:
-            where = "" if file is program.entry else f"{file.path.name} "
-            return Saving(f"{where}line {line}")
-    return None
+            return Saving(_where(program, file, line), tuple(folders.values()))
+    return Saving("", tuple(folders.values())) if folders else None
+
+
+def _is_of_model(path: ast.expr) -> bool:
+    return _MODEL.search(ast.unparse(path)) is not None
 
 
 def _beginnings(program: Program, path: ast.expr, depth: int = 8) -> Iterator[tuple[ast.expr, bool]]:

@@ -29,6 +29,7 @@ from launcher.program.index import (
     ancestors_in_function,
     default_of,
     file_of,
+    is_main_guard,
     last_name,
     parameters_of,
     parent_of,
@@ -95,9 +96,9 @@ class ScriptParser:
     of_libraries: list[str] = field(default_factory=list)
 
 
-def script_parsers(program: Program) -> Iterator[ScriptParser]:
-    """The parsers that surely read the job's words."""
-    if _changes_argv(program) or any(map(_is_hydra, program.files)):
+def script_parsers(program: Program, *, in_some_runs: bool = False) -> Iterator[ScriptParser]:
+    """The parsers that surely read the job's words; with `in_some_runs` those that may read them."""
+    if (_changes_argv(program) and not in_some_runs) or any(map(_is_hydra, program.files)):
         return
     names = ("parse_args", "parse_known_args", "parse_args_into_dataclasses")
     reads = [call for file in program.files for name in names for call in file.calls_of.get(name, ())]
@@ -105,7 +106,9 @@ def script_parsers(program: Program) -> Iterator[ScriptParser]:
     reads = [call for call in reads if not isinstance(program.value(call.func), Defined)]
     for call in reads:
         made = _receivers(program, call)
-        if made is None or len(made) != 1 or not _reads_the_command_line(program, call):
+        if made is None or len(made) != 1 or _is_for_another_start(program, call):
+            continue
+        if not in_some_runs and not _reads_the_command_line(program, call):
             continue
         (key,) = made
         parser = ScriptParser(call, [])
@@ -120,6 +123,12 @@ def script_parsers(program: Program) -> Iterator[ScriptParser]:
             parser.declared = [_perhaps(each) for each in parser.declared]
         yield parser
     yield from _click_parsers(program)
+
+
+def _is_for_another_start(program: Program, node: ast.AST) -> bool:
+    """Whether something runs only where another file than the entry is the one that is started."""
+    guards = (each for each in ancestors(node) if isinstance(each, ast.If))
+    return file_of(node) is not program.entry and any(is_main_guard(each.test) for each in guards)
 
 
 def _is_hydra(file: FileIndex) -> bool:
@@ -477,6 +486,7 @@ def _is_run(program: Program, function: ast.FunctionDef) -> bool:
         and call.func is use
         and not call.args
         and surely_runs(program, call)
+        and not _is_for_another_start(program, call)
         for use in uses
     )
 

@@ -163,11 +163,12 @@ def _place_of(script: Path) -> ScriptPlace:
     imported = list(_imports_at_once(read))
     is_relative = any(level for _, level in imported)
     names = {name for name, level in imported if not level}
-    if len(package) > 1 and (is_relative or package[0] in names):
+    if len(package) > 1 and (is_relative or package[0] in {each.partition(".")[0] for each in names}):
         return ScriptPlace(script, top, module=".".join(package))
     folder = script.absolute().parent
     brought = {*sys.stdlib_module_names, _BROUGHT_BY_BOOT}
-    missing = {each for each in names - brought if not _is_in(each, folder)}
+    wanted = {each for each in names if each.partition(".")[0] not in brought}
+    missing = {each for each in wanted if not _is_in(each, folder)}
     for above in _project_folders(folder):
         if any(_is_in(each, above) for each in missing):
             folder = above
@@ -176,19 +177,21 @@ def _place_of(script: Path) -> ScriptPlace:
 
 
 def _imports_at_once(file: FileIndex) -> Iterator[tuple[str, int]]:
-    """The first names of what a file imports, and how many levels up that is."""
+    """The whole names of what a file imports, and how many levels up that is."""
     for each in file.imports:
         module = each.module or ""
         level = len(module) - len(module.lstrip("."))
-        yield module.lstrip(".").partition(".")[0], level
+        yield module.lstrip("."), level
 
 
-def _is_in(name: str, folder: Path) -> bool:
-    """Whether Python would find a module in a folder, and not a folder of data by that name."""
-    inner = folder / name
-    if (folder / f"{name}.py").is_file() or (inner / "__init__.py").is_file():
+def _is_in(module: str, folder: Path) -> bool:
+    """Whether Python would find a module in a folder, and not a folder of the same name."""
+    first, _, rest = module.partition(".")
+    inner = folder / first
+    if (folder / f"{first}.py").is_file() or (inner / "__init__.py").is_file():
         return True
-    return inner.is_dir() and any(each.suffix == ".py" for each in inner.iterdir())
+    second = rest.partition(".")[0]
+    return bool(second) and ((inner / f"{second}.py").is_file() or (inner / second).is_dir())
 
 
 def _project_folders(folder: Path) -> Iterator[Path]:
