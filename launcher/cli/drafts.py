@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launcher.drafts.job_draft import JobDraft
     from launcher.drafts.script_draft import ScriptSource, Wanted
     from launcher.planning.training_plan import TrainingPlan
+    from launcher.program.program import FileCache
     from launcher.source.tree import SourceTree
 
 _DEFAULT_FILE = Path("job.yaml")
@@ -48,16 +49,18 @@ def init(
     from launcher.cli.interaction import is_asking_possible
     from launcher.drafts.job_draft import render_draft
     from launcher.drafts.script_draft import Wanted, draft_script
+    from launcher.program.program import FileCache
     from launcher.session.drafting.read_script import check_is_new, read_script, write_job_file
 
     check_is_new(file)
-    found, source = read_script(script, file)
+    cache = FileCache()
+    found, source = read_script(script, file, cache)
     wanted = Wanted(instance_type, count, cluster=cluster)
     if is_asking_possible(yes, output):
         wanted = _ask(found, wanted)
     draft = draft_script(found, wanted)
     text = render_draft(draft)
-    plan = _planned(file, text, source)
+    plan = _planned(file, text, source, cache)
     write_job_file(file, text)
     if output is OutputFormat.JSON:
         print_json(_json(file, draft, plan))
@@ -66,13 +69,13 @@ def init(
     return 0
 
 
-def _planned(file: Path, text: str, source: SourceTree) -> TrainingPlan:
+def _planned(file: Path, text: str, source: SourceTree, cache: FileCache) -> TrainingPlan:
     """What `launch check` says of the file."""
     from launcher.aws.session import session_region
     from launcher.session.prepare_plan import JobSource, prepare, read_job
 
     loaded = read_job(JobSource(file, text=text))
-    return prepare(loaded, session_region=session_region(), source=source)
+    return prepare(loaded, session_region=session_region(), source=source, cache=cache)
 
 
 def _ask(found: ScriptSource, wanted: Wanted) -> Wanted:

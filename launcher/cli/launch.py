@@ -23,7 +23,6 @@ from launcher.cli.interaction import (
     FollowedPattern,
     FollowedRank,
     IgnoreOption,
-    JobFile,
     OutputFormat,
     OutputOption,
     RunIdOption,
@@ -58,8 +57,11 @@ SCRIPT_ENDINGS = (".py", ".sh")
 """What is a script, and no job file."""
 
 
+JobOrScript = Annotated[Path, Parameter(help="The job file; with --local also a script that has none.")]
+
+
 def launch(
-    job_file: JobFile,
+    job_file: JobOrScript,
     /,
     *arguments: Annotated[
         str, Parameter(help="With --local and a script in place of a job file, its arguments, after --.")
@@ -116,7 +118,7 @@ def launch(
         )
     text = None
     if job_file.suffix in SCRIPT_ENDINGS:
-        job_file, text = _draft(job_file, arguments, save, output, local=local)
+        job_file, text = _draft(job_file, arguments, processes, save, output, local=local)
     elif arguments or save is not None:
         raise Refusal(
             f"{arguments[0] if arguments else '--save'} is for a script that is run without a job file.",
@@ -143,7 +145,13 @@ def launch(
 
 
 def _draft(
-    script: Path, arguments: Sequence[str], save: Path | None, output: OutputFormat, *, local: bool
+    script: Path,
+    arguments: Sequence[str],
+    processes: int | None,
+    save: Path | None,
+    output: OutputFormat,
+    *,
+    local: bool,
 ) -> tuple[Path, str]:
     """The job of a script that has no job file, shown and kept where that is asked for: its file, its text.
 
@@ -151,6 +159,7 @@ def _draft(
     """
     from launcher.drafts.job_draft import JobDraft, render_draft
     from launcher.drafts.script_draft import Wanted, draft_script
+    from launcher.program.program import FileCache
     from launcher.session.drafting.read_script import check_is_new, read_script, write_job_file
 
     if not local:
@@ -161,8 +170,8 @@ def _draft(
     file = save or Path(f"{script.stem}.job.yaml")
     if save is not None:
         check_is_new(save)
-    found, _ = read_script(script, file)
-    draft = draft_script(found, Wanted(arguments=tuple(arguments)))
+    found, _ = read_script(script, file, FileCache())
+    draft = draft_script(found, Wanted(processes=processes, arguments=tuple(arguments)))
     if save is not None:
         write_job_file(save, render_draft(draft))
         message(f"{save} was written")

@@ -75,6 +75,7 @@ class Wanted:
 
     instance_type: str | None = None
     instance_count: int | None = None
+    processes: int | None = None
     cluster: str | None = None
     arguments: tuple[str, ...] = ()
 
@@ -83,9 +84,9 @@ def default_instance_type(script: ScriptSource) -> str:
     """What stands for the hosts of a script until somebody has chosen."""
     if script.program is None:
         return CPU_TYPE
-    if choose_start(script.program).strategy in ("smp", "smddp"):
+    if script.program.analysis(choose_start).strategy in ("smp", "smddp"):
         return LIBRARY_TYPE
-    return GPU_TYPE if find_assumptions(script.program).speaks_of_gpus else CPU_TYPE
+    return GPU_TYPE if script.program.analysis(find_assumptions).speaks_of_gpus else CPU_TYPE
 
 
 def draft_script(script: ScriptSource, wanted: Wanted) -> JobDraft:
@@ -125,7 +126,8 @@ _VERSION = "the newest version with an image that is still patched; such as `ver
 
 
 def _of_program(script: ScriptSource, program: Program, wanted: Wanted) -> Iterator[Part]:
-    start, assumed, saving = choose_start(program), find_assumptions(program), find_saving(program)
+    start, assumed = program.analysis(choose_start), program.analysis(find_assumptions)
+    saving = find_saving(program)
     framework = _framework(program, script.requirements)
     if framework.value["name"] == "tensorflow" and start.strategy == "torchrun":
         start = Start("none", "one process per host, as torchrun starts no TensorFlow")
@@ -133,6 +135,8 @@ def _of_program(script: ScriptSource, program: Program, wanted: Wanted) -> Itera
     yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
     if start.question:
         yield DraftQuestion(("distribution", "strategy"), start.question, None, start.line)
+    if wanted.processes is not None:
+        yield DraftField(("distribution", "processes_per_host"), wanted.processes)
     if start.options:
         yield DraftField(("distribution", "options"), dict(start.options))
     yield from _of_hosts(wanted, assumed, default_instance_type(script))
@@ -402,12 +406,15 @@ def _of_hydra(config: str | None) -> Iterator[Part]:
         ["hydra.run.dir=${SM_OUTPUT_DATA_DIR}/hydra"],
         "what Hydra writes is kept with the output",
     )
-    if config is None:
+    values = None if config is None else _read_config(config)
+    if values is None:
         yield DraftQuestion(
-            ("hyperparameters",), "which values are to be changed? Hydra's configuration was not found."
+            ("hyperparameters",),
+            "which values are to be changed? Hydra's configuration "
+            f"{'was not found' if config is None else 'is no YAML'}.",
         )
         return
-    for name, value in _flat(_read_config(config), ()):
+    for name, value in _flat(values, ()):
         if value == "???":
             yield DraftQuestion(("hyperparameters", name), f"the configuration requires {name}.", "...")
         else:

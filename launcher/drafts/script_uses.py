@@ -12,7 +12,7 @@ from dataclasses import field
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins, text_parts
-from launcher.program.index import FileIndex, ancestors, file_of, nodes_within, parent_of
+from launcher.program.index import FileIndex, ancestors, file_of, is_main_guard, nodes_within, parent_of
 from launcher.program.process_environment import (
     rank_starts,
     ranks_are_started_only_here,
@@ -138,8 +138,12 @@ def _sure_reads(program: Program, pattern: re.Pattern[str]) -> Iterator[ast.Subs
     for file in program.mentioning("environ"):
         for node in nodes_within(file.tree):
             if isinstance(node, ast.Subscript) and pattern.search(ast.unparse(node)):
-                caught = any(isinstance(each, ast.Try) for each in ancestors(node))
-                if not caught and surely_runs(program, node):
+                left_out = any(
+                    isinstance(each, ast.Try)
+                    or (isinstance(each, ast.If | ast.IfExp) and not is_main_guard(each.test))
+                    for each in ancestors(node)
+                )
+                if not left_out and surely_runs(program, node):
                     yield node
 
 
@@ -241,7 +245,9 @@ def _fixed_sizes(program: Program) -> list[ast.expr]:
     """The places where the world size, or the processes of a host, are one literal number."""
     found: list[ast.expr] = []
     for file in program.files:
-        for node in ast.walk(file.tree):
+        if "assert" not in file.text or "world" not in file.text:
+            continue
+        for node in nodes_within(file.tree):
             if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
                 sides = [program.value(each) for each in (node.test.left, *node.test.comparators)]
                 sizes = any(isinstance(each, WorldSize) for each in sides)

@@ -20,6 +20,8 @@ CHANNEL_VARIABLE = "SM_CHANNEL_"
 CHANNEL_FOLDERS = "/opt/ml/input/data"
 _ABOVE = ("SM_INPUT_DIR", *(f"/opt/ml{way}{end}" for way in ("", "/input") for end in ("'", '"', "/'", '/"')))
 """How programs write what lies above it, of which they make it with more parts."""
+_NAMED = (CHANNEL_VARIABLE, CHANNEL_FOLDERS, "environ")
+"""What stands in a file that names a channel at one place."""
 _ANY = frozenset({"SM_CHANNELS", "SM_INPUT_DIR", "SM_TRAINING_ENV", "SM_INPUT_DATA_CONFIG"})
 """Variables by which a script may read channels whose names it does not write."""
 
@@ -44,6 +46,8 @@ def channel_reads(program: Program) -> Iterator[ChannelRead]:
     """The places of a program that name a channel, as far as the name is written."""
     made_of_parts = any(name in file.text for name in (CHANNEL_FOLDERS, *_ABOVE) for file in program.files)
     for file in program.files:
+        if not made_of_parts and not any(word in file.text for word in _NAMED):
+            continue  # Of hundreds of files few do.
         for node in nodes_within(file.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if node.value.startswith(CHANNEL_VARIABLE) and len(node.value) > len(CHANNEL_VARIABLE):

@@ -50,13 +50,13 @@ class ScriptPlace:
     module: str = ""
 
 
-def find_script(given: Path) -> ScriptPlace:
-    """The script that is given, or the one of a folder that trains.
+def find_script(given: Path, cache: FileCache) -> ScriptPlace:
+    """The script that is given, or the one of a folder that trains; what is parsed stays in the cache.
 
     Raises Refusal for what is no script, and for a folder in which no script or several could be meant.
     """
     if given.is_dir():
-        given = _script_of(given)
+        given = _script_of(given, cache)
     elif not given.exists():
         near = nearest(given.name, [each.name for each in _files(given.parent)])
         raise Refusal(
@@ -70,7 +70,7 @@ def find_script(given: Path) -> ScriptPlace:
         )
     if given.suffix == ".sh":
         return ScriptPlace(given, given.parent, given.name)
-    return _place_of(given)
+    return _place_of(given, cache)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -81,10 +81,10 @@ def _files(folder: Path) -> list[Path]:
     return found[:_MOST_SCRIPTS]
 
 
-def _script_of(folder: Path) -> Path:
+def _script_of(folder: Path, cache: FileCache) -> Path:
     """The one script of a folder that trains, and that no other one starts or imports."""
-    texts = {each: _text(each) for each in _files(folder)}
-    scripts = [each for each, text in texts.items() if each.suffix == ".sh" or _is_started(text)]
+    texts = {each: _text(each, cache) for each in _files(folder)}
+    scripts = [each for each in texts if each.suffix == ".sh" or _is_started(each, cache)]
     used = {
         each
         for each in scripts
@@ -106,7 +106,7 @@ def _script_of(folder: Path) -> Path:
         )
     inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and _may_hold_scripts(each)]
     if len(inner) == 1:
-        return _script_of(inner[0])
+        return _script_of(inner[0], cache)
     raise Refusal(
         f"{folder} has no script that starts something: no .sh, and no .py with code beside its functions.",
         "Give the training script itself.",
@@ -125,32 +125,31 @@ def _use_of(script: Path, by: Path) -> str:
     return rf"^\s*(from|import)\s+\.?{re.escape(script.stem)}\b"
 
 
-def _text(file: Path) -> str:
-    read = FileCache().read(file) if file.suffix == ".py" else None
-    if isinstance(read, FileIndex):
-        return read.text
-    if read is not None:
-        return ""
+def _text(file: Path, cache: FileCache) -> str:
+    """The text of a script; empty where it cannot be read."""
+    if file.suffix == ".py":
+        read = cache.read(file)
+        return read.text if isinstance(read, FileIndex) else ""
     try:
         return file.read_text("utf-8", "replace")
     except OSError:
         return ""
 
 
-def _is_started(text: str) -> bool:
+def _is_started(file: Path, cache: FileCache) -> bool:
     """Whether a Python file does something when it is started: a guard of main, or calls at its top."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    read = cache.read(file)
+    if isinstance(read, Unread):
         return False
+    body = read.tree.body
     guarded = any(isinstance(each, ast.If) and is_main_guard(each.test) for each in body)
     calls = any(isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) for each in body)
     return guarded or calls or any(isinstance(each, ast.For | ast.While | ast.With) for each in body)
 
 
-def _place_of(script: Path) -> ScriptPlace:
+def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
     """The folder from which a script's own imports are found, and whether it is a module of a package."""
-    read = FileCache().read(script)
+    read = cache.read(script)
     if isinstance(read, Unread):
         raise Refusal(
             f"{script} cannot be read: {read.reason}.", "Give a script that Python itself can read."

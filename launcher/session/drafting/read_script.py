@@ -28,19 +28,21 @@ _MOST_NAME = 40
 """Characters of a job's name; what makes it unique is added to it (63 are SageMaker's most)."""
 
 
-def read_script(given: Path, job_file: Path) -> tuple[ScriptSource, SourceTree]:
+def read_script(given: Path, job_file: Path, cache: FileCache) -> tuple[ScriptSource, SourceTree]:
     """A script, or the one of a folder, with its code; `job_file` is where its job is to be written.
+
+    What is parsed stays in the cache, for who judges the job afterwards.
 
     Raises Refusal where no script is to be found, or it cannot be read.
     """
-    place = find_script(given)
+    place = find_script(given, cache)
     source = read_source(
         place.folder.absolute(),
         place.entry_point or module_files(place.module)[0],
         SEARCHED_NAMES,
         DEFAULT_REQUIREMENTS,
     )
-    return _read(place, given, job_file, source.requirements), source
+    return _read(place, given, job_file, source.requirements, cache), source
 
 
 def write_job_file(file: Path, text: str) -> None:
@@ -65,14 +67,13 @@ def check_is_new(file: Path) -> None:
 
 
 def _read(
-    place: ScriptPlace, given: Path, job_file: Path, installed: RequirementsFile | None
+    place: ScriptPlace, given: Path, job_file: Path, installed: RequirementsFile | None, cache: FileCache
 ) -> ScriptSource:
     code = {"source_dir": _relative(place.folder, job_file.absolute().parent)}
     code |= {"entry_point": place.entry_point} if place.entry_point else {"module": place.module}
     if place.path.suffix == ".sh":
         text = read_regular(place.path, _MOST_BYTES).decode("utf-8", "replace")
         return ScriptSource(str(given), _name(place), code, None, text, None, installed)
-    cache = FileCache()
     folder = Path(os.path.relpath(place.folder))
     program = read_program(Path(os.path.relpath(place.path)), folder, cache)
     if isinstance(program, Unread):
