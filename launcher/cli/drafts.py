@@ -21,6 +21,7 @@ from launcher.cli.interaction import (
     message,
     print_json,
 )
+from launcher.failure_modes.model import Refusal
 
 if TYPE_CHECKING:
     from launcher.drafts.job_draft import JobDraft
@@ -70,11 +71,14 @@ def init(
 
 
 def _planned(file: Path, text: str, source: SourceTree, cache: FileCache) -> TrainingPlan:
-    """What `launch check` says of the file."""
+    """What `launch check` says of the file. Raises Refusal where what the user said cannot stand in it."""
     from launcher.aws.session import session_region
     from launcher.session.prepare_plan import JobSource, prepare, read_job
 
     loaded = read_job(JobSource(file, text=text))
+    for each in loaded.findings:
+        if each.subject and each.subject.partition(".")[0] in ("resources", "cluster"):
+            raise Refusal(f"{each.message}; no job file was written.", each.remedy)
     return prepare(loaded, session_region=session_region(), source=source, cache=cache)
 
 
@@ -90,7 +94,9 @@ def _ask(found: ScriptSource, wanted: Wanted) -> Wanted:
         wanted = wanted if answer == default else replace(wanted, instance_type=answer)
     if wanted.instance_count is None:
         answer = _answer("How many hosts?", "1")
-        wanted = replace(wanted, instance_count=int(answer) if answer.isdecimal() else 1)
+        if not answer.isdecimal():
+            raise Refusal(f"{answer!r} is no number of hosts; no job file was written.", "Give one, or 1.")
+        wanted = replace(wanted, instance_count=int(answer))
     if wanted.cluster is None:
         answer = _answer("Which cluster?", "left open")
         wanted = wanted if answer == "left open" else replace(wanted, cluster=answer)
