@@ -68,6 +68,7 @@ app = App(
     result_action="return_value",
 )
 app.default(launch)
+app.command("launcher.cli.drafts:init", name="init", help="Write a job file for a training script.")
 app.command("launcher.cli.plan:check", name="check", help="Judge a job file and its plan, offline.")
 app.command("launcher.cli.lint:lint", name="lint", help="Find the distributed mistakes of training scripts.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")

@@ -267,11 +267,12 @@ def read(
     cluster: str | None,
     overrides: Sequence[str] | None,
     allow_env: Sequence[str] | None,
+    text: str | None = None,
 ) -> LoadedJob:
-    """The job file with what the options change."""
+    """The job file with what the options change; `text` is what it holds where it has not been written."""
     from launcher.session.prepare_plan import JobSource, read_job
 
-    return read_job(JobSource(job_file, cluster, overrides or (), allow_env))
+    return read_job(JobSource(job_file, cluster, overrides or (), allow_env, text))
 
 
 def plan_offline(loaded: LoadedJob, ignore: Sequence[str] | None, *, here: bool = False) -> TrainingPlan:

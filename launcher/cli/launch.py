@@ -23,7 +23,6 @@ from launcher.cli.interaction import (
     FollowedPattern,
     FollowedRank,
     IgnoreOption,
-    JobFile,
     OutputFormat,
     OutputOption,
     RunIdOption,
@@ -54,10 +53,19 @@ if TYPE_CHECKING:
     from launcher.source.tree import SourceTree
 
 
+SCRIPT_ENDINGS = (".py", ".sh")
+"""What is a script, and no job file."""
+
+
+JobOrScript = Annotated[Path, Parameter(help="The job file; with --local also a script that has none.")]
+
+
 def launch(
-    job_file: JobFile,
+    job_file: JobOrScript,
     /,
-    *,
+    *arguments: Annotated[
+        str, Parameter(help="With --local and a script in place of a job file, its arguments, after --.")
+    ],
     dry_run: Annotated[bool, Parameter(negative="", help="Print the request; send nothing.")] = False,
     local: Annotated[bool, Parameter(negative="", help="Run on this machine, without AWS.")] = False,
     detach: Annotated[bool, Parameter(negative="", help="Submit, and do not follow.")] = False,
@@ -85,6 +93,10 @@ def launch(
         list[str] | None,
         Parameter(name="--input", negative="", help="With --local, a channel's folder: --input train=./data"),
     ] = None,
+    save: Annotated[
+        Path | None,
+        Parameter(help="With --local and a script in place of a job file, where its job file is kept."),
+    ] = None,
     cluster: ClusterOption = None,
     set_: SetOption = None,
     allow_env: AllowEnvOption = None,
@@ -104,7 +116,15 @@ def launch(
         raise Refusal(
             "--rank and --grep are about following.", "Leave out --dry-run, --detach and --managed."
         )
-    loaded = read(job_file, cluster, set_, allow_env)
+    text = None
+    if job_file.suffix in SCRIPT_ENDINGS:
+        job_file, text = _draft(job_file, arguments, processes, save, output, local=local)
+    elif arguments or save is not None:
+        raise Refusal(
+            f"{arguments[0] if arguments else '--save'} is for a script that is run without a job file.",
+            "A job file has the script's words in `code.arguments` and `hyperparameters`; leave it out here.",
+        )
+    loaded = read(job_file, cluster, set_, allow_env, text)
     with loaded.substitutions.refusals():
         if dry_run:
             return _dry_run(loaded, ignore, output)
@@ -122,6 +142,42 @@ def launch(
             loaded, ignore or (), Clients(), run, queued=queue, share=share, managed=managed
         )
         return _launch_on_aws(launching, detach, yes, output, (rank, grep))
+
+
+def _draft(
+    script: Path,
+    arguments: Sequence[str],
+    processes: int | None,
+    save: Path | None,
+    output: OutputFormat,
+    *,
+    local: bool,
+) -> tuple[Path, str]:
+    """The job of a script that has no job file, shown and kept where that is asked for: its file, its text.
+
+    Raises Refusal where it is not to run here: what a job on AWS is made of, somebody has to have read.
+    """
+    from launcher.drafts.job_draft import JobDraft, render_draft
+    from launcher.drafts.script_draft import Wanted, draft_script
+    from launcher.program.program import FileCache
+    from launcher.session.drafting.read_script import check_is_new, read_script, write_job_file
+
+    if not local:
+        raise Refusal(
+            f"{script} is a script, not a job file: which hosts it gets and what it reads is not known.",
+            f"Write its job file with `launch init {script}`, or run it on this machine with --local.",
+        )
+    file = save or Path(f"{script.stem}.job.yaml")
+    if save is not None:
+        check_is_new(save)
+    found, _ = read_script(script, file, FileCache())
+    draft = draft_script(found, Wanted(processes=processes, arguments=tuple(arguments)))
+    if save is not None:
+        write_job_file(save, render_draft(draft))
+        message(f"{save} was written")
+    text = render_draft(JobDraft(draft.origin, draft.fields))
+    console_for_output(output).print(text, markup=False, soft_wrap=True)
+    return file, text
 
 
 def _check_options(

@@ -49,13 +49,39 @@ class DraftQuestion:
 
 
 @frozen
+class DraftDefault:
+    """What holds for a field that is left out: it stands commented out, to be changed from there. `computed`
+    is the source of a value that only the program knows, in place of `value`."""
+
+    path: Path
+    value: Any
+    computed: str = ""
+
+    @property
+    def line(self) -> str:
+        """Such as `lr: 0.1`."""
+        shown = f"{_flow(self.path[-1], None).removesuffix(' null')}  # {self.computed}"
+        return " ".join(shown.split("\n")) if self.computed else _flow(self.path[-1], self.value)
+
+
+@frozen
+class DraftNote:
+    """A comment above a field or section, which may be commented out itself."""
+
+    path: Path
+    text: str
+
+
+@frozen
 class JobDraft:
-    """All fields and questions, in any order; of two fields of one path the last one stands. `origin` says in
-    a sentence what the file was made of."""
+    """All fields, questions, defaults and notes, in any order; of two fields of one path the last one stands.
+    `origin` says in a sentence what the file was made of."""
 
     origin: str
     fields: tuple[DraftField, ...]
     questions: tuple[DraftQuestion, ...] = ()
+    defaults: tuple[DraftDefault, ...] = ()
+    notes: tuple[DraftNote, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """The job file as plain data."""
@@ -71,44 +97,60 @@ class JobDraft:
 def render_draft(draft: JobDraft) -> str:
     """The text of a draft's job file."""
     comments = {each.path: each.comment for each in draft.fields if each.comment}
-    lines = [*_commented(draft.origin, ""), *_section(draft.data(), (), comments, draft.questions)]
+    for note in draft.notes:
+        comments[note.path] = f"{comments[note.path]}; {note.text}" if note.path in comments else note.text
+    lines = [
+        *_commented(draft.origin, ""),
+        *_section(draft.data(), (), comments, (*draft.questions, *draft.defaults)),
+    ]
     return "\n".join(lines) + "\n"
 
 
+Open = DraftQuestion | DraftDefault
+"""What stands in a file as a comment: it is asked, or holds without being said."""
+
+
 def _section(
-    data: Mapping[str, Any], path: Path, comments: Mapping[Path, str], questions: Sequence[DraftQuestion]
+    data: Mapping[str, Any], path: Path, comments: Mapping[Path, str], left: Sequence[Open]
 ) -> Iterator[str]:
     margin = _INDENT * len(path)
-    open_here = [each for each in questions if each.path[:-1] == path]
+    open_here = [each for each in left if each.path[:-1] == path]
     for key, value in data.items():
         place = (*path, key)
         yield from _commented(comments.get(place, ""), margin)
         for each in open_here:
-            if each.path == place:
+            if each.path == place and isinstance(each, DraftQuestion):
                 yield from _commented(each.sentence, margin)
         is_section = isinstance(value, Mapping) and (
             any(each[: len(place)] == place for each in comments if each != place)
-            or any(each.path[: len(place)] == place for each in questions if each.path != place)
+            or any(each.path[: len(place)] == place for each in left if each.path != place)
             or len(_flow(key, value)) + len(margin) > _WIDTH
         )
         if is_section:
             yield f"{margin}{key}:"
-            yield from _section(value, place, comments, questions)
+            yield from _section(value, place, comments, left)
         else:
             yield f"{margin}{_flow(key, value)}"
     for each in open_here:
         if each.path[-1] not in data:
-            yield from _commented(each.sentence, margin)
-            if each.example is not None:
-                yield f"{margin}# {_flow(each.path[-1], each.example)}"
-    for name in dict.fromkeys(each.path[len(path)] for each in questions if _is_below(each.path, path)):
+            yield from _left_open(each, margin, " ")
+    for name in dict.fromkeys(each.path[len(path)] for each in left if _is_below(each.path, path)):
         if name not in data:
+            yield from _commented(comments.get((*path, name), ""), margin)
             yield f"{margin}# {name}:"
-            for each in questions:
+            for each in left:
                 if each.path[: len(path) + 1] == (*path, name):
-                    yield from _commented(each.sentence, margin, "   ")
-                    if each.example is not None:
-                        yield f"{margin}#   {_flow(each.path[-1], each.example)}"
+                    yield from _left_open(each, margin, "   ")
+
+
+def _left_open(each: Open, margin: str, lead: str) -> Iterator[str]:
+    """The lines of what is asked, with its example, or of what holds without being said."""
+    if isinstance(each, DraftDefault):
+        yield f"{margin}#{lead}{each.line}"
+        return
+    yield from _commented(each.sentence, margin, lead)
+    if each.example is not None:
+        yield f"{margin}#{lead}{_flow(each.path[-1], each.example)}"
 
 
 def _is_below(path: Path, section: Path) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from launcher.documents import Document, DocumentError, read_document, validate_document
+from launcher.documents import Document, DocumentError, parse_document, read_document, validate_document
 from launcher.failure_modes import job_file
 from launcher.failure_modes.model import Finding, Location, Path, Refusal, Stage, dotted
 from launcher.failure_modes.registry import CATALOGUE, finds
@@ -223,14 +223,16 @@ def load_job(
     file: pathlib.Path,
     overrides: Mapping[str, str] | None = None,
     variables: Variables | None = None,
+    text: str | None = None,
 ) -> LoadedJob:
     """Read and validate a job file.
 
-    `overrides` maps dotted paths to YAML texts (`--set`); `variables` are what `${NAME}` stands for.
+    `overrides` maps dotted paths to YAML texts (`--set`); `variables` are what `${NAME}` stands for. `text`
+    is taken for what the file holds, where it has not been written.
     Raises OSError where the file cannot be read or is not a regular one, ValueError for an override that
     makes no sense; all else comes as findings.
     """
-    document, unreadable = _read_job_file(file)
+    document, unreadable = _read_job_file(file, text)
     if document is None:
         return LoadedJob(file, None, None, unreadable)
     for field, text in (overrides or {}).items():
@@ -245,8 +247,12 @@ def load_job(
 
 
 @finds(Stage.SPEC, job_file.UNREADABLE)
-def _read_job_file(file: pathlib.Path) -> tuple[Document | None, tuple[Finding, ...]]:
+def _read_job_file(
+    file: pathlib.Path, text: str | None = None
+) -> tuple[Document | None, tuple[Finding, ...]]:
     try:
+        if text is not None:
+            return parse_document(text, str(file), AS_WRITTEN), ()
         return read_document(file, AS_WRITTEN), ()
     except DocumentError as error:
         found = job_file.UNREADABLE.finding(

@@ -59,12 +59,14 @@ class JobSource:
     """What the command line says of a job: its file, what is changed for this run, and what it may read.
 
     `allow_env` names the only variables of the environment that the file may have; None is all, in CI none.
+    `text` is what the file holds where it has not been written, as of a job that was drafted.
     """
 
     file: Path
     cluster: str | None = None
     overrides: Sequence[str] = ()
     allow_env: Sequence[str] | None = None
+    text: str | None = None
 
 
 def read_job(source: JobSource) -> LoadedJob:
@@ -73,7 +75,7 @@ def read_job(source: JobSource) -> LoadedJob:
     Raises Refusal where the file cannot be opened, an override makes no sense or an allowed name is none.
     """
     try:
-        return load_job(source.file, _overrides(source), variables_of(source.allow_env))
+        return load_job(source.file, _overrides(source), variables_of(source.allow_env), source.text)
     except FileNotFoundError:
         raise Refusal(
             f"there is no job file {source.file}.", "Correct the path; `launch --help` shows the usage."
@@ -105,12 +107,13 @@ def prepare(
     ignore: Sequence[str] = (),
     source: SourceTree | None = None,
     here: bool = False,
+    cache: FileCache | None = None,
 ) -> TrainingPlan:
     """Plan a loaded job and judge it. Calls nothing beyond this machine.
 
     The cluster comes from the file that the job names, or from the cache. `ignore` holds codes accepted
     besides the file's. `source` is the job's code where it was read already, else it is read now. `here` says
-    that it is for a run on this machine.
+    that it is for a run on this machine. `cache` has what was parsed of the code already.
     Raises Refusal where the manifest that the job names by its path cannot be used.
     """
     cluster: Cluster | None = None
@@ -118,7 +121,14 @@ def prepare(
     if loaded.spec is not None and loaded.spec.cluster is not None:
         cluster, notes = _known_cluster(loaded.spec.cluster, loaded.file.parent)
     return prepare_for(
-        loaded, cluster, session_region=session_region, ignore=ignore, source=source, notes=notes, here=here
+        loaded,
+        cluster,
+        session_region=session_region,
+        ignore=ignore,
+        source=source,
+        notes=notes,
+        here=here,
+        cache=cache,
     )
 
 
@@ -132,6 +142,7 @@ def prepare_for(
     source: SourceTree | None = None,
     notes: Sequence[Finding] = (),
     here: bool = False,
+    cache: FileCache | None = None,
 ) -> TrainingPlan:
     """`prepare` with a cluster that the caller has read; without one, what it would say stands open.
 
@@ -153,7 +164,7 @@ def prepare_for(
         session_region=session_region,
         today=plan_date(),
     )
-    program = _program_of(source)
+    program = _program_of(source, cache or FileCache())
     subject = JobSubject(
         job=plan.spec or job,
         plan=plan,
@@ -344,11 +355,11 @@ def _judgeable(program: Program | Unread, job: JobSpec, plan: TrainingPlan) -> S
     return program if isinstance(program, Unread) else ScriptSubject(program, job, plan)
 
 
-def _program_of(source: SourceTree) -> Program | Unread | None:
+def _program_of(source: SourceTree, cache: FileCache) -> Program | Unread | None:
     """The program of a job; None of a shell script or archive, which are not read."""
     if source.is_packed or not source.packs_entry_point:
         return None
-    return _script(source.folder, source.entry_point_name, FileCache())
+    return _script(source.folder, source.entry_point_name, cache)
 
 
 def _own_program(job: JobSpec, root: Path, cache: FileCache) -> Program | Unread | None:

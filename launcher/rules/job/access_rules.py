@@ -22,10 +22,10 @@ from launcher.program.dataflow import text_beginning
 from launcher.program.index import ancestors, file_of
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
+from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import Constant, External
 from launcher.rules.job.code_rules import shell_commands, shell_text
 from launcher.rules.job.subject import JobSubject
-from launcher.rules.script.findings import as_attribute, option_of
 from launcher.text.values import credential_in
 
 # Credentials where everyone who may describe the job can read them. Their values are never shown.

@@ -40,6 +40,7 @@ from launcher.program.process_environment import (
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
+from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -53,7 +54,12 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, default_of_option, finding_at, texts_by_default, wrap_node
+from launcher.rules.script.findings import (
+    Places,
+    finding_at,
+    texts_by_default,
+    wrap_node,
+)
 
 _COMPILERS = frozenset(
     {

@@ -29,10 +29,8 @@ from launcher.program.dataflow import (
     argument_of,
     constant_argument,
     has_star_arguments,
-    is_parsed_field,
     origins,
     text_beginning,
-    text_parts,
 )
 from launcher.program.index import (
     BindingKind,
@@ -45,16 +43,14 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables, count_on_host
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import default_by_command_line
+from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
+from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import (
     Constant,
-    Dictionary,
     External,
-    Instance,
     RankValue,
     Several,
     WorldSize,
-    like,
 )
 
 if TYPE_CHECKING:
@@ -390,11 +386,6 @@ def _torch_distributed(place: ast.AST) -> str | None:
 Answer = TypeVar("Answer")
 
 
-def as_attribute(option: str) -> str:
-    """`--num-workers` as argparse names it: `num_workers`."""
-    return option.lstrip("-").replace("-", "_")
-
-
 def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> object | None:
     """What a job gives an option, as hyperparameter or argument: an empty text to a mere switch, None where
     it does not give it. `declared` is the call that declares the option, which may have short names too."""
@@ -618,74 +609,6 @@ def named_variable(program: Program, key: ast.expr) -> str | None:
     return None if value is None else str(value.value)
 
 
-# The options that a script's parser declares, and whether a job gives them.
-
-
-@frozen
-class DeclaredOption:
-    """An option, by `add_argument` or as the field of a class or the parameter of a function that a parser
-    is given, with its default; `value` is that where it is a literal."""
-
-    name: str
-    value: bool | int | float | str | None
-    node: ast.AST
-    default: ast.expr
-
-
-def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None:
-    """The option that `args.workers` is, where a literal is its default."""
-    found = option_of(program, node)
-    return None if found is None or found.value is None else found
-
-
-def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
-    """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
-    if isinstance(node, ast.Name):
-        default = default_by_command_line(program, node)
-        return None if default is None else _option_with(node.id, default, default)
-    if not isinstance(node, ast.Attribute):
-        return None
-    owner = program.value(node.value)
-    is_other = isinstance(owner, Instance) and "pars" not in owner.name.lower()
-    if is_other or isinstance(owner, Dictionary) or _is_set_by_program(program, node):
-        return None
-    fields = program.evaluation.sources(node)
-    if any(map(is_parsed_field, fields)):
-        given = [each.value for each in fields if each.value is not None]
-        return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
-    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
-    found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
-    return found[0] if len(found) == 1 else None
-
-
-def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
-    """Whether an option may be set, by whatever name; `cfg.out = args.out` sets that of another object."""
-    owner = program.value(option.value)
-    stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
-    values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
-    return any(each == owner or not isinstance(each, Instance | Dictionary) for each in values)
-
-
-def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
-    names = [
-        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
-    ]
-    if not any(as_attribute(each) == name for each in names if each.startswith("-")):
-        return None
-    default = argument_of(call, "default")
-    if default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
-        default = like(call, ast.Constant(None))
-    if argument_of(call, "dest") is not None or default is None:
-        return None
-    return _option_with(name, call, default)
-
-
-def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
-    literal = default.value if isinstance(default, ast.Constant) else None
-    value = literal if isinstance(literal, bool | int | float | str) else None
-    return DeclaredOption(name, value, node, default)
-
-
 def texts_by_default(program: Program, node: ast.expr) -> set[str | None]:
     """How a text begins, by all that it may come from and the defaults of options; None where that is not
     written, empty for an option without a default."""
@@ -700,50 +623,6 @@ def texts_by_default(program: Program, node: ast.expr) -> set[str | None]:
 # The texts that an expression may be, and the commands that a program runs.
 
 
-@frozen
-class Spelling:
-    """A text that an expression may be, and the literals that it is made of."""
-
-    text: str
-    literals: tuple[ast.Constant, ...] = ()
-
-
-NOT_WRITTEN = "\0"
-"""Stands in a spelling for what is not known of it."""
-
-_MOST_SPELLINGS = 16
-
-
-def spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[Spelling]:
-    """The texts that an expression may be."""
-    if isinstance(node, ast.Constant):
-        written = isinstance(node.value, str)
-        return [Spelling(str(node.value), (node,))] if written else [Spelling(NOT_WRITTEN)]
-    if node is None or depth == 0:
-        return [Spelling(NOT_WRITTEN)]
-    if isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == "SM_INPUT_DIR":
-        return [Spelling("/opt/ml/input")]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASES:
-        change = _CASES[node.func.attr]
-        inner = spellings(program, node.func.value, depth - 1)
-        return [Spelling(change(each.text), each.literals) for each in inner]
-    parts, between = text_parts(program, node)
-    if parts:
-        of_parts = [spellings(program, each, depth - 1) for each in parts]
-        return [
-            Spelling(
-                between.join(each.text for each in chosen),
-                tuple(one for each in chosen for one in each.literals),
-            )
-            for chosen in islice(product(*of_parts), _MOST_SPELLINGS)
-        ]
-    found = [each for each in origins(program, node) if each is not node]
-    return [one for each in found for one in spellings(program, each, depth - 1)] or [Spelling(NOT_WRITTEN)]
-
-
-_CASES: Mapping[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "strip": str.strip}
-
-
 def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
     """The words of each command that a call may run, with `?` for what is not written."""
     command = call.args[0] if call.args else argument_of(call, "args")
@@ -754,6 +633,6 @@ def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
     for one in found:
         parts = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]
         of_parts = [spellings(program, each) for each in parts]
-        for chosen in islice(product(*of_parts), _MOST_SPELLINGS):
+        for chosen in islice(product(*of_parts), MOST_SPELLINGS):
             written.append([word for each in chosen for word in each.text.replace(NOT_WRITTEN, "?").split()])
     return written

@@ -47,6 +47,7 @@ from launcher.program.ranks.training_loops import (
     scaler_of,
     steps_optimizer,
 )
+from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,
     FSDP,
@@ -55,7 +56,11 @@ from launcher.program.values import (
     External,
     Made,
 )
-from launcher.rules.script.findings import default_of_option, finding_at, insert_before, related_at
+from launcher.rules.script.findings import (
+    finding_at,
+    insert_before,
+    related_at,
+)
 from launcher.rules.training_compiler import uses_xla
 
 _OF_SCALERS = ("step", "update")

@@ -43,6 +43,7 @@ from launcher.program.ranks.training_loops import (
     makes_ranks_agree,
     trains_within,
 )
+from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -62,7 +63,6 @@ from launcher.rules.script.environment import asks_the_launcher
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
-    default_of_option,
     destroy_group_at_end,
     finding_at,
     related_at,

@@ -730,7 +730,8 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
 
     Source: Python documentation: argparse.
     """
-    from launcher.rules.job.subject import given_words, judge_words, script_parsers
+    from launcher.program.surroundings.parsers import script_parsers
+    from launcher.rules.job.subject import given_words, judge_words
 
     program, job = subject.program, subject.job
     if job.tuning is not None or job.code.argument_style == "hydra" or program.unread:

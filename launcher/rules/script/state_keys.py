@@ -33,8 +33,8 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program, calls_as_given, read_program
 from launcher.program.ranks.participants import Participants
+from launcher.program.surroundings.saves import path_of_file
 from launcher.program.values import DDP, FSDP, UNKNOWN, Constant, Dictionary, Made, entries_of
-from launcher.rules.script.checkpoints import path_of_file
 from launcher.rules.script.findings import finding_at, related_at, wrap_node
 
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.frozen import frozen
 from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.index import (
     FunctionNode,
@@ -27,18 +26,22 @@ from launcher.program.ranks.guards import Guard, Guards
 from launcher.program.ranks.participants import Participants, Uniformity
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import shares_its_result
+from launcher.program.surroundings.channels import (
+    CHANNEL_VARIABLE,
+    channel_key,
+    channel_reads,
+    option_with_default,
+    reads_any,
+)
 from launcher.program.values import Constant, Defined, External, Made, RankValue, alternatives
 from launcher.rules.script.data.loaders import Loaders, is_numbered, subscript_by_index
 from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
-    NOT_WRITTEN,
     ScriptSubject,
-    as_attribute,
     finding_at,
     given_option,
     related_at,
     spelled_commands,
-    spellings,
     wrap_node,
 )
 from launcher.text.values import nearest
@@ -533,25 +536,6 @@ _PARTING = re.compile(
 # The channels that a script reads, against those that the job has.
 
 
-VARIABLE = "SM_CHANNEL_"
-FOLDER = "/opt/ml/input/data"
-_ABOVE = ("SM_INPUT_DIR", *(f"/opt/ml{way}{end}" for way in ("", "/input") for end in ("'", '"', "/'", '/"')))
-"""How programs write what lies above it, of which they make it with more parts."""
-_ANY = frozenset({"SM_CHANNELS", "SM_INPUT_DIR", "SM_TRAINING_ENV", "SM_INPUT_DATA_CONFIG"})
-"""Variables by which a script may read channels whose names it does not write."""
-
-
-@frozen
-class ChannelRead:
-    """A place that names a channel: `key` as SageMaker's variable has it; whether it must be there."""
-
-    node: ast.expr
-    key: str
-    name: str
-    is_needed: bool
-    by_variable: bool
-
-
 @finds(Stage.SCRIPT, data.CHANNELS_DIFFER)
 def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
     """A channel that the script reads and the job lacks, or one that the job has and nobody reads.
@@ -570,11 +554,13 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
     from launcher.jobs.script_inputs import CHECKPOINT_CHANNEL, RESERVED_CHANNEL
 
     job, program = subject.job, subject.program
-    there = {_key(name) for name in (*job.inputs, RESERVED_CHANNEL, CHECKPOINT_CHANNEL)}
-    there |= {name.removeprefix(VARIABLE) for name in job.environment if name.startswith(VARIABLE)}
-    reads = list(_reads(program))
+    there = {channel_key(name) for name in (*job.inputs, RESERVED_CHANNEL, CHECKPOINT_CHANNEL)}
+    there |= {
+        name.removeprefix(CHANNEL_VARIABLE) for name in job.environment if name.startswith(CHANNEL_VARIABLE)
+    }
+    reads = list(channel_reads(program))
     for read in reads:
-        option = _option_of(read.node)
+        option = option_with_default(read.node)
         if (
             read.key in there
             or not read.is_needed
@@ -592,10 +578,10 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
             severity=None if read.by_variable else Severity.WARNING,
             remedy=f"Did you mean `{meant[0]}`?" if meant else f"Add `inputs: {{{read.name}: s3://BUCKET}}`.",
         )
-    if reads and not _reads_any(program):
+    if reads and not reads_any(program):
         texts = {text.lower() for text in _texts(subject)}
         for name in job.inputs:
-            if _key(name) not in {read.key for read in reads} and not any(
+            if channel_key(name) not in {read.key for read in reads} and not any(
                 name.lower() in text for text in texts
             ):
                 yield finding_at(
@@ -604,136 +590,8 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
                     f"the script reads other channels, and nowhere `{name}` of the job: every host downloads "
                     "it for nothing",
                     severity=Severity.WARNING,
-                    remedy=f"Remove `inputs.{name}`, or read it from {VARIABLE}{_key(name)}.",
+                    remedy=f"Remove `inputs.{name}`, or read it from {CHANNEL_VARIABLE}{channel_key(name)}.",
                 )
-
-
-def _key(name: str) -> str:
-    return name.upper()
-
-
-def _reads(program: Program) -> Iterator[ChannelRead]:
-    made_of_parts = any(name in file.text for name in (FOLDER, *_ABOVE) for file in program.files)
-    for file in program.files:
-        for node in nodes_within(file.tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if node.value.startswith(VARIABLE) and len(node.value) > len(VARIABLE):
-                    yield from _by_variable(program, node, node.value)
-                elif node.value.startswith(f"{FOLDER}/"):
-                    name = node.value[len(FOLDER) + 1 :].partition("/")[0]
-                    if name and not isinstance(parent_of(node), ast.JoinedStr | ast.Expr):
-                        yield ChannelRead(node, _key(name), name, _is_sure(node), by_variable=False)
-            elif isinstance(node, ast.Subscript) and last_name(node.value) == "environ":
-                yield from _by_spelling(program, node, node.slice, VARIABLE)
-            elif made_of_parts and _joins(node) and not _joins(parent_of(node)):
-                assert isinstance(node, ast.expr)
-                yield from _by_spelling(program, node, node, f"{FOLDER}/")
-
-
-def _by_spelling(program: Program, node: ast.expr, spelt: ast.expr, begin: str) -> Iterator[ChannelRead]:
-    """A read of a channel whose variable or folder is put together: `f"SM_CHANNEL_{name}"`."""
-    if isinstance(spelt, ast.Constant):
-        return
-    by_variable = begin == VARIABLE
-    for spelling in spellings(program, spelt):
-        text = re.sub("/+", "/", spelling.text)
-        name = text.removeprefix(begin).partition("/")[0]
-        written = any(
-            isinstance(each.value, str) and each.value.startswith(begin) and each.value != begin
-            for each in spelling.literals
-        )
-        if text.startswith(begin) and name and NOT_WRITTEN not in name and not written:
-            needed = all(map(_is_sure, (node, *spelling.literals)))
-            yield ChannelRead(node, _key(name), name.lower() if by_variable else name, needed, by_variable)
-
-
-def _joins(node: ast.AST | None) -> bool:
-    """Whether an expression puts texts or parts of a path together."""
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Add | ast.Div)
-    if isinstance(node, ast.Call):
-        return last_name(node.func) in ("join", "joinpath", "Path", "PurePath", "str", "fspath")
-    return isinstance(node, ast.JoinedStr)
-
-
-def _by_variable(program: Program, node: ast.Constant, variable: str) -> Iterator[ChannelRead]:
-    """A read of SageMaker's variable of a channel; one that is set or deleted by the script is none."""
-    key = variable.removeprefix(VARIABLE)
-    parent = parent_of(node)
-    if isinstance(parent, ast.Subscript) and program.value(parent.value) == External("os.environ"):
-        needed = isinstance(parent.ctx, ast.Load) and _is_sure(parent)
-        yield ChannelRead(parent, key, key.lower(), needed, by_variable=True)
-    else:
-        yield ChannelRead(node, key, key.lower(), _is_path_of(program, parent), by_variable=True)
-
-
-def _is_path_of(program: Program, read: ast.AST | None) -> bool:
-    """Whether `os.environ.get(...)` without a default is surely taken for a path, which None is not."""
-    if not isinstance(read, ast.Call) or len(read.args) != 1 or read.keywords:
-        return False
-    user = parent_of(read)
-    if not isinstance(user, ast.Call) or user.args[:1] != [read] or not _is_sure(read):
-        return False
-    return program.qualified(user.func) in ("os.path.join", "pathlib.Path", "open", "os.listdir")
-
-
-def _is_sure(node: ast.AST) -> bool:
-    """Whether an expression is surely evaluated, or meant, where its function runs."""
-    inner = node
-    for outer in ancestors(node):
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            return True
-        if isinstance(outer, ast.If | ast.IfExp | ast.While):
-            if inner is not outer.test and not is_main_guard(outer.test):
-                return False
-            if inner is outer.test:
-                return False
-        if isinstance(outer, ast.Try | ast.BoolOp | ast.Compare | ast.ExceptHandler):
-            return False
-        if isinstance(outer, ast.Call) and _is_default_of_its_channel(outer, inner):
-            continue
-        if isinstance(outer, ast.Call) and last_name(outer.func) in ("exists", "isdir", "is_dir", "getenv"):
-            return False
-        if isinstance(outer, ast.Call) and last_name(outer.func) == "get" and inner is not outer.func:
-            return False
-        inner = outer
-    return True
-
-
-def _is_default_of_its_channel(read: ast.Call, default: ast.AST) -> bool:
-    """`os.getenv("SM_CHANNEL_A", "/opt/ml/input/data/a")`: taken just where there is no such channel."""
-    if len(read.args) != 2 or read.args[1] is not default or not isinstance(default, ast.Constant):
-        return False
-    name = str(getattr(read.args[0], "value", ""))
-    return str(default.value).startswith(f"{FOLDER}/{name.removeprefix(VARIABLE).lower()}") and name != ""
-
-
-def _option_of(node: ast.expr) -> str | None:
-    """The option whose default an expression is."""
-    for outer in ancestors(node):
-        if isinstance(outer, ast.Call) and last_name(outer.func) == "add_argument":
-            names = (each.value for each in outer.args if isinstance(each, ast.Constant))
-            return next((as_attribute(str(each)) for each in names if str(each).startswith("-")), None)
-        if isinstance(outer, ast.stmt):
-            return None
-    return None
-
-
-def _reads_any(program: Program) -> bool:
-    """Whether a script may read channels whose names it calculates."""
-    for file in program.files:
-        for node in nodes_within(file.tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                text = node.value
-                if (
-                    text in _ANY
-                    or text == VARIABLE
-                    or text.rstrip("/") in (FOLDER, "/opt/ml/input", "/opt/ml")
-                ):
-                    return True
-                if isinstance(parent_of(node), ast.JoinedStr) and (VARIABLE in text or FOLDER in text):
-                    return True
-    return False
 
 
 def _texts(subject: ScriptSubject) -> Iterator[str]:

@@ -23,6 +23,7 @@ from launcher.program.index import (
     ancestors,
 )
 from launcher.program.program import Program
+from launcher.program.surroundings.options import default_of_option, option_of
 from launcher.program.values import (
     Constant,
     Defined,
@@ -39,10 +40,8 @@ from launcher.program.values import (
 from launcher.rules.script.data.loaders import Loaders, method_of
 from launcher.rules.script.findings import (
     ScriptSubject,
-    default_of_option,
     finding_at,
     given_option,
-    option_of,
     related_at,
 )
 

@@ -1,0 +1,478 @@
+"""The job file of a training script: what the script says itself, and questions about the rest.
+
+Options of the script stand there with their own defaults, commented out: a hyperparameter is what a job
+changes. What an option requires, which data a channel holds and which hosts are taken is asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from launcher.drafts.job_draft import DraftDefault, DraftField, DraftNote, DraftQuestion, JobDraft, Path
+from launcher.drafts.script_uses import (
+    Assumptions,
+    FolderOption,
+    Saving,
+    Start,
+    choose_start,
+    find_assumptions,
+    find_saving,
+    is_kept_already,
+    line_in_entry,
+    place_of,
+)
+from launcher.frozen import frozen
+from launcher.planning.images import image_release
+from launcher.program.program import Program
+from launcher.program.surroundings.channels import channel_reads
+from launcher.program.surroundings.options import as_attribute
+from launcher.program.surroundings.parsers import DeclaredWords, ScriptParser, script_parsers
+from launcher.program.values import Constant
+from launcher.source.requirements_file import RequirementsFile
+
+GPU_TYPE, CPU_TYPE, LIBRARY_TYPE = "ml.g5.xlarge", "ml.m5.xlarge", "ml.p4d.24xlarge"
+_WHICH = {
+    GPU_TYPE: "This is the smallest with a GPU that knows bf16",
+    CPU_TYPE: "This is a small one without a GPU",
+    LIBRARY_TYPE: "This is one on which SageMaker's library runs",
+}
+"""What stands for hosts that nobody has chosen (Amazon EC2 instance types, accelerated computing and general
+purpose; SageMaker's documentation of smddp and smp, supported instance types)."""
+
+EXAMPLE_CLUSTER = "dev"
+
+
+_TRAINER = ("the Trainer", "PyTorch Lightning")
+"""How the reasons of strategies begin whose trainers save by themselves."""
+
+_ARGUMENTS = ("code", "arguments")
+
+
+@frozen
+class ScriptSource:
+    """A script as it was found: `code` are the fields `source_dir` and `entry_point` or `module` of its job,
+    `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is the file
+    that Hydra reads, None without one. `requirements` are what is installed, None without a file.
+    """
+
+    shown: str
+    name: str
+    code: Mapping[str, str]
+    program: Program | None
+    shell: str = ""
+    config: str | None = None
+    requirements: RequirementsFile | None = None
+
+
+@frozen
+class Wanted:
+    """What the user has said of the job already; None is not said. `arguments` are words for the script."""
+
+    instance_type: str | None = None
+    instance_count: int | None = None
+    processes: int | None = None
+    cluster: str | None = None
+    arguments: tuple[str, ...] = ()
+
+
+def default_instance_type(script: ScriptSource) -> str:
+    """What stands for the hosts of a script until somebody has chosen."""
+    if script.program is None:
+        return CPU_TYPE
+    if script.program.analysis(choose_start).strategy in ("smp", "smddp"):
+        return LIBRARY_TYPE
+    return GPU_TYPE if script.program.analysis(find_assumptions).speaks_of_gpus else CPU_TYPE
+
+
+def draft_script(script: ScriptSource, wanted: Wanted) -> JobDraft:
+    """The draft of a script's job, with all that is open as questions."""
+    parts: list[Part] = [
+        DraftField(("name",), script.name),
+        DraftField(("code",), dict(script.code), _about_requirements(script.requirements)),
+        *_of_cluster(wanted),
+    ]
+    if script.program is None:
+        parts += [DraftField(("framework",), {"name": "pytorch"}, _VERSION), *_of_shell(script.shell)]
+        parts += _of_hosts(wanted, Assumptions(False, ()), CPU_TYPE)
+    else:
+        parts += _of_program(script, script.program, wanted)
+    if wanted.arguments:
+        own = [each.value for each in parts if isinstance(each, DraftField) and each.path == _ARGUMENTS]
+        parts.append(DraftField(_ARGUMENTS, [*(word for words in own for word in words), *wanted.arguments]))
+    return JobDraft(
+        f"Made by `launch init {script.shown}`. What stands behind TODO could not be read from the script; "
+        "what is commented out holds without being said.",
+        tuple(_merged(each for each in parts if isinstance(each, DraftField))),
+        tuple(each for each in parts if isinstance(each, DraftQuestion)),
+        tuple(each for each in parts if isinstance(each, DraftDefault)),
+        tuple(each for each in parts if isinstance(each, DraftNote)),
+    )
+
+
+Part = DraftField | DraftQuestion | DraftDefault | DraftNote
+
+
+def _merged(fields: Iterator[DraftField]) -> Iterator[DraftField]:
+    """Fields of sections before those within them, so that the latter are added."""
+    yield from sorted(fields, key=lambda each: len(each.path))
+
+
+_VERSION = "the newest version with an image that is still patched; such as `version: 2.8.0` pins one"
+
+
+def _of_program(script: ScriptSource, program: Program, wanted: Wanted) -> Iterator[Part]:
+    start, assumed = program.analysis(choose_start), program.analysis(find_assumptions)
+    saving = find_saving(program)
+    framework = _framework(program, script.requirements)
+    if framework.value["name"] == "tensorflow" and start.strategy == "torchrun":
+        start = Start("none", "one process per host, as torchrun starts no TensorFlow")
+    yield framework
+    yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
+    if start.question:
+        yield DraftQuestion(("distribution", "strategy"), start.question, None, start.line)
+    if wanted.processes is not None:
+        yield DraftField(("distribution", "processes_per_host"), wanted.processes)
+    if start.options:
+        yield DraftField(("distribution", "options"), dict(start.options))
+    yield from _of_hosts(wanted, assumed, default_instance_type(script))
+    if saving is not None and saving.place:
+        yield DraftField(
+            ("checkpoint",),
+            {},
+            f"the script saves ({saving.place}): what is below SM_CHECKPOINT_DIR goes to S3, and comes back",
+        )
+    elif start.reason.startswith(_TRAINER):
+        yield DraftQuestion(
+            ("checkpoint",),
+            "where does the Trainer save? Below SM_CHECKPOINT_DIR is kept what it saves, with this.",
+            {},
+        )
+    if script.config is not None or _is_hydra(program):
+        yield from _of_hydra(script.config)
+        yield from _of_channels(program)
+    else:
+        channels = list(_of_channels(program))
+        yield from channels
+        yield from _of_parsers(program, saving, wanted.arguments, knows_data=bool(channels))
+
+
+def _framework(program: Program, requirements: RequirementsFile | None) -> DraftField:
+    """PyTorch or TensorFlow, in the version that the requirements pin, where there is an image of it."""
+    modules = {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
+    name = "tensorflow" if "tensorflow" in modules and "torch" not in modules else "pytorch"
+    package = "torch" if name == "pytorch" else name
+    for each in requirements.packages if requirements else ():
+        said = each.requirement
+        if said is None or said.name.lower() != package or said.marker is not None:
+            continue
+        pins = [one.version for one in said.specifier if one.operator == "==" and "*" not in one.version]
+        release = image_release(name, pins[0]) if len(pins) == 1 else None
+        if release is not None:
+            return DraftField(("framework",), {"name": name, "version": pins[0]}, f"as {each.place} has it")
+    return DraftField(("framework",), {"name": name}, _VERSION)
+
+
+def _about_requirements(found: RequirementsFile | None) -> str:
+    if found is None or not found.packages:
+        return "nothing is installed: there is no requirements.txt"
+    names = ", ".join(each.text for each in found.packages[:12])
+    more = len(found.packages) - 12
+    return f"installed first: {names}{f' and {more} more' if more > 0 else ''}"
+
+
+def _of_cluster(wanted: Wanted) -> Iterator[Part]:
+    if wanted.cluster is not None:
+        yield DraftField(("cluster",), wanted.cluster)
+    else:
+        yield DraftQuestion(
+            ("cluster",),
+            "which cluster? It brings role, network and buckets; without one give role_arn and "
+            "output.s3_uri. Neither is needed with --local.",
+            EXAMPLE_CLUSTER,
+        )
+
+
+def _of_hosts(wanted: Wanted, assumed: Assumptions, default: str) -> Iterator[Part]:
+    said = f"The script takes for granted: {'; '.join(assumed.said)}." if assumed.said else ""
+    yield DraftField(("resources", "instance_type"), wanted.instance_type or default, said)
+    if wanted.instance_type is None:
+        yield DraftQuestion(
+            ("resources", "instance_type"), f"which hosts? {_WHICH[default]}, and enough for --local."
+        )
+    yield DraftField(("resources", "instance_count"), wanted.instance_count or 1)
+
+
+# The words of the command line.
+
+
+def _of_parsers(
+    program: Program, saving: Saving | None, words: tuple[str, ...], *, knows_data: bool
+) -> Iterator[Part]:
+    """The options of all parsers of the script; `words` are what the user gives it, and `knows_data` says
+    that the script is seen to read channels already."""
+    parsers = list(script_parsers(program)) or list(script_parsers(program, in_some_runs=True))
+    declared = list({each.names: each for parser in parsers for each in parser.declared}.values())
+    given = {as_attribute(each.partition("=")[0]) for each in words if each.startswith("-")}
+    folders = {
+        option: f"${{{'SM_MODEL_DIR' if folder.is_of_model else 'SM_CHECKPOINT_DIR'}}}"
+        for option, folder in _folders_to_give(declared, saving)
+        if as_attribute(option) not in given
+    }
+    if any(map(_has_output_folder, parsers)) and "output_dir" not in given:
+        folders["--output_dir"] = "${SM_CHECKPOINT_DIR}"
+    for option, folder in folders.items():
+        yield DraftField(("hyperparameters", option.lstrip("-")), folder, "where the script saves")
+    left = [each for each in declared if _attribute(each) not in {*given, *map(as_attribute, folders)}]
+    yield from _of_options(program, left)
+    if saving is None:
+        yield from _of_checkpoint_options(program, left)
+    if not knows_data:
+        yield from _of_data_options(program, left)
+    others = [f"those of {name.rpartition('.')[2]}" for each in parsers for name in each.of_libraries]
+    if not others and not all(parser.knows_all for parser in parsers):
+        others = ["others that could not be read"]
+    if any(map(_hyperparameter, left)):
+        also = f", and {' and '.join(others)}" if others else ""
+        yield DraftNote(("hyperparameters",), f"the script's own options, as they are by default{also}")
+    elif others or (not parsers and _reads_words(program)):
+        yield DraftQuestion(
+            ("hyperparameters", "..."),
+            "which options are changed? Not all could be read; `python SCRIPT --help` shows them.",
+        )
+
+
+def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
+    positional = [each for each in left if not each.names[0].startswith("-") and _is_needed(each)]
+    if positional:
+        names = ", ".join(f"`{each.names[0]}`" for each in positional)
+        yield DraftQuestion(
+            _ARGUMENTS,
+            f"the script requires {'the argument' if len(positional) == 1 else 'the arguments'} {names}.",
+            [each.names[0].upper() for each in positional],
+            line_in_entry(program, positional[0].node),
+        )
+    options = [each for each in left if each.names[0].startswith("-")]
+    switches = [each for each in options if _is_switch(each)]
+    for each in options:
+        if each not in switches:
+            yield _of_option(program, each)
+    if switches:
+        names = " ".join(_long_name(each) or each.names[0] for each in switches)
+        yield DraftNote(("code",), f"switches of the script, for `arguments`: {names}")
+
+
+def _is_needed(words: DeclaredWords) -> bool:
+    return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in ("?", "*")
+
+
+def _is_switch(words: DeclaredWords) -> bool:
+    """Whether an option takes no value, or has no name that a hyperparameter could have."""
+    return words.settings.get("action") in ("store_true", "count") or _hyperparameter(words) is None
+
+
+def _has_output_folder(parser: ScriptParser) -> bool:
+    """Whether the options are those of transformers' TrainingArguments or what is made of them."""
+    return any(
+        re.search(r"(TrainingArguments|(SFT|DPO|GRPO|Reward)Config)$", name) for name in parser.of_libraries
+    )
+
+
+def _folders_to_give(
+    declared: Sequence[DeclaredWords], saving: Saving | None
+) -> Iterator[tuple[str, FolderOption]]:
+    """The options by which the job says where to save; not those that find SageMaker's folders themselves."""
+    for folder in saving.folders if saving else ():
+        for each in declared:
+            option = _long_name(each)
+            if _attribute(each) == folder.name and option and not is_kept_already(each.default):
+                yield option, folder
+
+
+def _attribute(words: DeclaredWords) -> str:
+    return as_attribute(_long_name(words) or words.names[0])
+
+
+def _long_name(words: DeclaredWords) -> str | None:
+    return next((each for each in words.names if each.startswith("--")), None)
+
+
+def _hyperparameter(words: DeclaredWords) -> str | None:
+    """The name by which a hyperparameter becomes the option: `--lr` of `lr`, `-e` of `e`."""
+    long = _long_name(words)
+    if long is not None:
+        return long[2:]
+    return next((each[1:] for each in words.names if re.fullmatch(r"-\w", each)), None)
+
+
+def _of_option(program: Program, words: DeclaredWords) -> Part:
+    """What stands for an option: a question where it is required, else its default."""
+    name = str(_hyperparameter(words))
+    if words.settings.get("required"):
+        choices = words.settings.get("choices")
+        one_of = f", one of {', '.join(map(str, choices))}" if choices else ""
+        is_data = _DATA.search(name) is not None
+        return DraftQuestion(
+            ("hyperparameters", name),
+            f"the script requires --{name}{one_of}{' (its data: a channel of `inputs`)' if is_data else ''}.",
+            "${SM_CHANNEL_TRAIN}" if is_data else choices[0] if choices else "...",
+            line_in_entry(program, words.node),
+        )
+    value = Constant(None) if words.default is None else program.value(words.default)
+    if isinstance(value, Constant):
+        return DraftDefault(("hyperparameters", name), value.value)
+    assert words.default is not None
+    return DraftDefault(("hyperparameters", name), None, ast.unparse(words.default))
+
+
+_DATA = re.compile(
+    r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$"
+    r"|^(train|training|input)[-_](dir|path|root|folder|files?)$",
+    re.IGNORECASE,
+)
+"""Names of options by which scripts take the folder or file of their data."""
+
+_CHECKPOINTS = re.compile(
+    r"^(checkpoints?|ckpts?|snapshots?|save|output|out)([-_]?(dir|path|root|folder))?$", re.IGNORECASE
+)
+"""Names of options by which scripts take the folder into which they save."""
+
+
+def _of_data_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
+    """A question about the first option that names data by default: whether these are files."""
+    for each in left:
+        name = _hyperparameter(each)
+        value = None if each.default is None else program.value(each.default)
+        if name and _DATA.search(name) and isinstance(value, Constant) and isinstance(value.value, str):
+            yield DraftQuestion(
+                ("inputs", "train"),
+                f"--{name} names data (by default {value.value!r}): if these are files, put them on S3, and "
+                f"give `hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
+                "s3://BUCKET/train",
+                line_in_entry(program, each.node),
+            )
+            return
+
+
+def _of_checkpoint_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
+    """A question about the first option that may name the folder of checkpoints."""
+    for each in left:
+        name = _hyperparameter(each)
+        if name and _CHECKPOINTS.search(name):
+            yield DraftQuestion(
+                ("checkpoint",),
+                f"does the script save into --{name}? Then keep what is there: give "
+                f"`hyperparameters: {{{name}: '${{SM_CHECKPOINT_DIR}}'}}`, and this.",
+                {},
+                line_in_entry(program, each.node),
+            )
+            return
+
+
+_PARSERS = frozenset(
+    {"ArgumentParser", "HfArgumentParser", "click", "typer", "fire", "tyro", "jsonargparse", "LightningCLI"}
+)
+
+
+def _reads_words(program: Program) -> bool:
+    return any(not _PARSERS.isdisjoint(file.mentioned) for file in program.files)
+
+
+# Hydra.
+
+
+def _is_hydra(program: Program) -> bool:
+    return any((each.module or "").partition(".")[0] == "hydra" for each in program.entry.imports)
+
+
+def find_hydra_config(program: Program) -> str | None:
+    """The configuration that Hydra reads, relative to the script and without its ending; None without."""
+    for call, _ in program.calls("hydra.main"):
+        given = {each.arg: program.value(each.value) for each in call.keywords}
+        folder, name = given.get("config_path", Constant(".")), given.get("config_name")
+        if isinstance(folder, Constant) and isinstance(name, Constant):
+            return f"{folder.value or '.'}/{str(name.value).removesuffix('.yaml')}"
+    return None
+
+
+def _of_hydra(config: str | None) -> Iterator[Part]:
+    yield DraftField(("code", "argument_style"), "hydra", "hyperparameters are passed as lr=0.1")
+    yield DraftField(
+        _ARGUMENTS,
+        ["hydra.run.dir=${SM_OUTPUT_DATA_DIR}/hydra"],
+        "what Hydra writes is kept with the output",
+    )
+    values = None if config is None else _read_config(config)
+    if values is None:
+        yield DraftQuestion(
+            ("hyperparameters",),
+            "which values are to be changed? Hydra's configuration "
+            f"{'was not found' if config is None else 'is no YAML'}.",
+        )
+        return
+    for name, value in _flat(values, ()):
+        if value == "???":
+            yield DraftQuestion(("hyperparameters", name), f"the configuration requires {name}.", "...")
+        else:
+            yield DraftDefault(("hyperparameters", name), value)
+
+
+def _read_config(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+
+
+def _flat(value: Any, path: Path) -> Iterator[tuple[str, Any]]:
+    """The single values of a configuration by dotted names, without its list of defaults and Hydra's own."""
+    if not isinstance(value, dict):
+        return
+    for key, item in value.items():
+        if not path and key in ("defaults", "hydra"):
+            continue
+        place = (*path, str(key))
+        if isinstance(item, dict):
+            yield from _flat(item, place)
+        elif isinstance(item, str | int | float | bool) and "${" not in str(item):
+            yield ".".join(place), item
+
+
+# Channels, and shell scripts.
+
+
+def _of_channels(program: Program) -> Iterator[Part]:
+    seen = set[str]()
+    for read in channel_reads(program):
+        if read.key in seen or not read.name.isidentifier():
+            continue
+        seen.add(read.key)
+        how = "reads" if read.is_needed else "would read"
+        yield DraftQuestion(
+            ("inputs", read.name),
+            f"which data? The script {how} this channel ({place_of(program, read.node)}).",
+            f"s3://BUCKET/{read.name}",
+        )
+
+
+_ARGUMENT = re.compile(r"\$(?:([1-9])|\{([1-9])(:?[-=])?)")
+
+
+def _of_shell(text: str) -> Iterator[Part]:
+    yield DraftField(
+        ("distribution", "strategy"), "none", "a shell script runs once on each host, and starts the rest"
+    )
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = re.sub(r"(^|\s)#.*", "", line)
+        for found in _ARGUMENT.finditer(bare):
+            if found[1] or not found[3]:
+                yield DraftQuestion(
+                    _ARGUMENTS,
+                    f"the script takes ${found[1] or found[2]} from its arguments.",
+                    ["..."],
+                    number,
+                )

@@ -1,0 +1,349 @@
+"""What a program uses that says how it is started, on which hosts, and where it keeps its checkpoints.
+
+Each answer has the place in the program that shows it, or is none at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+
+from launcher.frozen import frozen
+from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins, text_parts
+from launcher.program.index import FileIndex, ancestors, file_of, is_main_guard, nodes_within, parent_of
+from launcher.program.process_environment import (
+    rank_starts,
+    ranks_are_started_only_here,
+    torchrun_commands,
+)
+from launcher.program.program import Program, joining_calls
+from launcher.program.ranks.reachability import Reachability, surely_runs
+from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
+from launcher.program.values import Constant, Dictionary, Instance, WorldSize, is_import_of
+
+FILE_ARGUMENTS = frozenset({"f", "filename", "file", "path"})
+"""The arguments of savers that name a file; those of the others name a folder."""
+
+
+@frozen
+class Start:
+    """How a program's processes are started: the job file's strategy, and what shows it, in words.
+
+    `question` is what is to be looked at before, empty where nothing is; `line` that of the entry which it is
+    about. `options` are the job file's of the strategy.
+    """
+
+    strategy: str
+    reason: str
+    question: str = ""
+    line: int | None = None
+    options: Mapping[str, str | int] = field(default_factory=dict)
+
+
+def place_of(program: Program, node: ast.AST) -> str:
+    """Such as `line 12`, with the file where that is not the entry."""
+    file = file_of(node)
+    return _where(program, file, getattr(node, "lineno", 1))
+
+
+def line_in_entry(program: Program, node: ast.AST) -> int | None:
+    """The line of a place in the entry; None in other files."""
+    return getattr(node, "lineno", None) if file_of(node) is program.entry else None
+
+
+_OF_LIBRARIES = (
+    ("torch.sagemaker", "smp", "SageMaker's model parallel library, version 2"),
+    ("smdistributed.dataparallel", "smddp", "SageMaker's data parallel library"),
+    ("horovod", "mpi", "Horovod"),
+)
+"""Libraries that one strategy alone starts, wherever they are imported: the job file's name of it."""
+
+_TRAINERS = (
+    (("lightning.pytorch.Trainer", "lightning.pytorch.cli.LightningCLI"), "PyTorch Lightning"),
+    (("lightning.fabric.Fabric",), "Lightning Fabric"),
+    (("accelerate.Accelerator", "accelerate.PartialState"), "Hugging Face Accelerate"),
+    (("deepspeed.initialize", "deepspeed.init_distributed"), "DeepSpeed"),
+    (
+        tuple(f"transformers.{name}" for name in ("Trainer", "Seq2SeqTrainer"))
+        + tuple(f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "RewardTrainer", "GRPOTrainer")),
+        "the Trainer of Hugging Face",
+    ),
+)
+"""What trains for a script, or joins the ranks for it, in the order in which it is named."""
+
+_MPI_VARIABLE = re.compile(r"environ\['OMPI_")
+_RANK_VARIABLE = re.compile(r"""["'](LOCAL_RANK|RANK|WORLD_SIZE)["']""")
+_LIGHTNING_TOLD = ("num_nodes", "devices")
+
+
+def choose_start(program: Program) -> Start:
+    """The strategy that starts a program's processes, by what it uses."""
+    node = _import_of(program, "smdistributed.modelparallel", at_once=False)
+    if node is not None:
+        return Start(
+            "smp",
+            f"SageMaker's model parallel library, version 1 ({place_of(program, node)})",
+            "how is the model divided? Add `parameters: {partitions: 2, ...}` to the options.",
+            line_in_entry(program, node),
+            {"version": 1},
+        )
+    for library, strategy, name in _OF_LIBRARIES:
+        node = _import_of(program, library, at_once=False)
+        if node is not None:
+            return Start(strategy, f"{name} ({place_of(program, node)})")
+    node = _import_of(program, "mpi4py", at_once=True)
+    if node is not None:
+        return Start("mpi", f"mpi4py ({place_of(program, node)})")
+    for read in _sure_reads(program, _MPI_VARIABLE):
+        return Start("mpi", f"MPI's variables are read ({place_of(program, read)})")
+    spawned = _import_of(program, "torch_xla", at_once=True)
+    worker = next((each for each in program.entry.functions if getattr(each, "name", "") == "_mp_fn"), None)
+    if spawned is not None and worker is not None:
+        return Start("torch_xla", f"torch_xla and _mp_fn ({place_of(program, worker)}): Training Compiler")
+    own = _starts_its_ranks(program)
+    if own is not None:
+        return own
+    for names, library in _TRAINERS:
+        for call, _ in program.calls(*names):
+            return _under_trainer(program, call, library)
+    for call, name in joining_calls(program):
+        return Start("torchrun", f"{name.rpartition('.')[2]} ({place_of(program, call)})")
+    for file in program.files:
+        for each in file.imports:
+            if each.module and is_import_of(each.module, "joining_imports"):
+                return Start("torchrun", f"{each.module} ({place_of(program, each.node)})")
+    for file in program.files:
+        line = _first_line(file, _RANK_VARIABLE)
+        if line is not None:
+            return Start("torchrun", f"the ranks' variables are read ({_where(program, file, line)})")
+    return Start("none", "one process per host: nothing in the script joins others")
+
+
+def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | None:
+    """Where a library is imported; with `at_once` only as soon as its file is."""
+    for file in program.files:
+        for each in file.imports:
+            module = each.module or ""
+            if at_once and not isinstance(parent_of(each.node), ast.Module):
+                continue
+            if module == library or module.startswith(f"{library}."):
+                return each.node
+    return None
+
+
+def _sure_reads(program: Program, pattern: re.Pattern[str]) -> Iterator[ast.Subscript]:
+    """The reads of variables that every run comes to, and that end it where the variable is not set."""
+    for file in program.mentioning("environ"):
+        for node in nodes_within(file.tree):
+            if isinstance(node, ast.Subscript) and pattern.search(ast.unparse(node)):
+                left_out = any(
+                    isinstance(each, ast.Try)
+                    or (isinstance(each, ast.If | ast.IfExp) and not is_main_guard(each.test))
+                    for each in ancestors(node)
+                )
+                if not left_out and surely_runs(program, node):
+                    yield node
+
+
+def _where(program: Program, file: FileIndex, line: int) -> str:
+    return f"line {line}" if file is program.entry else f"{file.path.name} line {line}"
+
+
+def _starts_its_ranks(program: Program) -> Start | None:
+    """Of a program that starts its ranks itself; None of one that does not."""
+    reaches = program.analysis(Reachability).reaches
+    for call, _ in torchrun_commands(program):
+        return Start("none", f"the script starts a launcher of ranks itself ({place_of(program, call)})")
+    calls = [call for call in rank_starts(program) if reaches(call)]
+    if not calls:
+        return None
+    where = place_of(program, calls[0])
+    if any(ranks_are_started_only_here(program, call, reaches) for call in calls):
+        return Start("none", f"the script starts its ranks itself ({where}), one host's")
+    line = line_in_entry(program, calls[0])
+    if any(_first_line(file, _RANK_VARIABLE) for file in program.files):
+        return Start(
+            "torchrun",
+            f"the ranks' variables are read, and ranks are started, too ({where})",
+            "by which options does the script leave its ranks to torchrun? If by none, write `none`.",
+            line,
+        )
+    return Start(
+        "none",
+        f"the script starts its ranks itself ({where})",
+        "if an option leaves that to torchrun, write `torchrun`; several hosts need it.",
+        line,
+    )
+
+
+def _under_trainer(program: Program, call: ast.Call, library: str) -> Start:
+    reason = f"{library} ({place_of(program, call)})"
+    if not library.startswith("PyTorch Lightning") or argument_of(call, "num_nodes") is not None:
+        return Start("torchrun", reason)
+    if any(each.arg is None for each in call.keywords):
+        return Start("torchrun", reason)
+    return Start(
+        "torchrun",
+        reason,
+        "Trainer() is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "
+        "devices=int(os.environ['LOCAL_WORLD_SIZE']), strategy='ddp'",
+        line_in_entry(program, call),
+    )
+
+
+def _first_line(file: FileIndex, pattern: re.Pattern[str]) -> int | None:
+    found = pattern.search(file.text)
+    return None if found is None else file.text.count("\n", 0, found.start()) + 1
+
+
+# What is assumed of hosts and ranks.
+
+_GPU = re.compile(r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|torch\.accelerator|device_map=""")
+_PRECISIONS = (
+    (re.compile(r"""\bfloat8\w*|["']fp8|transformer_engine"""), "fp8 (NVIDIA H100 and later: p5, p6)"),
+    (re.compile(r"""\bbfloat16\b|["']bf16"""), "bf16 (NVIDIA A10G, A100 and later: g5, g6, p4d, p5)"),
+    (re.compile(r"""\bfloat16\b|["']fp16|\.half\(\)|GradScaler"""), "fp16"),
+)
+"""How programs name the precisions that need certain GPUs. Source: NVIDIA's CUDA programming guide, compute
+capabilities (bf16 from 8.0, fp8 from 8.9)."""
+
+
+@frozen
+class Assumptions:
+    """What a program takes for granted of its hosts: in words for each, and whether GPUs are spoken of."""
+
+    speaks_of_gpus: bool
+    said: tuple[str, ...]
+
+
+def find_assumptions(program: Program) -> Assumptions:
+    """What is assumed of the hosts' devices, and of the number of ranks."""
+    said = []
+    for pattern, words in _PRECISIONS:
+        for file in program.files:
+            line = _first_line(file, pattern)
+            if line is not None:
+                said.append(f"{words} is named in {_where(program, file, line)}")
+                break
+    said += [f"{ast.unparse(each)} ({place_of(program, each)})" for each in _fixed_sizes(program)]
+    speaks = any(_GPU.search(file.text) for file in program.files)
+    trains = any(
+        is_import_of(each.module or "", "trainer_imports")
+        or is_import_of(each.module or "", "joining_imports")
+        for file in program.files
+        for each in file.imports
+    )
+    return Assumptions(speaks or trains, tuple(said))
+
+
+_MOST_SIZES = 3
+
+
+def _fixed_sizes(program: Program) -> list[ast.expr]:
+    """The places where the world size, or the processes of a host, are one literal number."""
+    found: list[ast.expr] = []
+    for file in program.files:
+        if "assert" not in file.text or "world" not in file.text:
+            continue
+        for node in nodes_within(file.tree):
+            if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
+                sides = [program.value(each) for each in (node.test.left, *node.test.comparators)]
+                sizes = any(isinstance(each, WorldSize) for each in sides)
+                if sizes and any(isinstance(each, Constant) for each in sides):
+                    found.append(node.test)
+    for call, _ in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
+        for keyword in call.keywords:
+            given = constant_argument(program, keyword.value) if keyword.arg in _LIGHTNING_TOLD else None
+            if given is not None and type(given.value) is int and given.value > 1:
+                found.append(call)
+    return found[:_MOST_SIZES]
+
+
+# Where a training is saved.
+
+_MANAGERS = re.compile(
+    r"CheckpointManager\(|SM_CHECKPOINT_DIR|SLIPWAY_CHECKPOINT_DIR|/opt/ml/checkpoints|_checkpoint_dir"
+)
+_KEPT = re.compile(r"SM_|SLIPWAY_")
+_MODEL = re.compile(r"SM_MODEL_DIR|/opt/ml/model|SM_OUTPUT|\.model_(dir|path|folder)$")
+
+
+@frozen
+class FolderOption:
+    """An option of the script that names the folder into which it saves: a checkpoint, or its model."""
+
+    name: str
+    is_of_model: bool
+
+
+@frozen
+class Saving:
+    """That a program saves: the line where it saves what it can go on from, empty where that is the model
+    alone, and the options that tell it the folder."""
+
+    place: str
+    folders: tuple[FolderOption, ...] = ()
+
+
+def find_saving(program: Program) -> Saving | None:
+    """How a program saves; None where it is not seen to."""
+    reaches = program.analysis(Reachability).reaches
+    folders: dict[str, FolderOption] = {}
+    saves = []
+    for call, path in state_saves(program):
+        if not reaches(call) or is_a_cache(program, call):
+            continue
+        begins = list(_beginnings(program, path))
+        of_model = bool(begins) and all(_is_of_model(each) for each, _ in begins)
+        if not of_model:
+            saves.append(call)
+        names_a_file = SAVED_TO.get(program.qualified(call.func) or "", ("", None))[0] in FILE_ARGUMENTS
+        for each, is_whole in begins:
+            if isinstance(each, ast.Attribute) and not (is_whole and names_a_file):
+                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(each)))
+    if saves:
+        return Saving(place_of(program, saves[0]), tuple(folders.values()))
+    for file in program.files:
+        line = _first_line(file, _MANAGERS)
+        if line is not None:
+            return Saving(_where(program, file, line), tuple(folders.values()))
+    return Saving("", tuple(folders.values())) if folders else None
+
+
+def _is_of_model(path: ast.expr) -> bool:
+    return _MODEL.search(ast.unparse(path)) is not None
+
+
+def _beginnings(program: Program, path: ast.expr, depth: int = 8) -> Iterator[tuple[ast.expr, bool]]:
+    """What a path begins with, an option or what else is written there, and whether that is all of it."""
+    parts, _ = text_parts(program, path) if not _is_option(program, path) else ([], "")
+    if parts and depth:
+        is_whole = len(parts) == 1
+        for each, inner in _beginnings(program, parts[0], depth - 1):
+            yield each, inner and is_whole
+        return
+    made = [each for each in origins(program, path) if each is not None and each is not path]
+    if not made or not depth or _is_option(program, path):
+        if not isinstance(path, ast.Attribute) or _is_option(program, path):
+            yield path, True
+        return
+    for each in made:
+        yield from _beginnings(program, each, depth - 1)
+
+
+def _is_option(program: Program, node: ast.expr) -> bool:
+    """Whether an expression is an option of a parser: `args.out`."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    owner = program.value(node.value)
+    if isinstance(owner, Dictionary) or (isinstance(owner, Instance) and "pars" not in owner.name.lower()):
+        return False
+    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
+    return bool(declared) or any(map(is_parsed_field, program.evaluation.sources(node)))
+
+
+def is_kept_already(default: ast.expr | None) -> bool:
+    """Whether an option's default is one of SageMaker's folders by its variable, here as there."""
+    return default is not None and _KEPT.search(ast.unparse(default)) is not None

@@ -1,0 +1,106 @@
+"""From a training script to the draft of its job file, and to the file, which is never written over."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from launcher.drafts.script_draft import ScriptSource, find_hydra_config
+from launcher.failure_modes.model import Refusal
+from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
+from launcher.program.index import Unread
+from launcher.program.program import FileCache, Program, read_program
+from launcher.rules.job.subject import SEARCHED_NAMES
+from launcher.session.drafting.find_script import ScriptPlace, find_script
+from launcher.source.requirements_file import RequirementsFile
+from launcher.source.tree import SourceTree, module_files, read_source
+from launcher.text.regular_files import read_regular
+
+JOB_FILE = "job.yaml"
+"""Where a job file is written unless another place is given."""
+
+_MOST_BYTES = 1_000_000
+"""Of a configuration or a shell script that is read; theirs are a few kilobytes."""
+
+_GENERIC_NAMES = frozenset({"src", "code", "scripts", "tools", "examples", "train", "main", "run", ""})
+_MOST_NAME = 40
+"""Characters of a job's name; what makes it unique is added to it (63 are SageMaker's most)."""
+
+
+def read_script(given: Path, job_file: Path, cache: FileCache) -> tuple[ScriptSource, SourceTree]:
+    """A script, or the one of a folder, with its code; `job_file` is where its job is to be written.
+
+    What is parsed stays in the cache, for who judges the job afterwards.
+
+    Raises Refusal where no script is to be found, or it cannot be read.
+    """
+    place = find_script(given, cache)
+    source = read_source(
+        place.folder.absolute(),
+        place.entry_point or module_files(place.module)[0],
+        SEARCHED_NAMES,
+        DEFAULT_REQUIREMENTS,
+    )
+    return _read(place, given, job_file, source.requirements, cache), source
+
+
+def write_job_file(file: Path, text: str) -> None:
+    """Write a new job file. Raises Refusal where there is one, or none can be written."""
+    check_is_new(file)
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except OSError as error:
+        raise Refusal(
+            f"{file} cannot be written: {error.strerror}.", "Give another place: --file PATH"
+        ) from error
+
+
+def check_is_new(file: Path) -> None:
+    """Raise Refusal where there is a file already: nothing is written over."""
+    if os.path.lexists(file):
+        raise Refusal(
+            f"{file} is there already, and would be written over.",
+            "Give another place (--file PATH), or move it away.",
+        )
+
+
+def _read(
+    place: ScriptPlace, given: Path, job_file: Path, installed: RequirementsFile | None, cache: FileCache
+) -> ScriptSource:
+    code = {"source_dir": _relative(place.folder, job_file.absolute().parent)}
+    code |= {"entry_point": place.entry_point} if place.entry_point else {"module": place.module}
+    if place.path.suffix == ".sh":
+        text = read_regular(place.path, _MOST_BYTES).decode("utf-8", "replace")
+        return ScriptSource(str(given), _name(place), code, None, text, None, installed)
+    folder = Path(os.path.relpath(place.folder))
+    program = read_program(Path(os.path.relpath(place.path)), folder, cache)
+    if isinstance(program, Unread):
+        raise Refusal(
+            f"{place.path} cannot be read: {program.reason}.", "Give a script that Python itself can read."
+        )
+    config = _hydra_config(program, place.path.parent)
+    return ScriptSource(str(given), _name(place), code, program, "", config, installed)
+
+
+def _hydra_config(program: Program, folder: Path) -> str | None:
+    """The text of the configuration that Hydra reads, where it lies beside the script."""
+    named = find_hydra_config(program)
+    for ending in (".yaml", ".yml"):
+        file = folder / f"{named}{ending}"
+        if named is not None and file.is_file():
+            return read_regular(file, _MOST_BYTES).decode("utf-8", "replace")
+    return None
+
+
+def _relative(folder: Path, to: Path) -> str:
+    return Path(os.path.relpath(folder, to)).as_posix()
+
+
+def _name(place: ScriptPlace) -> str:
+    """A name for the job: the script's, or that of the first folder above that says something."""
+    path = place.path.absolute()
+    names = [path.stem, *(each.name for each in path.parents)]
+    said = next((each for each in names if each.lower() not in _GENERIC_NAMES), "training")
+    return re.sub(r"[^A-Za-z0-9]+", "-", said).strip("-")[:_MOST_NAME].rstrip("-") or "training"

@@ -1,0 +1,61 @@
+"""What is read for a draft, and the file that is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.failure_modes.model import Refusal
+from launcher.program import program
+from launcher.program.program import FileCache
+from launcher.session.drafting.read_script import read_script, write_job_file
+
+
+def test_each_file_of_a_program_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = 300
+    (tmp_path / "net").mkdir()
+    for number in range(modules):
+        (tmp_path / "net" / f"part{number}.py").write_text(f"value = {number}\n")
+    imports = "\n".join(f"from net.part{number} import value" for number in range(modules))
+    (tmp_path / "train.py").write_text(f"{imports}\nfor step in range(3):\n    print(step)\n")
+    parsed: list[Path] = []
+    read = program._read
+    monkeypatch.setattr(program, "_read", lambda path: parsed.append(path) or read(path))
+    found, _ = read_script(tmp_path, tmp_path / "job.yaml", FileCache())
+    assert found.program is not None
+    assert len(found.program.files) == modules + 1
+    assert len(parsed) == modules + 1
+
+
+def test_paths_are_relative_to_the_job_file_and_the_name_says_something(tmp_path: Path) -> None:
+    script = tmp_path / "my_model" / "src" / "train.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("print(1)\n")
+    found, source = read_script(script, tmp_path / "jobs" / "job.yaml", FileCache())
+    assert found.code == {"source_dir": "../my_model/src", "entry_point": "train.py"}
+    assert found.name == "my-model"
+    assert source.packs_entry_point
+
+
+def test_the_configuration_of_hydra_is_read_from_beside_the_script(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "config.yaml").write_text("epochs: 3\n")
+    script = (
+        "import hydra\n@hydra.main(config_path='conf', config_name='config')\ndef main(c): print(c)\nmain()\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    assert read_script(tmp_path / "train.py", tmp_path / "job.yaml", FileCache())[0].config == "epochs: 3\n"
+
+
+def test_no_file_is_written_over(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    write_job_file(file, "name: a\n")
+    with pytest.raises(Refusal, match="is there already"):
+        write_job_file(file, "name: b\n")
+    assert file.read_text() == "name: a\n"
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="No such file or directory"):
+        write_job_file(tmp_path / "nowhere" / "job.yaml", "name: a\n")
