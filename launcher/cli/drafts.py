@@ -25,7 +25,7 @@ from launcher.failure_modes.model import Refusal
 
 if TYPE_CHECKING:
     from launcher.drafts.job_draft import JobDraft
-    from launcher.drafts.script_draft import ScriptSource, Wanted
+    from launcher.drafts.script_draft import GivenByUser, ScriptSource
     from launcher.planning.training_plan import TrainingPlan
     from launcher.program.program import FileCache
     from launcher.source.tree import SourceTree
@@ -49,14 +49,14 @@ def init(
     """Write a job file for a training script: what can be read from it, and questions about the rest."""
     from launcher.cli.interaction import is_asking_possible
     from launcher.drafts.job_draft import render_draft
-    from launcher.drafts.script_draft import Wanted, draft_script
+    from launcher.drafts.script_draft import GivenByUser, draft_script
     from launcher.program.program import FileCache
     from launcher.session.drafting.read_script import check_is_new, read_script, write_job_file
 
     check_is_new(file)
     cache = FileCache()
     found, source = read_script(script, file, cache)
-    wanted = Wanted(instance_type, count, cluster=cluster)
+    wanted = GivenByUser(instance_type, count, cluster=cluster)
     if is_asking_possible(yes, output):
         wanted = _ask(found, wanted)
     draft = draft_script(found, wanted)
@@ -82,7 +82,7 @@ def _planned(file: Path, text: str, source: SourceTree, cache: FileCache) -> Tra
     return prepare(loaded, session_region=session_region(), source=source, cache=cache)
 
 
-def _ask(found: ScriptSource, wanted: Wanted) -> Wanted:
+def _ask(found: ScriptSource, wanted: GivenByUser) -> GivenByUser:
     """Ask for what has not been said: at most three things, each with its default."""
     from dataclasses import replace
 

@@ -119,11 +119,14 @@ def launch(
     text = None
     if job_file.suffix in SCRIPT_ENDINGS:
         job_file, text = _draft(job_file, arguments, processes, save, output, local=local)
-    elif arguments or save is not None:
+    elif arguments:
         raise Refusal(
-            f"{arguments[0] if arguments else '--save'} is for a script that is run without a job file.",
-            "A job file has the script's words in `code.arguments` and `hyperparameters`; leave it out here.",
+            f"too many arguments: {' '.join(arguments)}.",
+            "A script that is run without a job file takes words after --; the words of a job's script stand "
+            "in `code.arguments` and `hyperparameters`.",
         )
+    elif save is not None:
+        raise Refusal("--save keeps the job of a script that has no job file.", "Leave it out.")
     loaded = read(job_file, cluster, set_, allow_env, text)
     with loaded.substitutions.refusals():
         if dry_run:
@@ -158,7 +161,7 @@ def _draft(
     Raises Refusal where it is not to run here: what a job on AWS is made of, somebody has to have read.
     """
     from launcher.drafts.job_draft import JobDraft, render_draft
-    from launcher.drafts.script_draft import Wanted, draft_script
+    from launcher.drafts.script_draft import GivenByUser, draft_script
     from launcher.program.program import FileCache
     from launcher.session.drafting.read_script import check_is_new, read_script, write_job_file
 
@@ -171,7 +174,7 @@ def _draft(
     if save is not None:
         check_is_new(save)
     found, _ = read_script(script, file, FileCache())
-    draft = draft_script(found, Wanted(processes=processes, arguments=tuple(arguments)))
+    draft = draft_script(found, GivenByUser(processes=processes, arguments=tuple(arguments)))
     if save is not None:
         write_job_file(save, render_draft(draft))
         message(f"{save} was written")
@@ -417,7 +420,7 @@ def confirm_preflight(found: Preflight, output: OutputFormat, *, yes: bool) -> b
         return True
     if is_asking_possible(yes, output):
         message(f"{found.crowd.what}: {found.crowd.consequence}.")
-        return confirm("Start them all?")
+        return confirm("ProcessStart them all?")
     raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
 
 

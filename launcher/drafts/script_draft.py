@@ -17,8 +17,8 @@ from launcher.drafts.job_draft import DraftDefault, DraftField, DraftNote, Draft
 from launcher.drafts.script_uses import (
     Assumptions,
     FolderOption,
+    ProcessStart,
     Saving,
-    Start,
     choose_start,
     find_assumptions,
     find_saving,
@@ -70,7 +70,7 @@ class ScriptSource:
 
 
 @frozen
-class Wanted:
+class GivenByUser:
     """What the user has said of the job already; None is not said. `arguments` are words for the script."""
 
     instance_type: str | None = None
@@ -89,7 +89,7 @@ def default_instance_type(script: ScriptSource) -> str:
     return GPU_TYPE if script.program.analysis(find_assumptions).speaks_of_gpus else CPU_TYPE
 
 
-def draft_script(script: ScriptSource, wanted: Wanted) -> JobDraft:
+def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
     """The draft of a script's job, with all that is open as questions."""
     parts: list[Part] = [
         DraftField(("name",), script.name),
@@ -125,12 +125,12 @@ def _merged(fields: Iterator[DraftField]) -> Iterator[DraftField]:
 _VERSION = "the newest version with an image that is still patched; such as `version: 2.8.0` pins one"
 
 
-def _of_program(script: ScriptSource, program: Program, wanted: Wanted) -> Iterator[Part]:
+def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> Iterator[Part]:
     start, assumed = program.analysis(choose_start), program.analysis(find_assumptions)
     saving = find_saving(program)
     framework = _framework(program, script.requirements)
     if framework.value["name"] == "tensorflow" and start.strategy == "torchrun":
-        start = Start("none", "one process per host, as torchrun starts no TensorFlow")
+        start = ProcessStart("none", "one process per host, as torchrun starts no TensorFlow")
     yield framework
     yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
     if start.question:
@@ -185,7 +185,7 @@ def _about_requirements(found: RequirementsFile | None) -> str:
     return f"installed first: {names}{f' and {more} more' if more > 0 else ''}"
 
 
-def _of_cluster(wanted: Wanted) -> Iterator[Part]:
+def _of_cluster(wanted: GivenByUser) -> Iterator[Part]:
     if wanted.cluster is not None:
         yield DraftField(("cluster",), wanted.cluster)
     else:
@@ -197,7 +197,7 @@ def _of_cluster(wanted: Wanted) -> Iterator[Part]:
         )
 
 
-def _of_hosts(wanted: Wanted, assumed: Assumptions, default: str) -> Iterator[Part]:
+def _of_hosts(wanted: GivenByUser, assumed: Assumptions, default: str) -> Iterator[Part]:
     said = f"The script takes for granted: {'; '.join(assumed.said)}." if assumed.said else ""
     yield DraftField(("resources", "instance_type"), wanted.instance_type or default, said)
     if wanted.instance_type is None:

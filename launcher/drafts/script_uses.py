@@ -28,7 +28,7 @@ FILE_ARGUMENTS = frozenset({"f", "filename", "file", "path"})
 
 
 @frozen
-class Start:
+class ProcessStart:
     """How a program's processes are started: the job file's strategy, and what shows it, in words.
 
     `question` is what is to be looked at before, empty where nothing is; `line` that of the entry which it is
@@ -78,11 +78,11 @@ _RANK_VARIABLE = re.compile(r"""["'](LOCAL_RANK|RANK|WORLD_SIZE)["']""")
 _LIGHTNING_TOLD = ("num_nodes", "devices")
 
 
-def choose_start(program: Program) -> Start:
+def choose_start(program: Program) -> ProcessStart:
     """The strategy that starts a program's processes, by what it uses."""
     node = _import_of(program, "smdistributed.modelparallel", at_once=False)
     if node is not None:
-        return Start(
+        return ProcessStart(
             "smp",
             f"SageMaker's model parallel library, version 1 ({place_of(program, node)})",
             "how is the model divided? Add `parameters: {partitions: 2, ...}` to the options.",
@@ -92,16 +92,16 @@ def choose_start(program: Program) -> Start:
     for library, strategy, name in _OF_LIBRARIES:
         node = _import_of(program, library, at_once=False)
         if node is not None:
-            return Start(strategy, f"{name} ({place_of(program, node)})")
+            return ProcessStart(strategy, f"{name} ({place_of(program, node)})")
     node = _import_of(program, "mpi4py", at_once=True)
     if node is not None:
-        return Start("mpi", f"mpi4py ({place_of(program, node)})")
+        return ProcessStart("mpi", f"mpi4py ({place_of(program, node)})")
     for read in _sure_reads(program, _MPI_VARIABLE):
-        return Start("mpi", f"MPI's variables are read ({place_of(program, read)})")
+        return ProcessStart("mpi", f"MPI's variables are read ({place_of(program, read)})")
     spawned = _import_of(program, "torch_xla", at_once=True)
     worker = next((each for each in program.entry.functions if getattr(each, "name", "") == "_mp_fn"), None)
     if spawned is not None and worker is not None:
-        return Start("torch_xla", f"torch_xla and _mp_fn ({place_of(program, worker)}): Training Compiler")
+        return ProcessStart("torch_xla", f"torch_xla with _mp_fn ({place_of(program, worker)})")
     own = _starts_its_ranks(program)
     if own is not None:
         return own
@@ -109,16 +109,16 @@ def choose_start(program: Program) -> Start:
         for call, _ in program.calls(*names):
             return _under_trainer(program, call, library)
     for call, name in joining_calls(program):
-        return Start("torchrun", f"{name.rpartition('.')[2]} ({place_of(program, call)})")
+        return ProcessStart("torchrun", f"{name.rpartition('.')[2]} ({place_of(program, call)})")
     for file in program.files:
         for each in file.imports:
             if each.module and is_import_of(each.module, "joining_imports"):
-                return Start("torchrun", f"{each.module} ({place_of(program, each.node)})")
+                return ProcessStart("torchrun", f"{each.module} ({place_of(program, each.node)})")
     for file in program.files:
         line = _first_line(file, _RANK_VARIABLE)
         if line is not None:
-            return Start("torchrun", f"the ranks' variables are read ({_where(program, file, line)})")
-    return Start("none", "one process per host: nothing in the script joins others")
+            return ProcessStart("torchrun", f"the ranks' variables are read ({_where(program, file, line)})")
+    return ProcessStart("none", "one process per host: nothing in the script joins others")
 
 
 def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | None:
@@ -151,26 +151,26 @@ def _where(program: Program, file: FileIndex, line: int) -> str:
     return f"line {line}" if file is program.entry else f"{file.path.name} line {line}"
 
 
-def _starts_its_ranks(program: Program) -> Start | None:
+def _starts_its_ranks(program: Program) -> ProcessStart | None:
     """Of a program that starts its ranks itself; None of one that does not."""
     reaches = program.analysis(Reachability).reaches
     for call, _ in torchrun_commands(program):
-        return Start("none", f"the script starts a launcher of ranks itself ({place_of(program, call)})")
+        return ProcessStart("none", f"the script starts torchrun itself ({place_of(program, call)})")
     calls = [call for call in rank_starts(program) if reaches(call)]
     if not calls:
         return None
     where = place_of(program, calls[0])
     if any(ranks_are_started_only_here(program, call, reaches) for call in calls):
-        return Start("none", f"the script starts its ranks itself ({where}), one host's")
+        return ProcessStart("none", f"the script starts its ranks itself ({where}), one host's")
     line = line_in_entry(program, calls[0])
     if any(_first_line(file, _RANK_VARIABLE) for file in program.files):
-        return Start(
+        return ProcessStart(
             "torchrun",
             f"the ranks' variables are read, and ranks are started, too ({where})",
             "by which options does the script leave its ranks to torchrun? If by none, write `none`.",
             line,
         )
-    return Start(
+    return ProcessStart(
         "none",
         f"the script starts its ranks itself ({where})",
         "if an option leaves that to torchrun, write `torchrun`; several hosts need it.",
@@ -178,13 +178,13 @@ def _starts_its_ranks(program: Program) -> Start | None:
     )
 
 
-def _under_trainer(program: Program, call: ast.Call, library: str) -> Start:
+def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessStart:
     reason = f"{library} ({place_of(program, call)})"
     if not library.startswith("PyTorch Lightning") or argument_of(call, "num_nodes") is not None:
-        return Start("torchrun", reason)
+        return ProcessStart("torchrun", reason)
     if any(each.arg is None for each in call.keywords):
-        return Start("torchrun", reason)
-    return Start(
+        return ProcessStart("torchrun", reason)
+    return ProcessStart(
         "torchrun",
         reason,
         "Trainer() is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "

@@ -41,12 +41,7 @@ from launcher.program.ranks.training_loops import (
 from launcher.program.surroundings.options import option_of
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, RankValue
 from launcher.rules.script.data.loaders import LOADER, Loaders
-from launcher.rules.script.findings import (
-    ScriptSubject,
-    finding_at,
-    given_option,
-    related_at,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, related_at
 
 # The names of torch_xla and of what stands beside it.
 

@@ -20,7 +20,7 @@ from tools.generate.pages.command_line_page import LAUNCH, commands, options
 each_page = pytest.mark.parametrize("page", PAGES, ids=IDS)
 
 OF_PIP = {"--no-index", "--find-links", "--index-url", "--extra-index-url"}
-OTHERS = {"--rdzv-endpoint", "--standalone", "--snapshot-update", "--amp", *OF_PIP}
+OTHERS = {"--", "--rdzv-endpoint", "--standalone", "--snapshot-update", "--amp", *OF_PIP}
 """Options that the pages name of other programs: torchrun's, pytest's, pip's, a script's in an example."""
 
 PLACEHOLDER = re.compile(r"[A-Z]{3,}[A-Z_-]*")
@@ -44,7 +44,7 @@ def _unknown(line: str) -> Iterator[str]:
         name = first
     elif (two := " ".join(words[1:3])) in commands():
         name = two
-    elif first.startswith("-") or first.endswith(".yaml"):
+    elif first.startswith("-") or first.endswith((".yaml", ".py")):
         name = LAUNCH
     elif first == "COMMAND":
         return
@@ -52,7 +52,7 @@ def _unknown(line: str) -> Iterator[str]:
         yield f"launch {first}"
         return
     for word in words[1:]:
-        if word in ("|", ">", "&&"):
+        if word in ("|", ">", "&&", "--"):
             break
         if word.startswith("--") and _option(word) not in options(name):
             yield f"launch {first} {word}"

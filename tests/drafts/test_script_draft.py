@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from launcher.drafts.job_draft import JobDraft, render_draft
-from launcher.drafts.script_draft import ScriptSource, Wanted, draft_script
+from launcher.drafts.script_draft import GivenByUser, ScriptSource, draft_script
 from launcher.program.program import Program, read_program
 
 Draft = Callable[..., JobDraft]
@@ -22,7 +22,7 @@ def draft(tmp_path: Path) -> Draft:
     """The draft of a script with these texts, the first of which is started."""
 
     def make(
-        script: str, wanted: Wanted | None = None, config: str | None = None, **modules: str
+        script: str, wanted: GivenByUser | None = None, config: str | None = None, **modules: str
     ) -> JobDraft:
         for name, text in {"train": script, **modules}.items():
             (tmp_path / f"{name}.py").write_text(dedent(text))
@@ -30,7 +30,7 @@ def draft(tmp_path: Path) -> Draft:
         assert isinstance(program, Program)
         code = {"source_dir": ".", "entry_point": "train.py"}
         source = ScriptSource("train.py", "job", code, program, config=config)
-        return draft_script(source, wanted or Wanted())
+        return draft_script(source, wanted or GivenByUser())
 
     return make
 
@@ -253,7 +253,7 @@ def test_precision_and_the_number_of_ranks_stand_at_the_hosts(draft: Draft) -> N
 
 
 def test_what_the_user_says_is_asked_no_more(draft: Draft) -> None:
-    made = draft("print(1)", Wanted("ml.p5.48xlarge", 4, 8, "dev", ("--lr", "0.1")))
+    made = draft("print(1)", GivenByUser("ml.p5.48xlarge", 4, 8, "dev", ("--lr", "0.1")))
     assert made.data() == {
         "name": "job",
         "cluster": "dev",
@@ -276,7 +276,7 @@ def test_a_configuration_of_hydra_that_is_no_yaml_is_asked_about(draft: Draft) -
 
 def test_a_shell_script_is_asked_for_the_arguments_that_it_cannot_do_without() -> None:
     text = "set -e\nmodel=${1:-$SM_MODEL_DIR}\n# $4\npython train.py --data $2 --model $model\n"
-    made = draft_script(ScriptSource("t.sh", "t", {"entry_point": "t.sh"}, None, text), Wanted())
+    made = draft_script(ScriptSource("t.sh", "t", {"entry_point": "t.sh"}, None, text), GivenByUser())
     assert questions(made)["code.arguments"][0] == 4
     assert made.data()["distribution"] == {"strategy": "none"}
 

@@ -54,12 +54,7 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import (
-    Places,
-    finding_at,
-    texts_by_default,
-    wrap_node,
-)
+from launcher.rules.script.findings import Places, finding_at, texts_by_default, wrap_node
 
 _COMPILERS = frozenset(
     {

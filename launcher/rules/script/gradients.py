@@ -48,19 +48,8 @@ from launcher.program.ranks.training_loops import (
     steps_optimizer,
 )
 from launcher.program.surroundings.options import default_of_option
-from launcher.program.values import (
-    DDP,
-    FSDP,
-    INIT_PROCESS_GROUP,
-    Defined,
-    External,
-    Made,
-)
-from launcher.rules.script.findings import (
-    finding_at,
-    insert_before,
-    related_at,
-)
+from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Defined, External, Made
+from launcher.rules.script.findings import finding_at, insert_before, related_at
 from launcher.rules.training_compiler import uses_xla
 
 _OF_SCALERS = ("step", "update")

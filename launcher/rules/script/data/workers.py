@@ -17,11 +17,7 @@ from launcher.program.dataflow import (
     has_star_arguments,
     origins,
 )
-from launcher.program.index import (
-    SCOPE,
-    FunctionNode,
-    ancestors,
-)
+from launcher.program.index import SCOPE, FunctionNode, ancestors
 from launcher.program.program import Program
 from launcher.program.surroundings.options import default_of_option, option_of
 from launcher.program.values import (
@@ -38,12 +34,7 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.rules.script.data.loaders import Loaders, method_of
-from launcher.rules.script.findings import (
-    ScriptSubject,
-    finding_at,
-    given_option,
-    related_at,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, related_at
 
 
 @finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
