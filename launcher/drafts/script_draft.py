@@ -36,7 +36,9 @@ from launcher.program.values import Constant
 from launcher.source.requirements_file import RequirementsFile
 
 GPU_TYPE, CPU_TYPE, LIBRARY_TYPE = "ml.g5.xlarge", "ml.m5.xlarge", "ml.p4d.24xlarge"
+_WITH_GPUS = {1: GPU_TYPE, 4: "ml.g5.12xlarge", 8: "ml.g5.48xlarge"}
 _WHICH = {
+    **dict.fromkeys(_WITH_GPUS.values(), "This is the smallest with so many GPUs that know bf16"),
     GPU_TYPE: "This is the smallest with a GPU that knows bf16",
     CPU_TYPE: "This is a small one without a GPU",
     LIBRARY_TYPE: "This is one on which SageMaker's library runs",
@@ -80,13 +82,15 @@ class GivenByUser:
     arguments: tuple[str, ...] = ()
 
 
-def default_instance_type(script: ScriptSource) -> str:
-    """What stands for the hosts of a script until somebody has chosen."""
+def default_instance_type(script: ScriptSource, processes: int | None = None) -> str:
+    """What stands for the hosts of a script until somebody has chosen, with so many processes on each."""
     if script.program is None:
         return CPU_TYPE
     if script.program.analysis(choose_start).strategy in ("smp", "smddp"):
         return LIBRARY_TYPE
-    return GPU_TYPE if script.program.analysis(find_assumptions).speaks_of_gpus else CPU_TYPE
+    if not script.program.analysis(find_assumptions).speaks_of_gpus:
+        return CPU_TYPE
+    return next((name for gpus, name in _WITH_GPUS.items() if gpus >= (processes or 1)), CPU_TYPE)
 
 
 def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
@@ -139,7 +143,7 @@ def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> 
         yield DraftField(("distribution", "processes_per_host"), wanted.processes)
     if start.options:
         yield DraftField(("distribution", "options"), dict(start.options))
-    yield from _of_hosts(wanted, assumed, default_instance_type(script))
+    yield from _of_hosts(wanted, assumed, default_instance_type(script, wanted.processes))
     if saving is not None and saving.place:
         yield DraftField(
             ("checkpoint",),

@@ -285,3 +285,13 @@ def test_every_draft_is_yaml_that_reads_back(draft: Draft) -> None:
     for script, _ in STRATEGIES.values():
         made = draft(script)
         assert yaml.safe_load(render_draft(made)) == made.data()
+
+
+@pytest.mark.parametrize(
+    ("processes", "expected"), [(1, "ml.g5.xlarge"), (2, "ml.g5.12xlarge"), (16, "ml.m5.xlarge")]
+)
+def test_hosts_that_stand_for_others_have_a_device_for_each_process(
+    draft: Draft, processes: int, expected: str
+) -> None:
+    made = draft("import torch\ntorch.cuda.set_device(0)\n", GivenByUser(processes=processes))
+    assert made.data()["resources"]["instance_type"] == expected
