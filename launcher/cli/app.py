@@ -71,6 +71,11 @@ app.default(launch)
 app.command("launcher.cli.plan:check", name="check", help="Judge a job file and its plan, offline.")
 app.command("launcher.cli.lint:lint", name="lint", help="Find the distributed mistakes of training scripts.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
+app.command(
+    "launcher.cli.import_job:import_job",
+    name="import",
+    help="Make a job file of a training job, an SDK program or a batch script.",
+)
 app.command("launcher.cli.plan:schema", name="schema", help="Print the JSON schema of job files.")
 app.command(
     "launcher.cli.experiments.ladder:ladder",

@@ -27,13 +27,15 @@ _INDENT = "  "
 @frozen
 class SourceLine:
     """A line of what a draft was made of; `cell` is the number of a notebook's cell, None where there are no
-    cells. All count from 1."""
+    cells. All count from 1. `file` is another file than the source itself, such as one that it imports."""
 
     line: int
     cell: int | None = None
+    file: str | None = None
 
     def __str__(self) -> str:
-        return f"line {self.line}" if self.cell is None else f"cell {self.cell} line {self.line}"
+        line = f"line {self.line}" if self.cell is None else f"cell {self.cell} line {self.line}"
+        return line if self.file is None else f"{self.file} {line}"
 
 
 @frozen
@@ -152,7 +154,7 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+012345
 
 
 def _plain(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    tag = dumper.resolve(yaml.ScalarNode, text, (True, False))
+    tag = dumper.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     return dumper.represent_scalar(tag, text)
 
 

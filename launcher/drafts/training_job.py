@@ -18,9 +18,9 @@ from typing import Any
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.names import CLUSTER_TAG, MAX_NAME_LENGTH
 from launcher.documents import AsWritten
-from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, Path
+from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft
 from launcher.frozen import frozen
-from launcher.jobs.job_sections import FIRST_STEP_SECONDS, NO_REQUIREMENTS
+from launcher.jobs.job_sections import FIRST_STEP_SECONDS, NO_REQUIREMENTS, Framework
 from launcher.jobs.load_job import is_folder_name, is_given_to_script
 from launcher.jobs.script_inputs import (
     CHECKPOINT_CHANNEL,
@@ -39,20 +39,16 @@ from launcher.planning.request_view import (
     ARGUMENT_STYLE_OPTION,
     BUDGET_VARIABLE,
     CHECKPOINT_SYNC_OPTION,
-    CODE_ARCHIVE_HYPERPARAMETER,
     ENTRY_POINT_OPTION,
     FIRST_STEP_OPTION,
     GATE_OPTION,
     MANAGED_VARIABLE,
     MODULE_OPTION,
-    MPI_PROCESSES_HYPERPARAMETER,
     REQUIREMENTS_OPTION,
     RESTARTS_OPTION,
     STALL_OPTION,
     FileSystemChannel,
     RequestView,
-    S3Channel,
-    Search,
     SearchedParameter,
 )
 from launcher.planning.settings import CODE_DIGEST_VARIABLE, choose_settings
@@ -61,7 +57,6 @@ from launcher.planning.strategies.strategy import BOOT_ENTRYPOINT, MP_PARAMETERS
 from launcher.planning.strategies.toolkit import COMPILER_HYPERPARAMETER
 from launcher.planning.training_plan import PlannedCheckpoints
 from launcher.source.packaging import SOURCE_NAME
-from launcher.text.values import parse_image_uri
 
 Part = DraftField | DraftQuestion
 _Parts = Iterator[Part]
@@ -288,17 +283,11 @@ def _image(reading: _Reading, job: JobSpec | None) -> list[Part]:
         pythons = software.python if software else ()
         for python in (*pythons[-1:], *pythons[:-1], None):
             given = {"name": name, "version": named.version, **({"python": python} if python else {})}
-            chosen = job.model_copy(update={"image": None, "framework": _framework(given)})
+            chosen = job.model_copy(update={"image": None, "framework": Framework.model_validate(given)})
             facts = instance_facts(job.resources.instance_type)
             if choose_image(chosen, facts, strategy_of(chosen), reading.region)[0] == uri:
                 return [DraftField(("framework", key), value) for key, value in given.items()]
     return [DraftField(("image",), uri)]
-
-
-def _framework(given: Mapping[str, str]) -> Any:
-    from launcher.jobs.job_sections import Framework
-
-    return Framework.model_validate(given)
 
 
 def _distribution(reading: _Reading) -> _Parts:
@@ -410,7 +399,9 @@ def _channel(name: str, member: Mapping[str, Any], mode: str | None) -> _Parts:
     path, objects = ("inputs", name), source.get("S3DataSource") or {}
     for key in _ONLY_IN_REQUESTS:
         if member.get(key) not in (None, "None"):
-            yield DraftQuestion(path, f"does the script need {key} {json.dumps(member[key])}? No job file has it")
+            yield DraftQuestion(
+                path, f"does the script need {key} {json.dumps(member[key])}? No job file has it"
+            )
     if objects.get("S3DataType", "S3Prefix") != "S3Prefix":
         text = f"which prefix? The job read the {objects['S3DataType']} {objects.get('S3Uri')}"
         yield DraftQuestion(path, text, "s3://BUCKET/PREFIX")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
 
 from launcher.cluster.manifest import Cluster
 from launcher.drafts.job_draft import JobDraft, render_draft
@@ -23,6 +24,7 @@ from tests.peers.cases import all_cases, merged
 from tests.planning.comparison import DAY, differences, plan_of
 from tests.planning.plan_cases import Group, make_plan, read_groups
 from tests.planning.test_golden import GOLDEN
+from tests.planning.test_properties import jobs_that_fit, many, tuning_jobs
 
 UNIQUE = "01hqzx5n2e7kd4m9w"
 ROOT = Path(__file__).parents[2]
@@ -131,3 +133,16 @@ def test_a_planned_job_comes_back_from_its_request(
         cluster = put(manifest, changes["manifest"]) if "manifest" in changes else None
         found = unlike(plan, tmp_path, None if cluster is None else Cluster.model_validate(cluster))
         assert found == {}, changes
+
+
+@pytest.mark.few_cases("40")
+@pytest.mark.parametrize("examples", [40, 400])
+def test_any_job_that_can_be_planned_comes_back_from_its_request(examples: int, tmp_path: Path) -> None:
+    @settings(many, max_examples=examples)
+    @given((jobs_that_fit() | tuning_jobs()).filter(_is_valid))
+    def holds(job: dict[str, Any]) -> None:
+        plan = plan_of(job, UNIQUE)
+        if plan.request is not None and not plan.refused and "cluster" not in job:
+            assert unlike(plan, tmp_path) == {}
+
+    holds()
