@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from launcher.cluster.names import MAX_NAME_LENGTH
 from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, SourceLine
 from launcher.drafts.shell_text import ShellScript, Value, Word
-from launcher.drafts.start_line import StartLine, find_start
+from launcher.drafts.start_line import RANK_STARTERS, StartLine, find_start
 from launcher.frozen import frozen
 
 Part = DraftField | DraftQuestion
@@ -44,10 +44,11 @@ _OF_THE_MACHINE = re.compile(
 
 @frozen
 class BatchJob:
-    """A command of a batch script that starts a training, and its line."""
+    """A command of a batch script that starts a training, its line, and the names of the variables in it."""
 
     start: StartLine
     line: int
+    uses: frozenset[str]
 
 
 @frozen
@@ -78,7 +79,7 @@ def read_batch_script(text: str) -> BatchScript:
             continue
         start = find_start(command.words, shell.variables) if command.words else None
         if start is not None:
-            jobs.append(BatchJob(start, command.line))
+            jobs.append(BatchJob(start, command.line, command.uses))
     exports = {name: (shell.exported_values[name], line) for name, line in shell.exported.items()}
     # One that Slurm starts on the hosts is the training where others only prepare it.
     by_srun = [each for each in jobs if each.start.by_srun or each.start.starter not in ("python", "shell")]
@@ -142,12 +143,12 @@ def draft_of_batch_job(script: BatchScript, job: BatchJob, *, name: str, origin:
         *_name(script, name),
         *_hosts(script, job),
         *_program(script, job),
-        *_environment(script, lost),
+        *_environment(script, job, lost),
         *_limits(script),
     ]
     fields = tuple(each for each in parts if isinstance(each, DraftField))
     questions = tuple(each for each in parts if isinstance(each, DraftQuestion))
-    told = f"Left out, as the job's hosts have their own: {', '.join(lost)}." if lost else ""
+    told = f"Left out, as hosts have their own or only the script uses it: {', '.join(lost)}." if lost else ""
     return JobDraft(" ".join(filter(None, (origin, told))), fields, questions)
 
 
@@ -200,8 +201,13 @@ def _program(script: BatchScript, job: BatchJob) -> Iterator[Part]:
     for path, text in start.questions:
         yield DraftQuestion(path, text, None, line)
     yield from _tasks(script, start, line)
-    yield DraftField(("framework", "name"), "pytorch")
-    yield DraftQuestion(("framework", "version"), "which version of PyTorch does the script have?", "2.8.0")
+    had = "" if start.image is None else f" It runs in the container {start.image.text}."
+    if start.starter in RANK_STARTERS:
+        yield DraftField(("framework", "name"), "pytorch")
+        text = f"which version of PyTorch does the script have?{had}"
+        yield DraftQuestion(("framework", "version"), text, "2.8.0")
+    else:
+        yield DraftQuestion(("framework", "name"), f"in an image of which framework?{had}", "pytorch")
 
 
 def _tasks(script: BatchScript, start: StartLine, line: SourceLine) -> Iterator[Part]:
@@ -219,9 +225,9 @@ def _tasks(script: BatchScript, start: StartLine, line: SourceLine) -> Iterator[
         yield DraftQuestion(("distribution", "strategy"), text, "torchrun", line)
 
 
-def _environment(script: BatchScript, lost: list[str]) -> Iterator[Part]:
+def _environment(script: BatchScript, job: BatchJob, lost: list[str]) -> Iterator[Part]:
     for name, (value, line) in script.exports.items():
-        if name in _OF_RANKS or _OF_THE_MACHINE.fullmatch(name):
+        if name in _OF_RANKS or name in job.uses or _OF_THE_MACHINE.fullmatch(name):
             lost.append(name)
         elif value.is_open or value.text == f"${{{name}}}":
             text = f"which value? The script has {value.text}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from launcher.frozen import frozen
 from launcher.program.bindings import branch_arms
-from launcher.program.index import BindingKind, file_of, function_of_parameter, last_name, scope_of
+from launcher.program.index import Binding, BindingKind, file_of, function_of_parameter, last_name, scope_of
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program, changes_of_table
 from launcher.program.texts import filled_text
@@ -23,6 +23,9 @@ from launcher.program.values import Constant, Dictionary, External, Instance, Se
 
 _DEEPEST = 12
 """So many steps from an expression to where its value is written; what lies deeper is open."""
+
+_MOST_HOPS = 2
+"""From a name to what it is assigned, in a question."""
 
 _LONGEST_TEXT = 160
 """Characters of an expression in a question."""
@@ -39,6 +42,7 @@ _LARGEST = 10**15
 
 _CONVERSIONS = {"int": int, "float": float, "str": str, "bool": bool}
 _JOINED_PATHS = ("os.path.join", "posixpath.join")
+_CURRENT_FOLDER = ("os.getcwd", "pathlib.Path.cwd")
 _ENVIRONMENT_CALLS = ("os.getenv", "os.environ.get")
 
 
@@ -87,7 +91,18 @@ class ValueReader:
         return self._structure(node, depth) or self.open(node)
 
     def open(self, node: ast.expr) -> Open:
-        """An expression that stays open."""
+        """An expression that stays open, as it is written where a name gets it from one place alone."""
+        for _ in range(_MOST_HOPS):
+            sources = self.program.evaluation.sources(node) if isinstance(node, ast.Name) else []
+            only = sources[0] if len(sources) == 1 else None
+            if (
+                only is None
+                or only.kind is not BindingKind.ASSIGNED
+                or only.value is None
+                or only.item is not None
+            ):
+                break
+            node = only.value
         text = " ".join(ast.unparse(node).split())
         return Open(text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}...")
 
@@ -226,6 +241,8 @@ class ValueReader:
             if isinstance(read, Known) and all(isinstance(each, str) for each in read.value):
                 return Known(posixpath.join(*read.value), read.comment) if read.value else None
             return None
+        if name in _CURRENT_FOLDER:
+            return Known(".")
         if name in _CONVERSIONS and len(node.args) == 1 and not node.keywords:
             read = self.read(node.args[0], depth - 1)
             if isinstance(read, Known) and isinstance(read.value, str | int | float):
@@ -278,11 +295,17 @@ class ValueReader:
         if len(sources) != 1:
             return None
         source = sources[0]
-        if source.kind is BindingKind.ASSIGNED and source.value is not None and source.item is None:
-            return self.read(source.value, depth - 1)
+        if (assigned := _assigned(source)) is not None:
+            return self.read(assigned, depth - 1)
         if source.kind is BindingKind.PARAMETER and isinstance(source.node, ast.arg):
             function = function_of_parameter(source.node)
             sites = None if function is None else self.program.evaluation.callers.call_sites(function)
             given = sites[0].given_or_default(source.node) if sites and len(sites) == 1 else None
             return None if given is None else self.read(given, depth - 1)
         return None
+
+
+def _assigned(binding: Binding) -> ast.expr | None:
+    """What a name is given as a whole; None where it gets its value otherwise."""
+    is_whole = binding.kind is BindingKind.ASSIGNED and binding.item is None
+    return binding.value if is_whole else None

@@ -25,12 +25,12 @@ class Word:
 
 @frozen
 class Command:
-    """The words of a command, and the line of its first one, from 1. `is_certain` says that it runs whatever
-    conditions say."""
+    """The words of a command, and the line of its first one, from 1. `uses` are the names of the variables
+    that were put into it."""
 
     words: tuple[Word, ...]
     line: int
-    is_certain: bool = True
+    uses: frozenset[str] = frozenset()
 
 
 @frozen
@@ -52,7 +52,7 @@ _CLOSING = frozenset({"fi", "done", "esac"})
 _SKIPPED = frozenset({"then", "else", "elif", "do", "{", "}", "!", "time", "exec", "nohup"})
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<plus>\+?)=")
 _EXPANSION = re.compile(
-    r"\$\{(?P<braced>[A-Za-z_]\w*)(?P<array>\[[@*]\])?(?P<rest>[^}]*)\}|\$(?P<plain>[A-Za-z_]\w*)"
+    r"\$\{(?P<braced>[A-Za-z_]\w*)(?P<array>\[[@*]\])?(?P<rest>(?:[^{}]|\$\{[^{}]*\})*)\}|\$(?P<plain>[A-Za-z_]\w*)"
 )
 _DEFAULT = re.compile(r":?[-=](?P<text>.*)", re.DOTALL)
 _ARITHMETIC = re.compile(r"\$\(\((?P<text>[^()]*)\)\)")
@@ -60,7 +60,9 @@ _SUM = re.compile(r"\s*(?P<left>\d+)\s*(?P<sign>[*+/-])\s*(?P<right>\d+)\s*")
 _REDIRECTION = re.compile(r"(\d|&)?(>>?|<)&?\s*\S+")
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 
-UNKNOWABLE = frozenset({"RANDOM", "HOSTNAME", "SECONDS", "LINENO", "BASH_SOURCE", "PPID", "UID", "OSTYPE"})
+UNKNOWABLE = frozenset(
+    {"PWD", "RANDOM", "HOSTNAME", "SECONDS", "LINENO", "BASH_SOURCE", "PPID", "UID", "OSTYPE"}
+)
 """Variables that no environment hands on."""
 
 
@@ -123,7 +125,9 @@ class ShellScript:
             if _plain(rest[0]) == "read":
                 self.variables.update({_plain(each): None for each in rest[1:]})
                 return
-            yield Command(tuple(word for each in rest for word in self.expanded(each)), line, is_certain)
+            used = (_EXPANSION.finditer(piece.text) for each in rest for piece in each)
+            uses = frozenset(_name(match) for found in used for match in found)
+            yield Command(tuple(word for each in rest for word in self.expanded(each)), line, uses)
 
     def _assign(self, found: re.Match[str], token: _Token, is_certain: bool) -> None:
         name = found["name"]
@@ -189,8 +193,10 @@ class ShellScript:
             if default is not None and (value is not None or name not in self.variables):
                 inner = self._put_in(_Piece(default["text"].strip("\"'"), is_quoted=True))
                 is_open |= inner.is_open
+                if match["rest"].lstrip(":").startswith("="):
+                    self.variables[name] = inner
                 return inner.text
-            unset = name not in self.variables and not match["rest"] and not name.startswith("SLURM_")
+            unset = name not in self.variables and not match["rest"] and not name.startswith("SLURM")
             if not unset or name in UNKNOWABLE:
                 is_open = True
                 return match[0]
@@ -390,7 +396,8 @@ class _Lexer:
 
     def _braced(self) -> str:
         begin = self.at
-        end = self.text.find("}", begin) + 1 or len(self.text)
+        found = _EXPANSION.match(self.text, begin)
+        end = found.end() if found else self.text.find("}", begin) + 1 or len(self.text)
         self._advance(end - begin)
         return self.text[begin:end]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.drafts.job_draft import Path
@@ -28,6 +29,7 @@ _FLAGS: Mapping[str, frozenset[str]] = {
             "dynamo_use_dynamic", "downcast_bf16",
         }
     ),
+    "composer": frozenset({"verbose", "v", "run_module_mode", "m", "command_mode", "c"}),
     "deepspeed": frozenset(
         {
             "no_local_rank", "no_python", "force_multi", "no_ssh", "no_ssh_check", "save_pid", "module",
@@ -37,11 +39,17 @@ _FLAGS: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 """The options of each that take no value."""
 
+RANK_STARTERS = frozenset(_FLAGS)
+"""The programs that start the ranks of a training with PyTorch."""
+
 _MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun"}
 _MODULES |= {"accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed"}
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
-_SHELLS = ("bash", "sh", "/bin/bash")
-_OF_CLUSTERS = ("srun", "mpirun", "mpiexec")
+_SHELLS = ("bash", "sh")
+_COMMANDS = ("-c", "-lc", "-xc", "-ec")
+"""Options of a shell behind which the text of commands stands."""
+_IN_THE_FOLDER = re.compile(r"(\$\{?PWD\}?|\$\(pwd\)|`pwd`|\$\{?SLURM_SUBMIT_DIR\}?)/(?P<path>[\w./-]+)")
+_MPI = ("mpirun", "mpiexec")
 _HARMLESS = frozenset(
     {
         "num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port", "multi_gpu",
@@ -60,13 +68,13 @@ _HARMLESS = frozenset(
 class StartLine:
     """One such command.
 
-    `starter` is torchrun, accelerate, deepspeed, mpi, shell or python; `by_srun` says that Slurm starts it on
-    each host. `hosts` and `processes` are what it says of numbers, None where it says nothing. `script` is a
-    path, or with `is_module` a module. `lost` are options that a job file has no words for.
+    `starter` is torchrun, accelerate, deepspeed, composer, mpi, shell or python; `by_srun` says that Slurm
+    starts it on each host. `hosts` and `processes` are what it says of numbers, None where it says nothing.
+    `script` is a path, or with `is_module` a module. `lost` are options that a job file has no words for,
+    `tasks` how many Slurm starts on each host, and `image` the container that it starts them in.
     """
 
     starter: str
-    by_srun: bool
     script: Word
     is_module: bool
     arguments: tuple[Word, ...]
@@ -74,26 +82,39 @@ class StartLine:
     processes: Word | None = None
     restarts: Word | None = None
     lost: tuple[str, ...] = ()
+    by_srun: bool = False
     tasks: Word | None = None
+    image: Word | None = None
 
     def fields(self) -> Iterator[tuple[Path, Any]]:
         """The fields of a job file that the line says, each with its value."""
-        if self.starter in ("torchrun", "accelerate", "deepspeed"):
+        if self.starter in _FLAGS:
             yield ("distribution", "strategy"), "torchrun"
         elif self.starter == "mpi":
             yield ("distribution", "strategy"), "mpi"
         if not self.script.is_open:
             yield from self._program(self.script.text)
-        if self.arguments and not any(each.is_open for each in self.arguments):
-            yield ("code", "arguments"), [each.text for each in self.arguments]
-        elif self.arguments:
-            yield ("code", "arguments"), [each.text for each in self.arguments if not each.is_open]
+        if known := [each.text for each in self._arguments()[0]]:
+            yield ("code", "arguments"), known
         count = None if self.processes is None else self.processes.text
-        if count is not None and count.isdecimal() and self.starter == "torchrun":
+        if count is not None and count.isdecimal() and self.starter in ("torchrun", "composer"):
             yield ("distribution", "processes_per_host"), int(count)
         again = None if self.restarts is None else self.restarts.text
         if again is not None and again.isdecimal() and int(again):
             yield ("limits", "restarts"), int(again)
+
+    def _arguments(self) -> tuple[list[Word], list[str]]:
+        """Those that are known, and the texts of those that are not, each with the option before it."""
+        known: list[Word] = []
+        left: list[str] = []
+        for each in self.arguments:
+            if not each.is_open:
+                known.append(each)
+                continue
+            is_value = bool(known) and known[-1].text.startswith("--") and "=" not in known[-1].text
+            before = f"{known.pop().text} " if is_value and not each.text.startswith("-") else ""
+            left.append(before + each.text)
+        return known, left
 
     def _program(self, text: str) -> Iterator[tuple[Path, Any]]:
         if self.is_module:
@@ -101,7 +122,8 @@ class StartLine:
             return
         path = posixpath.normpath(text)
         if path.startswith(("/", "..", "$")):
-            yield ("code", "source_dir"), posixpath.dirname(path) or "."
+            if self.image is None:
+                yield ("code", "source_dir"), posixpath.dirname(path) or "."
             path = posixpath.basename(path)
         yield ("code", "entry_point"), path
 
@@ -110,9 +132,10 @@ class StartLine:
         """What it leaves open, each with the field."""
         if self.script.is_open:
             yield ("code", "entry_point"), f"which script is {self.script.text}?"
-        for each in self.arguments:
-            if each.is_open:
-                yield ("code", "arguments"), f"what is {each.text}? It stands among the arguments."
+        elif self.image is not None and self.script.text.startswith(("/", "..", "$")):
+            yield ("code", "source_dir"), f"where is the code? The container has {self.script.text}"
+        for text in self._arguments()[1]:
+            yield ("code", "arguments"), f"what is {text}? It stands among the arguments."
         if self.lost:
             yield (
                 ("distribution", "options"),
@@ -136,48 +159,59 @@ def read_start_line(text: str) -> StartLine | None:
 
 def find_start(words: Sequence[Word], variables: Mapping[str, Value | None]) -> StartLine | None:
     """The start of a training that a command is; `variables` are for the text of `bash -c`."""
-    by_srun = False
-    tasks: Word | None = None
-    mpi = False
+    by_srun = by_mpi = False
+    tasks = image = None
     for index, word in enumerate(words):
         name = posixpath.basename(word.text)
-        rest = list(words[index + 1 :])
-        if name in _OF_CLUSTERS:
-            by_srun |= name == "srun"
-            mpi |= name != "srun"
-            tasks = _option(rest, ("ntasks-per-node", "npernode", "N")) if name == "srun" else tasks
-            continue
-        if index and not by_srun and not mpi and not _runs_in(words[0].text):
+        rest = words[index + 1 :]
+        if name == "srun":
+            by_srun = True
+            tasks, image = _option(rest, "ntasks-per-node"), _option(rest, "container-image")
+        elif name in _MPI:
+            by_mpi = True
+        elif index and not by_srun and not by_mpi and not _runs_in(words[0].text):
             return None
-        if name in ("torchrun", "torchrun_bin"):
-            return _started("torchrun", rest, by_srun)
-        if name == "accelerate" and rest and rest[0].text == "launch":
-            return _started("accelerate", rest[1:], by_srun)
-        if name == "deepspeed" and (not index or by_srun or _runs_in(words[0].text)):
-            return _started("deepspeed", rest, by_srun)
-        if _PYTHON.fullmatch(name):
-            start = _by_python(rest, by_srun, mpi)
-            return None if start is None else _with_tasks(start, tasks)
-        if name in _SHELLS and rest:
-            return _with_tasks(_by_shell(rest, by_srun, variables), tasks)
-        if by_srun and name.endswith((".sh", ".py")) and not _is_value(words, index):
-            kind = "shell" if name.endswith(".sh") else "python"
-            return _with_tasks(StartLine(kind, by_srun, word, False, tuple(rest)), tasks)
+        elif _is_starter(words, index, by_srun):
+            start = _started_by(name, rest, word, "mpi" if by_mpi else "python", variables)
+            if start is None:
+                return None
+            script = _below_the_folder(start.script)
+            return replace(start, script=script, by_srun=by_srun, tasks=tasks, image=image)
     return None
 
 
-def _with_tasks(start: StartLine | None, tasks: Word | None) -> StartLine | None:
-    if start is None or tasks is None:
-        return start
-    return StartLine(
-        start.starter, start.by_srun, start.script, start.is_module, start.arguments, start.hosts,
-        start.processes, start.restarts, start.lost, tasks,
-    )  # fmt: skip
+def _below_the_folder(script: Word) -> Word:
+    """A script's path from the folder in which the command is given, where that is how it is found."""
+    found = _IN_THE_FOLDER.fullmatch(script.text)
+    return script if found is None else Word(found["path"])
 
 
-def _is_value(words: Sequence[Word], index: int) -> bool:
-    """Whether a word may be the value of the option before it."""
-    return words[index - 1].text.startswith("-") and "=" not in words[index - 1].text
+def _is_starter(words: Sequence[Word], index: int, by_srun: bool) -> bool:
+    """Whether a word of a command is the program that starts the training, or the script itself."""
+    name = posixpath.basename(words[index].text)
+    following = words[index + 1].text if index + 1 < len(words) else ""
+    if name == "accelerate":
+        return following == "launch"
+    if name in RANK_STARTERS or _PYTHON.fullmatch(name):
+        return True
+    if name in _SHELLS:
+        return by_srun or following in _COMMANDS
+    is_value = index > 0 and words[index - 1].text.startswith("-") and "=" not in words[index - 1].text
+    return by_srun and name.endswith((".sh", ".py")) and not is_value
+
+
+def _started_by(
+    name: str, rest: Sequence[Word], word: Word, plain: str, variables: Mapping[str, Value | None]
+) -> StartLine | None:
+    if name == "accelerate":
+        return _started(name, rest[1:])
+    if name in RANK_STARTERS:
+        return _started(name, rest)
+    if _PYTHON.fullmatch(name):
+        return _by_python(rest, plain)
+    if name in _SHELLS:
+        return _by_shell(rest, variables)
+    return StartLine("shell" if name.endswith(".sh") else plain, word, False, tuple(rest))
 
 
 def _runs_in(program: str) -> bool:
@@ -189,59 +223,44 @@ def _runs_in(program: str) -> bool:
     )  # fmt: skip
 
 
-def _option(words: Sequence[Word], names: Sequence[str]) -> Word | None:
+def _option(words: Sequence[Word], wanted: str) -> Word | None:
     for index, word in enumerate(words):
         name, equals, value = word.text.lstrip("-").partition("=")
-        if word.text.startswith("-") and name in names:
+        if word.text.startswith("-") and name == wanted:
             if equals:
                 return Word(value, word.is_open)
             return words[index + 1] if index + 1 < len(words) else None
     return None
 
 
-def _by_python(words: list[Word], by_srun: bool, mpi: bool) -> StartLine | None:
-    kind = "mpi" if mpi else "python"
+def _by_python(words: Sequence[Word], plain: str) -> StartLine | None:
     for index, word in enumerate(words):
-        text = word.text
-        if text == "-m" and index + 1 < len(words):
-            module = words[index + 1]
-            if module.text in _MODULES:
-                return _started(_MODULES[module.text], words[index + 2 :], by_srun)
-            return StartLine(kind, by_srun, module, True, tuple(words[index + 2 :]))
-        if text == "-c":
+        rest = words[index + 1 :]
+        if word.text == "-m" and rest:
+            if rest[0].text in _MODULES:
+                return _started(_MODULES[rest[0].text], rest[1:])
+            return StartLine(plain, rest[0], True, tuple(rest[1:]))
+        if word.text == "-c":
             return None
-        if text.startswith("-") and not word.is_open:
-            continue
-        if posixpath.basename(text) == "torchrun":
-            return _started("torchrun", words[index + 1 :], by_srun)
-        return StartLine(kind, by_srun, word, False, tuple(words[index + 1 :]))
+        if posixpath.basename(word.text) == "torchrun":
+            return _started("torchrun", rest)
+        if word.is_open or not word.text.startswith("-"):
+            return StartLine(plain, word, False, tuple(rest))
     return None
 
 
-def _by_shell(words: list[Word], by_srun: bool, variables: Mapping[str, Value | None]) -> StartLine | None:
+def _by_shell(words: Sequence[Word], variables: Mapping[str, Value | None]) -> StartLine | None:
     for index, word in enumerate(words):
-        if word.text in ("-c", "-lc", "-xc", "-ec") and index + 1 < len(words):
-            inner = words[index + 1]
-            found = [
-                start
-                for each in split_words(inner.text, variables)
-                if (start := find_start(each, variables)) is not None
-            ]
-            if len(found) != 1:
-                return None
-            only = found[0]
-            return StartLine(
-                only.starter, by_srun, only.script, only.is_module, only.arguments, only.hosts,
-                only.processes, only.restarts, only.lost,
-            )  # fmt: skip
+        if word.text in _COMMANDS and index + 1 < len(words):
+            commands = split_words(words[index + 1].text, variables)
+            found = [start for each in commands if (start := find_start(each, variables)) is not None]
+            return found[0] if len(found) == 1 else None
         if not word.text.startswith("-"):
-            if not by_srun:
-                return None
-            return StartLine("shell", by_srun, word, False, tuple(words[index + 1 :]))
+            return StartLine("shell", word, False, tuple(words[index + 1 :]))
     return None
 
 
-def _started(starter: str, words: Sequence[Word], by_srun: bool) -> StartLine | None:
+def _started(starter: str, words: Sequence[Word]) -> StartLine | None:
     """The rest of the line behind the program that starts ranks."""
     given: dict[str, Word] = {}
     flags: set[str] = set()
@@ -249,8 +268,9 @@ def _started(starter: str, words: Sequence[Word], by_srun: bool) -> StartLine | 
     while index < len(words):
         word = words[index]
         if not word.text.startswith("-"):
-            if word.is_open and word.text.startswith(("$", '"$')) and index + 1 < len(words):
-                given["?"] = word  # Options of which only a run would tell.
+            # What only a run would tell is the script, unless something follows that is one.
+            if word.is_open and index + 1 < len(words) and not words[index + 1].text.startswith("-"):
+                given["?"] = word
                 index += 1
                 continue
             break
@@ -267,7 +287,7 @@ def _started(starter: str, words: Sequence[Word], by_srun: bool) -> StartLine | 
     if index >= len(words):
         return None
     unknown = given.pop("?", None)
-    is_told = starter != "torchrun"
+    is_told = starter in ("accelerate", "deepspeed")
     lost = [
         f"--{each} {value.text}"
         for each, value in given.items()
@@ -276,15 +296,15 @@ def _started(starter: str, words: Sequence[Word], by_srun: bool) -> StartLine | 
     lost += [f"--{each}" for each in sorted(flags - _HARMLESS) if is_told]
     if unknown is not None:
         lost.append(unknown.text)
-    hosts = {"torchrun": "nnodes", "accelerate": "num_machines", "deepspeed": "num_nodes"}[starter]
+    hosts = {"torchrun": "nnodes", "accelerate": "num_machines", "deepspeed": "num_nodes"}.get(starter, "")
+    processes = "nproc" if starter == "composer" else "nproc_per_node"
     return StartLine(
         starter,
-        by_srun,
         words[index],
-        bool(flags & {"m", "module"}),
+        bool(flags & {"m", "module", "run_module_mode"}),
         tuple(words[index + 1 :]),
         given.get(hosts),
-        given.get("nproc_per_node"),
+        given.get(processes),
         given.get("max_restarts"),
         tuple(lost),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -218,6 +218,9 @@ def _chosen(path: Path, jobs: Sequence[tuple[str, str]], line: str | None) -> in
     )
 
 
+_PROGRAM = (("code", "entry_point"), ("code", "module"))
+
+
 def _placed(draft: JobDraft, source: Path, folder: Path) -> JobDraft:
     """The draft with its code's folder as it is seen from the job file's folder."""
     path = ("code", "source_dir")
@@ -225,7 +228,7 @@ def _placed(draft: JobDraft, source: Path, folder: Path) -> JobDraft:
     value = "." if given is None else str(given.value)
     if value.startswith(("s3://", "/", "$", "~")) or any(each.path == path for each in draft.questions):
         return draft
-    if given is None and not any(each.path[:1] == ("code",) for each in draft.fields):
+    if given is None and not any(each.path in _PROGRAM for each in draft.fields):
         return draft
     places = [each for each in (source / value, Path(value)) if each.is_dir()] or [source / value]
     moved = os.path.relpath(places[0].resolve(), folder.resolve())
@@ -287,11 +290,25 @@ def _judged(draft: JobDraft, source: str, region: str | None, folder: Path) -> t
         )
     loaded = LoadedJob(folder / "job.yaml", document, spec, ())
     plan = prepare(loaded, session_region=region)
+    unsure = tuple(code for field, codes in _DEPENDING.items() if field in asked for code in codes)
     return tuple(
         each
         for each in plan.findings
-        if each.severity is not Severity.INFO and not each.ignored and tuple(each.path or ()) not in asked
+        if each.severity is not Severity.INFO
+        and not each.ignored
+        and tuple(each.path or ()) not in asked
+        and not each.code.startswith(unsure)
     )
+
+
+_DEPENDING: Mapping[FieldPath, tuple[str, ...]] = {
+    ("distribution", "strategy"): ("DIST", "DBG", "EFA"),
+    ("code", "source_dir"): ("CODE", "DATA", "CKPT"),
+    ("code", "entry_point"): ("CODE", "DATA", "CKPT"),
+    ("checkpoint",): ("CKPT",),
+    ("inputs",): ("DATA",),
+}
+"""The families of findings that a field decides: while it is open, none of them is told."""
 
 
 def _is_given(data: Any, path: FieldPath) -> bool:
