@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.documents import Document, split_keys, validate_document
-from launcher.drafts.batch_script import draft_of_batch_job, is_batch_script, read_batch_script
+from launcher.drafts.batch.script import draft_of_batch_job, is_batch_script, read_batch_script
 from launcher.drafts.job_draft import DraftField, JobDraft, SourceLine, render_draft
-from launcher.drafts.notebook import NotANotebookError, Notebook, read_notebook
-from launcher.drafts.sdk_program import draft_of_sdk_job, find_other_classes, find_sdk_jobs
+from launcher.drafts.sdk.notebook import NotANotebookError, Notebook, read_notebook
+from launcher.drafts.sdk.program import draft_of_sdk_job, find_other_classes, find_sdk_jobs
 from launcher.drafts.training_job import draft_of_request
 from launcher.failure_modes.model import Finding, Location, Refusal, Severity
 from launcher.failure_modes.model import Path as FieldPath

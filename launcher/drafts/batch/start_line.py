@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from launcher.drafts.batch.shell_text import Value, Word, split_words
 from launcher.drafts.job_draft import Path
-from launcher.drafts.shell_text import Value, Word, split_words
 from launcher.frozen import frozen
 
 _FLAGS: Mapping[str, frozenset[str]] = {

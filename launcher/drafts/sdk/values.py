@@ -116,16 +116,26 @@ class ValueReader:
         if found is None:
             return None
         name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        table = self.program.value(node)
+        begin = table.node.lineno if isinstance(table, Dictionary) else 0
         for place, added in changes_of_table(file_of(node), name) if name else ():
-            is_before = place.lineno < node.lineno
-            if scope_of(place) is scope_of(node) and not is_before:
+            is_here = scope_of(place) is scope_of(node)
+            # One of the same name may have been another table before.
+            if is_here and not begin <= place.lineno < node.lineno:
                 continue
-            surely = scope_of(place) is scope_of(node) and branch_arms(place) <= branch_arms(node)
+            surely = is_here and branch_arms(place) <= branch_arms(node)
             for key, value in self._added(added):
                 found[key] = (value if surely else None, place)
             if added is None:
                 found["?"] = (None, place)
+        if not isinstance(node, ast.Name | ast.Attribute | ast.Dict) and self._is_made_of_changed(node):
+            found["?"] = (None, node)
         return [(key, value, place) for key, (value, place) in found.items()]
+
+    def _is_made_of_changed(self, node: ast.expr) -> bool:
+        """Whether a table is made of another one that gets entries after it was written."""
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        return any(any(True for _ in changes_of_table(file_of(node), name)) for name in names)
 
     def _added(self, added: list[ast.keyword] | None) -> Iterator[tuple[str, ast.expr | None]]:
         for each in added or ():

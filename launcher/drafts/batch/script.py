@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from launcher.cluster.names import MAX_NAME_LENGTH
+from launcher.drafts.batch.shell_text import ShellScript, Value, Word
+from launcher.drafts.batch.start_line import RANK_STARTERS, StartLine, find_start
 from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, SourceLine
-from launcher.drafts.shell_text import ShellScript, Value, Word
-from launcher.drafts.start_line import RANK_STARTERS, StartLine, find_start
 from launcher.frozen import frozen
 
 Part = DraftField | DraftQuestion
