@@ -94,7 +94,7 @@ class Document:
         A key with dots of its own stands in quotes: `a."b.c"`. Raises ValueError where the way leads
         through something that is not a mapping, or the text is not YAML.
         """
-        keys = _keys(dotted)
+        keys = split_keys(dotted)
         keeps_text = _matches(tuple(keys), as_written)
         try:
             value = parse_document(
@@ -118,7 +118,7 @@ def dotted_keys(keys: Iterable[str]) -> str:
     return ".".join(f'"{key}"' if "." in key else key for key in keys)
 
 
-def _keys(dotted: str) -> list[str]:
+def split_keys(dotted: str) -> list[str]:
     """The keys of a dotted path. Raises ValueError where it is none."""
     keys: list[str] = []
     position = 0

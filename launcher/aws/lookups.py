@@ -63,6 +63,14 @@ def request_in(sagemaker: Any, described: Mapping[str, Any]) -> dict[str, Any]:
     return {name: described[name] for name in members if name in described}
 
 
+def fetch_tags(sagemaker: Any, job_name: str) -> list[dict[str, str]]:
+    """The tags of a training job, in the API's words. Raises AwsRefusal where AWS refuses."""
+    with aws_errors(f"list the tags of the training job {job_name}"):
+        arn = sagemaker.describe_training_job(TrainingJobName=job_name)["TrainingJobArn"]
+        pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+        return [tag for page in pages for tag in page["Tags"]]
+
+
 @contextmanager
 def expected_owners(s3: Any, owners: Mapping[str, str]) -> Iterator[None]:
     """Within this, S3 refuses the client's calls about these buckets where another account owns them.

@@ -68,10 +68,17 @@ app = App(
     result_action="return_value",
 )
 app.default(launch)
-app.command("launcher.cli.drafts:init", name="init", help="Write a job file for a training script.")
+app.command(
+    "launcher.cli.job_files.init_job:init", name="init", help="Write a job file for a training script."
+)
 app.command("launcher.cli.plan:check", name="check", help="Judge a job file and its plan, offline.")
 app.command("launcher.cli.lint:lint", name="lint", help="Find the distributed mistakes of training scripts.")
 app.command("launcher.cli.plan:plan", name="plan", help="Show the resolved plan and the request.")
+app.command(
+    "launcher.cli.job_files.import_job:import_job",
+    name="import",
+    help="Make a job file of a training job, an SDK program or a batch script.",
+)
 app.command("launcher.cli.plan:schema", name="schema", help="Print the JSON schema of job files.")
 app.command(
     "launcher.cli.experiments.ladder:ladder",

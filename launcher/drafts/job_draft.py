@@ -6,11 +6,14 @@ one, and a question as a `TODO` where the field would stand, which leaves the fi
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
+from launcher.documents import AsWritten
 from launcher.frozen import frozen
 from launcher.jobs.specification import JobSpec
 
@@ -22,13 +25,28 @@ _INDENT = "  "
 
 
 @frozen
+class SourceLine:
+    """A line of what a draft was made of; `cell` is the number of a notebook's cell, None where there are no
+    cells. All count from 1. `file` is another file than the source itself, such as one that it imports."""
+
+    line: int
+    cell: int | None = None
+    file: str | None = None
+
+    def __str__(self) -> str:
+        line = f"line {self.line}" if self.cell is None else f"cell {self.cell} line {self.line}"
+        return line if self.file is None else f"{self.file} {line}"
+
+
+@frozen
 class DraftField:
     """A field and its value, as plain data of YAML; `comment` tells where it comes from, empty where that is
-    plain."""
+    plain. `line` is that of the source, None where there is none."""
 
     path: Path
     value: Any
     comment: str = ""
+    line: SourceLine | None = None
 
 
 @frozen
@@ -39,12 +57,12 @@ class DraftQuestion:
     path: Path
     text: str
     example: Any = None
-    line: int | None = None
+    line: SourceLine | None = None
 
     @property
     def sentence(self) -> str:
         """The question as it stands in the file."""
-        where = "" if self.line is None else f" line {self.line}"
+        where = "" if self.line is None else f" {self.line}"
         return f"TODO{where}: {self.text}"
 
 
@@ -75,13 +93,15 @@ class DraftNote:
 @frozen
 class JobDraft:
     """All fields, questions, defaults and notes, in any order; of two fields of one path the last one stands.
-    `origin` says in a sentence what the file was made of."""
+    `origin` says in a sentence what the file was made of. `kept_out` are fields that the source has and the
+    file better has not: it is judged with them, and written without."""
 
     origin: str
     fields: tuple[DraftField, ...]
     questions: tuple[DraftQuestion, ...] = ()
     defaults: tuple[DraftDefault, ...] = ()
     notes: tuple[DraftNote, ...] = ()
+    kept_out: tuple[DraftField, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """The job file as plain data."""
@@ -166,10 +186,29 @@ def _flow(key: str, value: Any) -> str:
     return _dumped({key: value}, flow=False)
 
 
+class _Dumper(yaml.SafeDumper):
+    """YAML 1.2, as job files are read: `1e-05` is a number without a point, and numbers stay as they are
+    written."""
+
+
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+")
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+0123456789."))
+
+
+def _plain(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    tag = dumper.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return dumper.represent_scalar(tag, text)
+
+
+_Dumper.add_representer(AsWritten, _plain)
+_Dumper.add_representer(float, lambda dumper, number: _plain(dumper, json.dumps(number)))
+
+
 def _dumped(value: Any, *, flow: bool) -> str:
-    return str(
-        yaml.safe_dump(value, default_flow_style=flow, width=10_000, sort_keys=False, allow_unicode=True)
-    ).rstrip("\n")
+    written = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=flow, width=10_000, sort_keys=False, allow_unicode=True
+    )
+    return str(written).removesuffix("...\n").rstrip("\n")
 
 
 def _commented(text: str, margin: str, lead: str = " ") -> Iterator[str]:

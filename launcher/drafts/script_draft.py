@@ -13,7 +13,15 @@ from typing import Any
 
 import yaml
 
-from launcher.drafts.job_draft import DraftDefault, DraftField, DraftNote, DraftQuestion, JobDraft, Path
+from launcher.drafts.job_draft import (
+    DraftDefault,
+    DraftField,
+    DraftNote,
+    DraftQuestion,
+    JobDraft,
+    Path,
+    SourceLine,
+)
 from launcher.drafts.script_uses import (
     Assumptions,
     FolderOption,
@@ -121,6 +129,10 @@ def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
 Part = DraftField | DraftQuestion | DraftDefault | DraftNote
 
 
+def _source_line(line: int | None) -> SourceLine | None:
+    return None if line is None else SourceLine(line)
+
+
 def _merged(fields: Iterator[DraftField]) -> Iterator[DraftField]:
     """Fields of sections before those within them, so that the latter are added."""
     yield from sorted(fields, key=lambda each: len(each.path))
@@ -138,7 +150,7 @@ def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> 
     yield framework
     yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
     if start.question:
-        yield DraftQuestion(("distribution", "strategy"), start.question, None, start.line)
+        yield DraftQuestion(("distribution", "strategy"), start.question, None, _source_line(start.line))
     if wanted.processes is not None:
         yield DraftField(("distribution", "processes_per_host"), wanted.processes)
     if start.options:
@@ -258,7 +270,7 @@ def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Par
             _ARGUMENTS,
             f"the script requires {'the argument' if len(positional) == 1 else 'the arguments'} {names}.",
             [each.names[0].upper() for each in positional],
-            line_in_entry(program, positional[0].node),
+            _source_line(line_in_entry(program, positional[0].node)),
         )
     options = [each for each in left if each.names[0].startswith("-")]
     switches = [each for each in options if _is_switch(each)]
@@ -324,7 +336,7 @@ def _of_option(program: Program, words: DeclaredWords) -> Part:
             ("hyperparameters", name),
             f"the script requires --{name}{one_of}{' (its data: a channel of `inputs`)' if is_data else ''}.",
             "${SM_CHANNEL_TRAIN}" if is_data else choices[0] if choices else "...",
-            line_in_entry(program, words.node),
+            _source_line(line_in_entry(program, words.node)),
         )
     value = Constant(None) if words.default is None else program.value(words.default)
     if isinstance(value, Constant):
@@ -357,7 +369,7 @@ def _of_data_options(program: Program, left: Sequence[DeclaredWords]) -> Iterato
                 f"--{name} names data (by default {value.value!r}): if these are files, put them on S3, and "
                 f"give `hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
                 "s3://BUCKET/train",
-                line_in_entry(program, each.node),
+                _source_line(line_in_entry(program, each.node)),
             )
             return
 
@@ -372,7 +384,7 @@ def _of_checkpoint_options(program: Program, left: Sequence[DeclaredWords]) -> I
                 f"does the script save into --{name}? Then keep what is there: give "
                 f"`hyperparameters: {{{name}: '${{SM_CHECKPOINT_DIR}}'}}`, and this.",
                 {},
-                line_in_entry(program, each.node),
+                _source_line(line_in_entry(program, each.node)),
             )
             return
 
@@ -478,5 +490,5 @@ def _of_shell(text: str) -> Iterator[Part]:
                     _ARGUMENTS,
                     f"the script takes ${found[1] or found[2]} from its arguments.",
                     ["..."],
-                    number,
+                    SourceLine(number),
                 )

@@ -126,6 +126,16 @@ _RESOURCE_ANSWERS = ("SelectedInstanceType", "SelectedInstanceCount")
 """What a description says of a job's hosts and no request may (SageMaker API reference, ResourceConfig)."""
 
 _UNIQUE_PART = re.compile(r"-[0-9a-hjkmnp-tv-z]{17}$")
+_TIMESTAMP = re.compile(r"-(\d{4}(-\d{2}){5}-\d{3}|\d{14}|\d{6}-\d{4})$")
+"""How names end that the SageMaker SDK makes (sagemaker.core.common_utils, name_from_base; sagemaker.train.
+utils, _get_unique_name)."""
+
+
+def base_of_name(name: str) -> str:
+    """The base of a job's name: without the unique part of the launcher, or the time that the SageMaker SDK
+    puts there."""
+    without = _UNIQUE_PART.sub("", name)
+    return without if without != name else _TIMESTAMP.sub("", name)
 
 
 def make_resumed_name(earlier: str, unique: str) -> str:

@@ -529,7 +529,7 @@ def _unpacked(program: Program, table: ast.expr) -> list[Pair] | None:
     pairs = pairs_of(program.value(table), program.value)
     found = None if pairs is None else dict(pairs)
     name = last_name(table)
-    for node, added in _changes_of_table(file_of(table), name) if found is not None and name else ():
+    for node, added in changes_of_table(file_of(table), name) if found is not None and name else ():
         runs = scope_of(node) is scope_of(table) and branch_arms(node) <= branch_arms(table)
         if found is None or added is None or not runs or node.lineno >= table.lineno:
             return None
@@ -542,7 +542,7 @@ def _unpacked(program: Program, table: ast.expr) -> list[Pair] | None:
     return None if found is None else [*found.items()]
 
 
-def _changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, list[ast.keyword] | None]]:
+def changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, list[ast.keyword] | None]]:
     """Where something of this name gets entries, and which; None for what takes some away."""
     for method in sorted(_CHANGING):
         for call in file.calls_of.get(method, ()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, render_draft
+from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, SourceLine, render_draft
 
 DRAFT = JobDraft(
     "Made by `launch init train.py`.",
@@ -15,7 +15,9 @@ DRAFT = JobDraft(
         DraftField(("resources", "instance_count"), 2, "as --count"),
     ),
     (
-        DraftQuestion(("inputs", "train"), "which data does the script read?", "s3://BUCKET/train", 14),
+        DraftQuestion(
+            ("inputs", "train"), "which data does the script read?", "s3://BUCKET/train", SourceLine(14)
+        ),
         DraftQuestion(("resources", "instance_count"), "how many hosts?"),
         DraftQuestion(("cluster",), "which cluster?", "dev"),
     ),

@@ -45,27 +45,6 @@ def read_script(given: Path, job_file: Path, cache: FileCache) -> tuple[ScriptSo
     return _read(place, given, job_file, source.requirements, cache), source
 
 
-def write_job_file(file: Path, text: str) -> None:
-    """Write a new job file. Raises Refusal where there is one, or none can be written."""
-    check_is_new(file)
-    try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(text)
-    except OSError as error:
-        raise Refusal(
-            f"{file} cannot be written: {error.strerror}.", "Give another place: --file PATH"
-        ) from error
-
-
-def check_is_new(file: Path) -> None:
-    """Raise Refusal where there is a file already: nothing is written over."""
-    if os.path.lexists(file):
-        raise Refusal(
-            f"{file} is there already, and would be written over.",
-            "Give another place (--file PATH), or move it away.",
-        )
-
-
 def _read(
     place: ScriptPlace, given: Path, job_file: Path, installed: RequirementsFile | None, cache: FileCache
 ) -> ScriptSource:

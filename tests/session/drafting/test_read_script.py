@@ -9,7 +9,8 @@ import pytest
 from launcher.failure_modes.model import Refusal
 from launcher.program import program
 from launcher.program.program import FileCache
-from launcher.session.drafting.read_script import read_script, write_job_file
+from launcher.session.drafting.read_script import read_script
+from launcher.session.drafting.write_job_file import write_job_file
 
 
 def test_each_file_of_a_program_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

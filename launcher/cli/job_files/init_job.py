@@ -51,7 +51,8 @@ def init(
     from launcher.drafts.job_draft import render_draft
     from launcher.drafts.script_draft import GivenByUser, draft_script
     from launcher.program.program import FileCache
-    from launcher.session.drafting.read_script import check_is_new, read_script, write_job_file
+    from launcher.session.drafting.read_script import read_script
+    from launcher.session.drafting.write_job_file import check_is_new, write_job_file
 
     check_is_new(file)
     cache = FileCache()

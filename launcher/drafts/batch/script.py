@@ -1,0 +1,257 @@
+"""A job file of a batch script of Slurm: its `#SBATCH` lines, its variables, and what it starts.
+
+Source of options: Slurm documentation, sbatch (24.11).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from launcher.cluster.names import MAX_NAME_LENGTH
+from launcher.drafts.batch.shell_text import ShellScript, Value, Word
+from launcher.drafts.batch.start_line import RANK_STARTERS, StartLine, find_start
+from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, SourceLine
+from launcher.frozen import frozen
+
+Part = DraftField | DraftQuestion
+
+_SHORT = {
+    "N": "nodes", "n": "ntasks", "J": "job-name", "t": "time", "p": "partition", "G": "gpus",
+    "c": "cpus-per-task", "C": "constraint",
+}  # fmt: skip
+"""The short options of sbatch that are read, by their letters."""
+
+_DIRECTIVE = re.compile(r"#SBATCH\s+(?P<words>.+)")
+_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
+_GPUS = re.compile(r"(?:gpu(?::\w+)?:|\w+:)?(?P<count>\d+)")
+
+_OF_RANKS = frozenset(
+    {
+        "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "NUM_NODES",
+        "GPUS_PER_NODE", "LOCAL_WORLD_SIZE",
+    }
+)  # fmt: skip
+"""Variables that whoever starts the ranks sets."""
+
+_OF_THE_MACHINE = re.compile(
+    r"PATH|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|LIBRARY_PATH|CPATH|CUDA_HOME|CUDA_PATH|HOME|USER|SHELL|TMPDIR"
+    r"|CONDA\w*|VIRTUAL_ENV|SLURM_\w+|SBATCH_\w+|SRUN_\w+|HOSTNAMES?|COUNT_NODE|NODES|HEAD_NODE\w*|nodes\w*|head\w*"
+)
+"""Variables that say where things lie on the cluster's own machines, or what Slurm tells."""
+
+
+@frozen
+class BatchJob:
+    """A command of a batch script that starts a training, its line, and the names of the variables in it."""
+
+    start: StartLine
+    line: int
+    uses: frozenset[str]
+
+
+@frozen
+class BatchScript:
+    """What was read of a batch script."""
+
+    options: Mapping[str, tuple[str, int]]
+    shell: ShellScript
+    jobs: tuple[BatchJob, ...]
+    folder: Word | None
+    exports: Mapping[str, tuple[Word, int]]
+
+
+def is_batch_script(text: str) -> bool:
+    """Whether a text is for sbatch, or starts programs by srun."""
+    return _DIRECTIVE.search(text) is not None or re.search(r"^\s*srun\b", text, re.MULTILINE) is not None
+
+
+def read_batch_script(text: str) -> BatchScript:
+    """Read a batch script."""
+    options = dict(_options(text))
+    shell = ShellScript(text, dict(_told_by_slurm(options)))
+    jobs: list[BatchJob] = []
+    folder: Word | None = None
+    for command in shell.commands():
+        if len(command.words) == 2 and command.words[0].text == "cd":
+            folder = command.words[1]
+            continue
+        start = find_start(command.words, shell.variables) if command.words else None
+        if start is not None:
+            jobs.append(BatchJob(start, command.line, command.uses))
+    exports = {name: (shell.exported_values[name], line) for name, line in shell.exported.items()}
+    # One that Slurm starts on the hosts is the training where others only prepare it.
+    by_srun = [each for each in jobs if each.start.by_srun or each.start.starter not in ("python", "shell")]
+    return BatchScript(options, shell, tuple(by_srun or jobs), folder, exports)
+
+
+def _options(text: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _DIRECTIVE.match(line)
+        if found is None:
+            continue
+        try:
+            words = shlex.split(found["words"], comments=True)
+        except ValueError:
+            continue
+        index = 0
+        while index < len(words):
+            name, equals, value = words[index].lstrip("-").partition("=")
+            if not words[index].startswith("--"):
+                letter, rest = name[:1], name[1:] + equals + value
+                name, equals, value = _SHORT.get(letter, letter), rest, rest.lstrip("=")
+            if not equals and index + 1 < len(words) and not words[index + 1].startswith("-"):
+                index += 1
+                value = words[index]
+            yield name, (value, number)
+            index += 1
+
+
+def _told_by_slurm(options: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, Value | None]]:
+    """The variables of Slurm whose values follow from the options."""
+    nodes = options.get("nodes", ("", 0))[0]
+    if nodes.isdecimal():
+        yield "SLURM_NNODES", Word(nodes)
+        yield "SLURM_JOB_NUM_NODES", Word(nodes)
+    gpus = gpus_per_host(options)
+    if gpus is not None:
+        yield "SLURM_GPUS_ON_NODE", Word(str(gpus))
+        yield "SLURM_GPUS_PER_NODE", Word(str(gpus))
+    for option, variable in (
+        ("ntasks-per-node", "SLURM_NTASKS_PER_NODE"),
+        ("cpus-per-task", "SLURM_CPUS_PER_TASK"),
+        ("job-name", "SLURM_JOB_NAME"),
+    ):
+        if option in options:
+            yield variable, Word(options[option][0])
+
+
+def gpus_per_host(options: Mapping[str, tuple[str, int]]) -> int | None:
+    """The GPUs of each host that the script asks for."""
+    for name in ("gpus-per-node", "gres"):
+        found = _GPUS.fullmatch(options.get(name, ("", 0))[0])
+        if found is not None:
+            return int(found["count"])
+    return None
+
+
+def draft_of_batch_job(script: BatchScript, job: BatchJob, *, name: str, origin: str) -> JobDraft:
+    """The job file of one of the trainings that a script starts; `name` is for a job without one."""
+    lost: list[str] = []
+    parts = [
+        *_name(script, name),
+        *_hosts(script, job),
+        *_program(script, job),
+        *_environment(script, job, lost),
+        *_limits(script),
+    ]
+    fields = tuple(each for each in parts if isinstance(each, DraftField))
+    questions = tuple(each for each in parts if isinstance(each, DraftQuestion))
+    told = f"Left out, as hosts have their own or only the script uses it: {', '.join(lost)}." if lost else ""
+    return JobDraft(" ".join(filter(None, (origin, told))), fields, questions)
+
+
+def _name(script: BatchScript, otherwise: str) -> Iterator[Part]:
+    given = script.options.get("job-name")
+    text = re.sub(r"[^a-zA-Z0-9]+", "-", given[0] if given else otherwise).strip("-")
+    name = text[:MAX_NAME_LENGTH].rstrip("-") or "job"
+    yield DraftField(("name",), name, "", SourceLine(given[1]) if given else None)
+
+
+def _hosts(script: BatchScript, job: BatchJob) -> Iterator[Part]:
+    gpus = gpus_per_host(script.options)
+    example = "ml.p5.48xlarge" if gpus in (None, 8) else "ml.g5.12xlarge"
+    had = "" if gpus is None else f" Those of the script have {gpus} GPUs."
+    place = next((script.options[key] for key in ("partition", "constraint") if key in script.options), None)
+    had += f" It asks for {place[0]}." if place else ""
+    line = SourceLine(place[1]) if place else None
+    yield DraftQuestion(("resources", "instance_type"), f"on which hosts?{had}", example, line)
+    path = ("resources", "instance_count")
+    given = script.options.get("nodes")
+    hosts = job.start.hosts
+    said = None if hosts is None or not hosts.text.isdecimal() else int(hosts.text)
+    if given is not None and given[0].isdecimal():
+        if said is not None and said != int(given[0]):
+            text = f"how many hosts? Slurm gives {given[0]}, and the ranks are started on {said}"
+            yield DraftQuestion(path, text, int(given[0]), SourceLine(job.line))
+        else:
+            yield DraftField(path, int(given[0]), "", SourceLine(given[1]))
+    elif given is not None:
+        yield DraftQuestion(path, f"how many hosts? The script has {given[0]}", 2, SourceLine(given[1]))
+    elif said is not None:
+        yield DraftField(path, said, "", SourceLine(job.line))
+    else:
+        yield DraftQuestion(
+            path, "how many hosts? The script leaves it to whoever starts it", 2, SourceLine(job.line)
+        )
+
+
+def _program(script: BatchScript, job: BatchJob) -> Iterator[Part]:
+    start, line = job.start, SourceLine(job.line)
+    fields = dict(start.fields())
+    if script.folder is not None and ("code", "source_dir") not in fields:
+        if script.folder.is_open:
+            text = f"in which folder is the code? The script goes to {script.folder.text}"
+            yield DraftQuestion(("code", "source_dir"), text, "src", line)
+        else:
+            fields["code", "source_dir"] = script.folder.text
+    for path, value in fields.items():
+        yield DraftField(path, value, "", line)
+    for path, text in start.questions:
+        yield DraftQuestion(path, text, None, line)
+    yield from _tasks(script, start, line)
+    had = "" if start.image is None else f" It runs in the container {start.image.text}."
+    if start.starter in RANK_STARTERS:
+        yield DraftField(("framework", "name"), "pytorch")
+        text = f"which version of PyTorch does the script have?{had}"
+        yield DraftQuestion(("framework", "version"), text, "2.8.0")
+    else:
+        yield DraftQuestion(("framework", "name"), f"in an image of which framework?{had}", "pytorch")
+
+
+def _tasks(script: BatchScript, start: StartLine, line: SourceLine) -> Iterator[Part]:
+    """How ranks come to be where Slurm starts each of them itself."""
+    if start.starter != "python":
+        return
+    given = (
+        start.tasks.text if start.tasks is not None else script.options.get("ntasks-per-node", ("1", 0))[0]
+    )
+    if start.by_srun and (given != "1" or "ntasks" in script.options):
+        text = (
+            "how are its processes started? Slurm starts one for each task, and tells it its rank by "
+            "SLURM_PROCID; torchrun does by RANK"
+        )
+        yield DraftQuestion(("distribution", "strategy"), text, "torchrun", line)
+
+
+def _environment(script: BatchScript, job: BatchJob, lost: list[str]) -> Iterator[Part]:
+    for name, (value, line) in script.exports.items():
+        if name in _OF_RANKS or name in job.uses or _OF_THE_MACHINE.fullmatch(name):
+            lost.append(name)
+        elif value.is_open or value.text == f"${{{name}}}":
+            text = f"which value? The script has {value.text}"
+            yield DraftQuestion(("environment", name), text, None, SourceLine(line))
+        else:
+            yield DraftField(("environment", name), value.text, "", SourceLine(line))
+
+
+def _limits(script: BatchScript) -> Iterator[Part]:
+    given = script.options.get("time")
+    seconds = None if given is None else _seconds(given[0])
+    if given is not None and seconds is not None:
+        yield DraftField(("limits", "max_runtime"), seconds, "", SourceLine(given[1]))
+
+
+def _seconds(text: str) -> int | None:
+    """Minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes[:seconds]."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    numbers: Sequence[int] = [int(each) for each in (found["first"], found["second"], found["third"]) if each]
+    if found["days"] is not None:
+        numbers = [*numbers, 0, 0][:3]
+        return ((int(found["days"]) * 24 + numbers[0]) * 60 + numbers[1]) * 60 + numbers[2] or None
+    if len(numbers) == 3:
+        return (numbers[0] * 60 + numbers[1]) * 60 + numbers[2] or None
+    return (numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)) or None
