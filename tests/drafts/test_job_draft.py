@@ -15,7 +15,9 @@ DRAFT = JobDraft(
         DraftField(("resources", "instance_count"), 2, "as --count"),
     ),
     (
-        DraftQuestion(("inputs", "train"), "which data does the script read?", "s3://BUCKET/train", SourceLine(14)),
+        DraftQuestion(
+            ("inputs", "train"), "which data does the script read?", "s3://BUCKET/train", SourceLine(14)
+        ),
         DraftQuestion(("resources", "instance_count"), "how many hosts?"),
         DraftQuestion(("cluster",), "which cluster?", "dev"),
     ),

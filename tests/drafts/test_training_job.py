@@ -63,9 +63,7 @@ EXAMPLES = {file.parent.name: file for file in sorted((ROOT / "examples").glob("
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_comes_back_from_its_request(
-    name: str, tmp_path: Path, manifest: dict[str, Any]
-) -> None:
+def test_an_example_comes_back_from_its_request(name: str, tmp_path: Path, manifest: dict[str, Any]) -> None:
     job = yaml.safe_load(EXAMPLES[name].read_text("utf-8"))
     cluster = {**manifest, "name": job["cluster"]} if job.get("cluster") else None
     plan = plan_of(job, UNIQUE, cluster)
