@@ -27,7 +27,10 @@ def import_job(
     *,
     file: Annotated[
         str | None,
-        Parameter(help="The job file to write, never over another; - prints it. Default: NAME.yaml here."),
+        Parameter(
+            allow_leading_hyphen=True,
+            help="The job file to write, never over another; - prints it. Default: NAME.yaml here.",
+        ),
     ] = None,
     line: Annotated[
         str | None,

@@ -47,9 +47,9 @@ Value = Word | tuple[Word, ...]
 """A variable's: a text, or the words of an array."""
 
 _ENDS = ("&&", "||", ";;", ";", "|", "&", "\n")
-_OPENING = frozenset({"if", "for", "while", "until", "case", "select", "function"})
+_OPENING = frozenset({"if", "for", "while", "until", "case", "select"})
 _CLOSING = frozenset({"fi", "done", "esac"})
-_SKIPPED = frozenset({"then", "else", "elif", "do", "{", "}", "!", "time", "exec", "nohup"})
+_SKIPPED = frozenset({"function", "then", "else", "elif", "do", "{", "}", "!", "time", "exec", "nohup"})
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<plus>\+?)=")
 _EXPANSION = re.compile(
     r"\$\{(?P<braced>[A-Za-z_]\w*)(?P<array>\[[@*]\])?(?P<rest>(?:[^{}]|\$\{[^{}]*\})*)\}|\$(?P<plain>[A-Za-z_]\w*)"
@@ -79,6 +79,8 @@ class ShellScript:
     variables: dict[str, Value | None] = field(default_factory=dict)
     exported: dict[str, int] = field(default_factory=dict)
     exported_values: dict[str, Word] = field(default_factory=dict)
+    _is_certain: bool = True
+    """Whether the command that is read runs whatever conditions say."""
 
     def commands(self) -> Iterator[Command]:
         """The commands with everything put in, as far as it is known where they stand."""
@@ -99,6 +101,7 @@ class ShellScript:
             yield from self._command(tokens, line, depth == 0)
 
     def _command(self, tokens: list[_Token], line: int, is_certain: bool) -> Iterator[Command]:
+        self._is_certain = is_certain
         exports = _plain(tokens[0]) in ("export", "declare", "local", "typeset", "readonly")
         by_export = _plain(tokens[0]) == "export"
         rest = [each for each in tokens[1:] if not _plain(each).startswith("-")] if exports else list(tokens)
@@ -194,7 +197,7 @@ class ShellScript:
                 inner = self._put_in(_Piece(default["text"].strip("\"'"), is_quoted=True))
                 is_open |= inner.is_open
                 if match["rest"].lstrip(":").startswith("="):
-                    self.variables[name] = inner
+                    self.variables[name] = inner if self._is_certain else None
                 return inner.text
             unset = name not in self.variables and not match["rest"] and not name.startswith("SLURM")
             if not unset or name in UNKNOWABLE:

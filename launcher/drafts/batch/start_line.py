@@ -45,6 +45,10 @@ RANK_STARTERS = frozenset(_FLAGS)
 _MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun"}
 _MODULES |= {"accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed"}
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
+_TOOLS = ("venv", "pip", "virtualenv", "ensurepip")
+"""Modules that prepare an environment."""
+_VALUED = ("-X", "-W")
+"""Options of Python that take the next word."""
 _SHELLS = ("bash", "sh")
 _COMMANDS = ("-c", "-lc", "-xc", "-ec")
 """Options of a shell behind which the text of commands stands."""
@@ -234,12 +238,13 @@ def _option(words: Sequence[Word], wanted: str) -> Word | None:
 
 
 def _by_python(words: Sequence[Word], plain: str) -> StartLine | None:
+    words = [each for index, each in enumerate(words) if not index or words[index - 1].text not in _VALUED]
     for index, word in enumerate(words):
         rest = words[index + 1 :]
         if word.text == "-m" and rest:
             if rest[0].text in _MODULES:
                 return _started(_MODULES[rest[0].text], rest[1:])
-            return StartLine(plain, rest[0], True, tuple(rest[1:]))
+            return None if rest[0].text in _TOOLS else StartLine(plain, rest[0], True, tuple(rest[1:]))
         if word.text == "-c":
             return None
         if posixpath.basename(word.text) == "torchrun":
@@ -252,7 +257,8 @@ def _by_python(words: Sequence[Word], plain: str) -> StartLine | None:
 def _by_shell(words: Sequence[Word], variables: Mapping[str, Value | None]) -> StartLine | None:
     for index, word in enumerate(words):
         if word.text in _COMMANDS and index + 1 < len(words):
-            commands = split_words(words[index + 1].text, variables)
+            # What the outer shell leaves alone is for this one.
+            commands = split_words(words[index + 1].text.replace("$${", "${"), variables)
             found = [start for each in commands if (start := find_start(each, variables)) is not None]
             return found[0] if len(found) == 1 else None
         if not word.text.startswith("-"):
@@ -269,7 +275,8 @@ def _started(starter: str, words: Sequence[Word]) -> StartLine | None:
         word = words[index]
         if not word.text.startswith("-"):
             # What only a run would tell is the script, unless something follows that is one.
-            if word.is_open and index + 1 < len(words) and not words[index + 1].text.startswith("-"):
+            is_script = word.text.endswith((".py", ".sh")) or index + 1 == len(words)
+            if word.is_open and not is_script and not words[index + 1].text.startswith("-"):
                 given["?"] = word
                 index += 1
                 continue

@@ -80,6 +80,13 @@ def test_a_variable_set_under_a_condition_is_open() -> None:
     assert any(each.path == ("code", "entry_point") for each in made.questions)
 
 
+def test_a_default_under_a_condition_is_open() -> None:
+    made = draft(
+        'if [ $N -le 4 ]; then\n  : "${TP:=4}"\nfi\nsrun torchrun --nproc_per_node 8 a.py --tp $TP --lr 1\n'
+    )
+    assert made.data()["code"]["arguments"] == ["--lr", "1"]
+
+
 def test_code_in_a_container_is_a_question() -> None:
     made = draft(
         "#SBATCH -N 1\nsrun --container-image /fsx/a.sqsh torchrun --nproc_per_node 8 /work/train.py\n"
@@ -108,6 +115,7 @@ STARTS: list[tuple[str, dict[str, Any]]] = [
     ("accelerate launch --multi_gpu --num_processes 16 train.py", {"distribution.strategy": "torchrun"}),
     ("mpirun -np 16 -x A=1 python train.py", {"distribution.strategy": "mpi"}),
     ("bash -c 'cd /app; torchrun --nproc_per_node 2 train.py'", {"distribution.processes_per_host": 2}),
+    ("python -X faulthandler -m pkg.train 1", {"code.module": "pkg.train", "code.arguments": ["1"]}),
     ("python train.py --lr 0.1", {"code.entry_point": "train.py", "code.arguments": ["--lr", "0.1"]}),
 ]
 
@@ -126,6 +134,8 @@ def test_what_accelerate_is_told_besides_is_a_question() -> None:
     assert any("--config_file fsdp.yaml, --mixed_precision bf16" in text for _, text in start.questions)
 
 
-@pytest.mark.parametrize("text", ["echo torchrun train.py", "pip install torchrun", "python -c 'x'", ""])
+@pytest.mark.parametrize(
+    "text", ["echo torchrun train.py", "pip install torchrun", "python -m venv x", "python -c 'x'", ""]
+)
 def test_other_commands_start_nothing(text: str) -> None:
     assert read_start_line(text) is None

@@ -291,7 +291,7 @@ def test_each_estimator_of_a_program_is_a_job_of_its_own(tmp_path: Path) -> None
     text = """
 for kind in ("a", "b"):
     Estimator("image:1", role, 1, "ml.m5.xlarge").fit("s3://b/data")
-PyTorch("t.py", framework_version="2.0.1", role=role, instance_type="ml.g5.xlarge", instance_count=1).fit()
+PyTorch("train.py", framework_version="2.0.1", role=role, instance_type="ml.g5.xlarge", instance_count=1)
 """
     first, second = drafts(tmp_path, text)
     assert first.data()["image"] == "image:1"
