@@ -37,7 +37,7 @@ def draft(tmp_path: Path) -> Draft:
 
 def questions(made: JobDraft) -> dict[str, tuple[int | None, Any]]:
     """The line and the example of each question, by its field."""
-    return {".".join(each.path): (each.line, each.example) for each in made.questions}
+    return {".".join(each.path): (each.line and each.line.line, each.example) for each in made.questions}
 
 
 def defaults(made: JobDraft) -> dict[str, Any]:

@@ -54,6 +54,7 @@ WITHOUT_AN_ACCOUNT = (
     Expected("explain --all", 0, "NCCL"),
     Expected("find --gpu H100 --count 16", 0, "ml.p5.48xlarge"),
     Expected("init src/train.py --file drafted.yaml", 0, "drafted.yaml"),
+    Expected("import start.sbatch --file imported.yaml", 0, "imported.yaml"),
     Expected("check job.yaml", 0, "no errors"),
     Expected("lint src/train.py --output json", 0, '"findings": []'),
     Expected("plan job.yaml", 0, "ml.m5.xlarge"),

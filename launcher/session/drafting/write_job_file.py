@@ -25,5 +25,5 @@ def check_is_new(file: Path) -> None:
     if os.path.lexists(file):
         raise Refusal(
             f"{file} is there already, and would be written over.",
-            "Give another name with --file, or move it away.",
+            "Give another place with --file PATH, or move it away.",
         )
