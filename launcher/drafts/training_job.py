@@ -108,7 +108,7 @@ def draft_of_request(request: Mapping[str, Any], *, region: str, origin: str) ->
     `request` is what creates a training job or a tuning job; a description without what only a description
     has does as well. `origin` says in a sentence where it comes from.
     """
-    reading = _Reading(RequestView(request), region)
+    reading = _RequestReading(RequestView(request), region)
     parts = [
         DraftField(("name",), base_of_name(reading.view.name or "job")[:MAX_NAME_LENGTH].rstrip("-")),
         DraftField(("region",), region),
@@ -137,7 +137,7 @@ def draft_of_request(request: Mapping[str, Any], *, region: str, origin: str) ->
 
 
 @frozen
-class _Reading:
+class _RequestReading:
     """A request that is read, and the region of its job."""
 
     view: RequestView
@@ -173,7 +173,7 @@ def _decoded(text: str) -> Any:
         return text
 
 
-def _owner(reading: _Reading) -> _Parts:
+def _owner(reading: _RequestReading) -> _Parts:
     """Whose the job is, where it stands in the network, and where its output goes."""
     view = reading.view
     cluster = view.tags.get(CLUSTER_TAG)
@@ -201,7 +201,7 @@ def _owner(reading: _Reading) -> _Parts:
 # What runs: the code, its hyperparameters, its image, and how its processes are started.
 
 
-def _code(reading: _Reading) -> _Parts:
+def _code(reading: _RequestReading) -> _Parts:
     view, toolkit = reading.view, reading.toolkit
     if reading.starts_by_boot:
         options = view.boot_options
@@ -231,7 +231,7 @@ def _code(reading: _Reading) -> _Parts:
         yield DraftQuestion(("code", "entry_point"), f"which script? The job ran {command}", "train.py")
 
 
-def _boot(reading: _Reading) -> _Parts:
+def _boot(reading: _RequestReading) -> _Parts:
     """What the boot is told besides the script, where it is not what every job gets."""
     options, several = reading.view.boot_options, (reading.view.hosts or 1) > 1
     if (gate := options.get(GATE_OPTION)) not in (None, "on" if several else "warn"):
@@ -248,7 +248,7 @@ def _boot(reading: _Reading) -> _Parts:
         yield DraftField(("limits", "restarts"), restarts)
 
 
-def _hyperparameters(reading: _Reading) -> _Parts:
+def _hyperparameters(reading: _RequestReading) -> _Parts:
     for name, text in reading.view.hyperparameters.items():
         if name in reading.toolkit or name == MP_PARAMETERS:
             continue
@@ -271,7 +271,7 @@ def _hyperparameter(text: str, *, as_json: bool) -> Any:
     return AsWritten(text) if as_json else text
 
 
-def _image(reading: _Reading, job: JobSpec | None) -> list[Part]:
+def _image(reading: _RequestReading, job: JobSpec | None) -> list[Part]:
     """The image as it is; by the name of its framework where a plan of the job chooses the same one."""
     uri = reading.view.image
     if uri is None:
@@ -290,7 +290,7 @@ def _image(reading: _Reading, job: JobSpec | None) -> list[Part]:
     return [DraftField(("image",), uri)]
 
 
-def _distribution(reading: _Reading) -> _Parts:
+def _distribution(reading: _RequestReading) -> _Parts:
     """How the processes were started: by the boot's options, or by what the toolkit was told."""
     view, toolkit = reading.view, reading.toolkit
     if reading.starts_by_boot:
@@ -341,7 +341,7 @@ def _by_toolkit(told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 # Where it runs, what it reads, and what it keeps.
 
 
-def _resources(reading: _Reading) -> _Parts:
+def _resources(reading: _RequestReading) -> _Parts:
     view, resources = reading.view, reading.view.training.get("ResourceConfig") or {}
     types = view.instance_types
     if resources.get("InstanceGroups"):
@@ -381,7 +381,7 @@ def _resources(reading: _Reading) -> _Parts:
 _ONLY_IN_REQUESTS = ("ShuffleConfig", "RecordWrapperType", "CompressionType")
 
 
-def _channels(reading: _Reading) -> _Parts:
+def _channels(reading: _RequestReading) -> _Parts:
     """The inputs; of what the SDK ships by channels nothing."""
     algorithm = reading.view.training.get("AlgorithmSpecification") or {}
     raw = {each["ChannelName"]: each for each in reading.view.training.get("InputDataConfig") or ()}
@@ -427,7 +427,7 @@ def path_below_mount(directory: str) -> str:
     return f"/{directory.strip('/').partition('/')[2]}"
 
 
-def _lustre_checkpoints(reading: _Reading) -> FileSystemChannel | None:
+def _lustre_checkpoints(reading: _RequestReading) -> FileSystemChannel | None:
     """The mount that holds the checkpoints, where the launcher made one for them."""
     directory = reading.view.environment.get(CHECKPOINT_DIR_VARIABLE, "")
     if not directory.startswith(f"{channel_folder(CHECKPOINT_CHANNEL)}/"):
@@ -435,7 +435,7 @@ def _lustre_checkpoints(reading: _Reading) -> FileSystemChannel | None:
     return next((each for each in reading.view.mounts if each.name == CHECKPOINT_CHANNEL), None)
 
 
-def _checkpoint(reading: _Reading) -> _Parts:
+def _checkpoint(reading: _RequestReading) -> _Parts:
     places, name = reading.view.checkpoints, reading.view.name or ""
     mount = _lustre_checkpoints(reading)
     if mount is not None:
@@ -457,7 +457,7 @@ def _checkpoint(reading: _Reading) -> _Parts:
 # What is switched on, how long it may run, and what is searched.
 
 
-def _switches(reading: _Reading) -> _Parts:
+def _switches(reading: _RequestReading) -> _Parts:
     view = reading.view
     for path, on in (
         (("network", "isolation"), view.options.is_isolated),
@@ -484,13 +484,13 @@ def _switches(reading: _Reading) -> _Parts:
         yield DraftField(("secrets", name), secret)
 
 
-def _objective_in_metrics(reading: _Reading) -> str | None:
+def _objective_in_metrics(reading: _RequestReading) -> str | None:
     """The metric that `tuning.objective` tells: the last one, which is where a plan puts it."""
     search, metrics = reading.view.search, [*reading.view.metrics]
     return search.metric if search is not None and metrics[-1:] == [search.metric] else None
 
 
-def _limits(reading: _Reading) -> _Parts:
+def _limits(reading: _RequestReading) -> _Parts:
     view = reading.view
     yield DraftField(("limits", "max_runtime"), view.max_runtime_seconds)
     if view.max_wait_seconds is not None:
@@ -503,7 +503,7 @@ def _limits(reading: _Reading) -> _Parts:
         yield DraftField(("limits", "usd_per_hour"), view.budget.usd_per_hour)
 
 
-def _tuning(reading: _Reading) -> _Parts:
+def _tuning(reading: _RequestReading) -> _Parts:
     search, config = reading.view.search, reading.view.request.get("HyperParameterTuningJobConfig") or {}
     if search is None:
         return
@@ -545,7 +545,7 @@ def _range(searched: SearchedParameter, is_integer: bool) -> Any:
 # The environment without what every plan puts there.
 
 
-def _environment(reading: _Reading) -> Iterator[tuple[str, str]]:
+def _environment(reading: _RequestReading) -> Iterator[tuple[str, str]]:
     view = reading.view
     ours = f"{channel_folder(CHECKPOINT_CHANNEL)}/{view.name}"
     if _lustre_checkpoints(reading) is None:
@@ -557,7 +557,7 @@ def _environment(reading: _Reading) -> Iterator[tuple[str, str]]:
 
 
 def _without_settings(
-    reading: _Reading, job: JobSpec, environment: dict[str, str]
+    reading: _RequestReading, job: JobSpec, environment: dict[str, str]
 ) -> tuple[str, dict[str, str]]:
     """The profile of the job, and its environment without the settings that a plan of it makes."""
     facts = instance_facts(job.resources.instance_type)
@@ -590,7 +590,7 @@ def _spec(parts: list[Part]) -> JobSpec | None:
         return None
 
 
-def _left_out(reading: _Reading) -> Iterator[str]:
+def _left_out(reading: _RequestReading) -> Iterator[str]:
     """What the request has and the file has no words for, in a sentence."""
     lost = sorted(key for key, value in reading.view.training.items() if key not in _READ and value)
     if lost:

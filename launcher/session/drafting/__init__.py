@@ -1,1 +1,3 @@
-"""Job files of what people have: what is read for a draft, and the file that is written."""
+"""Job files of what people have: what is read for a draft, from files or from AWS, how the draft is judged by
+the rules of every job, and the file that is written, never over another one.
+"""
