@@ -137,7 +137,12 @@ def _json(file: Path, draft: JobDraft, plan: TrainingPlan) -> dict[str, object]:
         "file": str(file),
         "job": draft.data(),
         "questions": [
-            {"field": ".".join(each.path), "question": each.text, "line": each.line, "example": each.example}
+            {
+                "field": ".".join(each.path),
+                "question": each.text,
+                "line": each.line.line if each.line else None,
+                "example": each.example,
+            }
             for each in draft.questions
         ],
         "findings": [each.to_json() for each in plan.findings],

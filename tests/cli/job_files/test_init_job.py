@@ -13,7 +13,7 @@ import yaml
 
 from tests.cli.conftest import RunLaunch
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 SCRIPT = """\
 import argparse, os, sys
