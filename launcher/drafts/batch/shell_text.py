@@ -34,11 +34,7 @@ class Command:
 
 
 @frozen
-<<<<<<< HEAD
 class _ShellPiece:
-=======
-class _WordPart:
->>>>>>> w-import
     """A part of a word before anything is put in for variables; `is_quoted` parts are never split."""
 
     text: str
@@ -46,11 +42,7 @@ class _WordPart:
     is_literal: bool = False
 
 
-<<<<<<< HEAD
 _Token = tuple[_ShellPiece, ...]
-=======
-_Token = tuple[_WordPart, ...]
->>>>>>> w-import
 Value = Word | tuple[Word, ...]
 """A variable's: a text, or the words of an array."""
 
@@ -151,11 +143,7 @@ class ShellScript:
 
     def _assigned(self, token: _Token, start: int) -> Value | None:
         first = token[0]
-<<<<<<< HEAD
         rest = (_ShellPiece(first.text[start:], first.is_quoted, first.is_literal), *token[1:])
-=======
-        rest = (_WordPart(first.text[start:], first.is_quoted, first.is_literal), *token[1:])
->>>>>>> w-import
         if first.text[start:].startswith("(") and not first.is_quoted:
             inner = "".join(each.text for each in rest).strip()[1:].removesuffix(")")
             words = [
@@ -189,11 +177,7 @@ class ShellScript:
             return [Word(each) for each in text.split()]
         return [Word(text)]
 
-<<<<<<< HEAD
     def _put_in(self, piece: _ShellPiece) -> Word:
-=======
-    def _put_in(self, piece: _WordPart) -> Word:
->>>>>>> w-import
         if piece.is_literal:
             return Word(piece.text.replace("${", "$${"))
         is_open = False
@@ -210,11 +194,7 @@ class ShellScript:
                 is_open |= value.is_open
                 return value.text
             if default is not None and (value is not None or name not in self.variables):
-<<<<<<< HEAD
                 inner = self._put_in(_ShellPiece(default["text"].strip("\"'"), is_quoted=True))
-=======
-                inner = self._put_in(_WordPart(default["text"].strip("\"'"), is_quoted=True))
->>>>>>> w-import
                 is_open |= inner.is_open
                 if match["rest"].lstrip(":").startswith("="):
                     self.variables[name] = inner if self._is_certain else None
@@ -342,11 +322,7 @@ class _Lexer:
         self.pending.clear()
 
     def _token(self) -> _Token:
-<<<<<<< HEAD
         pieces: list[_ShellPiece] = []
-=======
-        pieces: list[_WordPart] = []
->>>>>>> w-import
         begin = self.at
         while self.at < len(self.text):
             char = self.text[self.at]
@@ -362,35 +338,21 @@ class _Lexer:
             if char == "'":
                 end = self.text.find("'", self.at + 1)
                 end = len(self.text) if end < 0 else end
-<<<<<<< HEAD
                 pieces.append(_ShellPiece(self.text[self.at + 1 : end], is_quoted=True, is_literal=True))
-=======
-                pieces.append(_WordPart(self.text[self.at + 1 : end], is_quoted=True, is_literal=True))
->>>>>>> w-import
                 self._advance(end + 1 - self.at)
             elif char == '"':
                 pieces.append(self._double_quoted())
             elif char == "`" or self.text.startswith("$(", self.at):
-<<<<<<< HEAD
                 pieces.append(_ShellPiece(self._substitution(), is_quoted=False))
             elif char == "(" and self.text[begin : self.at].endswith("="):
                 pieces.append(_ShellPiece(self._array(), is_quoted=False))
             elif char in "()":
                 if self.text[begin : self.at].isidentifier() and self.text.startswith("()", self.at):
                     pieces.append(_ShellPiece("()", is_quoted=False))
-=======
-                pieces.append(_WordPart(self._substitution(), is_quoted=False))
-            elif char == "(" and self.text[begin : self.at].endswith("="):
-                pieces.append(_WordPart(self._array(), is_quoted=False))
-            elif char in "()":
-                if self.text[begin : self.at].isidentifier() and self.text.startswith("()", self.at):
-                    pieces.append(_WordPart("()", is_quoted=False))
->>>>>>> w-import
                     self._advance(2)
                 break
             elif char == "\\":
                 pieces.append(
-<<<<<<< HEAD
                     _ShellPiece(self.text[self.at + 1 : self.at + 2], is_quoted=True, is_literal=True)
                 )
                 self._advance(2)
@@ -404,21 +366,6 @@ class _Lexer:
         return _merged(pieces)
 
     def _double_quoted(self) -> _ShellPiece:
-=======
-                    _WordPart(self.text[self.at + 1 : self.at + 2], is_quoted=True, is_literal=True)
-                )
-                self._advance(2)
-            elif self.text.startswith("${", self.at):
-                pieces.append(_WordPart(self._braced(), is_quoted=False))
-            else:
-                found = re.compile(r"[^\s'\"`\\();&|$]+|\$\w+|\$[^\s({]?|[|;]").match(self.text, self.at)
-                text = found[0] if found else char
-                pieces.append(_WordPart(text, is_quoted=False))
-                self._advance(len(text))
-        return _merged(pieces)
-
-    def _double_quoted(self) -> _WordPart:
->>>>>>> w-import
         at, text = self.at + 1, self.text
         made = ""
         while at < len(text) and text[at] != '"':
@@ -435,11 +382,7 @@ class _Lexer:
                 made += text[at]
                 at += 1
         self._advance(at + 1 - self.at)
-<<<<<<< HEAD
         return _ShellPiece(made, is_quoted=True)
-=======
-        return _WordPart(made, is_quoted=True)
->>>>>>> w-import
 
     def _substitution(self) -> str:
         begin = self.at
@@ -492,7 +435,6 @@ def _closing(text: str, opening: int) -> int:
     return len(text)
 
 
-<<<<<<< HEAD
 def _merged(pieces: list[_ShellPiece]) -> _Token:
     """Unquoted parts beside each other are one."""
     made: list[_ShellPiece] = []
@@ -500,15 +442,6 @@ def _merged(pieces: list[_ShellPiece]) -> _Token:
         last = made[-1] if made else None
         if last is not None and not each.is_quoted and not last.is_quoted:
             made[-1] = _ShellPiece(last.text + each.text, is_quoted=False)
-=======
-def _merged(pieces: list[_WordPart]) -> _Token:
-    """Unquoted parts beside each other are one."""
-    made: list[_WordPart] = []
-    for each in pieces:
-        last = made[-1] if made else None
-        if last is not None and not each.is_quoted and not last.is_quoted:
-            made[-1] = _WordPart(last.text + each.text, is_quoted=False)
->>>>>>> w-import
         else:
             made.append(each)
     return tuple(made)
