@@ -22,6 +22,7 @@ CASES = [
 ]
 
 
+@pytest.mark.timeout(HOUR)
 @pytest.mark.parametrize("name", CASES)
 def test_the_drafted_job_of_an_example_runs_here_without_a_change(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
