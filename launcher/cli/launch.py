@@ -421,7 +421,7 @@ def confirm_preflight(found: Preflight, output: OutputFormat, *, yes: bool) -> b
         return True
     if is_asking_possible(yes, output):
         message(f"{found.crowd.what}: {found.crowd.consequence}.")
-        return confirm("ProcessStart them all?")
+        return confirm("Start them all?")
     raise Refusal(f"{found.crowd.what}: {found.crowd.consequence}.", found.crowd.remedy)
 
 

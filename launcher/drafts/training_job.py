@@ -597,7 +597,7 @@ def _left_out(reading: _RequestReading) -> Iterator[str]:
         yield f"Left out, as job files have no words for it: {', '.join(lost)}."
 
 
-_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_REFERENCE = re.compile(r"\$\{([^{}]*+)\}")
 
 
 def _escaped(field: DraftField) -> DraftField:

@@ -28,6 +28,7 @@ WRITERS = {
 READERS = {
     "planning/request_view.py",
     "account/facts.py",  # reads what Search answers, in a room below planning
+    "drafts/training_job.py",  # says of each field of a request whether a job file has words for it
 }
 
 

@@ -34,7 +34,7 @@ def import_job(
     ] = None,
     line: Annotated[
         str | None,
-        Parameter(help='Which job, where the source has several: "14", or "cell 5 line 3" in a notebook.'),
+        Parameter(help='Which job, where the source has several: its line, in a notebook "cell N line M".'),
     ] = None,
     set_: SetOption = None,
     region: Annotated[str | None, Parameter(help="Where the training job is.")] = None,

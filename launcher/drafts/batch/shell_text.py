@@ -52,7 +52,8 @@ _CLOSING = frozenset({"fi", "done", "esac"})
 _SKIPPED = frozenset({"function", "then", "else", "elif", "do", "{", "}", "!", "time", "exec", "nohup"})
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<plus>\+?)=")
 _EXPANSION = re.compile(
-    r"\$\{(?P<braced>[A-Za-z_]\w*)(?P<array>\[[@*]\])?(?P<rest>(?:[^{}]|\$\{[^{}]*\})*)\}|\$(?P<plain>[A-Za-z_]\w*)"
+    r"\$\{(?P<braced>[A-Za-z_]\w*+)(?P<array>\[[@*]\])?"
+    r"(?P<rest>(?:[^{}$]|\$(?!\{)|\$\{[^{}]*+\})*+)\}|\$(?P<plain>[A-Za-z_]\w*)"
 )
 _DEFAULT = re.compile(r":?[-=](?P<text>.*)", re.DOTALL)
 _ARITHMETIC = re.compile(r"\$\(\((?P<text>[^()]*)\)\)")

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from launcher.drafts.job_draft import SourceLine
 from launcher.frozen import frozen
 
-_COMMAND = re.compile(r"(?P<margin>\s*)(?P<target>[\w.,\s]+=\s*)?(?:[%!]|\?)")
+_COMMAND = re.compile(r"(?P<margin>\s*+)(?P<target>[\w.,][\w.,\s]*+=\s*+)?(?:[%!]|\?)")
 _ASKS = re.compile(r"\s*[\w.]+\?{1,2}\s*$")
 _PYTHON_CELLS = ("%%time", "%%timeit", "%%capture")
 """Magics of a whole cell whose rest is Python still."""
