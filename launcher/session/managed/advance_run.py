@@ -180,7 +180,7 @@ class Controller:
     ) -> Request:
         """The request of the next attempt, with all that it speaks of in its place."""
         attempts = [each.attempt() for each in records.attempts()][: ended.number]
-        base = plan.requests[decision.instance_type]
+        base = plan.request_on(decision.instance_type)
         if attempts[-1].retry is Retry.OTHER_HOSTS and RequestView(base).keep_alive_seconds:
             self.backend.release_hosts(ended.name)
         left = self.backend.left_checkpoint(ended.name)
@@ -304,7 +304,7 @@ def _decide(
     )
     if isinstance(decision, GiveUp):
         return decision
-    request = plan.requests[decision.instance_type]
+    request = plan.request_on(decision.instance_type)
     left = budget_after(request, attempts)
     if left is None:
         return decision
@@ -313,7 +313,7 @@ def _decide(
 
 
 def _instance_type(plan: ManagedPlan, status: JobStatus) -> str:
-    """The type of the attempt's hosts; of several among which the service chose, the preferred one."""
+    """The type of the attempt's hosts: that which the service chose, else the preferred one."""
     own = status.request.instance_type if status.request else None
     return own or next(iter(plan.requests))
 

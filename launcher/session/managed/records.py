@@ -51,6 +51,11 @@ class ManagedPlan:
     made_at: float
     version: str
 
+    def request_on(self, instance_type: str) -> Request:
+        """The request of an instance type: where the service chose among several, the one that names them
+        all."""
+        return self.requests.get(instance_type) or next(iter(self.requests.values()))
+
 
 @frozen
 class StartClaim:

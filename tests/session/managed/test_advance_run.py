@@ -7,6 +7,7 @@ import pytest
 from launcher.backends.interface import JobState
 from launcher.failure_modes.model import Refusal
 from launcher.planning.next_attempt import FIRST_TAG, NUMBER_TAG, name_attempt
+from launcher.planning.request_view import RequestView
 from launcher.session.managed.records import StartClaim
 from launcher.session.managed.show_run import read_run, stop_run
 from tests.emulator.managed_cluster import ManagedCluster
@@ -224,3 +225,18 @@ def test_a_run_whose_plan_is_gone_is_refused(cluster: ManagedCluster) -> None:
 
     with pytest.raises(Refusal, match=r"plan\.json is not there"):
         cluster.controller().job_ended(first)
+
+
+def test_where_the_service_chose_another_type_the_run_goes_on_with_its_one_request(
+    cluster: ManagedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.script.endings = [HARDWARE]
+    first = cluster.hand_over()
+    chosen = "ml.p5.48xlarge"
+    assert chosen not in cluster.plan(first).requests
+    monkeypatch.setattr(RequestView, "instance_type", property(lambda view: chosen))
+    cluster.end_and_tell(first)
+
+    assert cluster.names == [first, name_attempt(first, 2)]
+    (record,) = cluster.records(first).attempts()
+    assert record.instance_type == chosen
