@@ -59,6 +59,11 @@ class DraftQuestion:
     example: Any = None
     line: SourceLine | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """The shape that `--output json` prints."""
+        line = None if self.line is None else self.line.line
+        return {"field": ".".join(self.path), "question": self.text, "example": self.example, "line": line}
+
     @property
     def sentence(self) -> str:
         """The question as it stands in the file."""
@@ -102,6 +107,12 @@ class JobDraft:
     defaults: tuple[DraftDefault, ...] = ()
     notes: tuple[DraftNote, ...] = ()
     kept_out: tuple[DraftField, ...] = ()
+
+    @property
+    def open_in_words(self) -> str:
+        """How many questions are open; empty where none is."""
+        count = len(self.questions)
+        return f"{count} {'question is' if count == 1 else 'questions are'} open (TODO)" if count else ""
 
     def data(self) -> dict[str, Any]:
         """The job file as plain data."""

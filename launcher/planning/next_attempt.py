@@ -255,7 +255,9 @@ def build_attempt(
     return mark_attempt({**new, "Tags": kept}, managed_bucket(request), first, number, origin)
 
 
-_PLACE = re.compile(r"s3://(?P<bucket>[^/]+)/runs/(?P<first>[A-Za-z0-9-]{1,63})/attempt-(?P<number>\d{1,4})")
+_PLACE = re.compile(
+    rf"s3://(?P<bucket>[^/]+)/{RUNS_FOLDER}/(?P<first>[A-Za-z0-9-]{{1,63}})/attempt-(?P<number>\d{{1,4}})"
+)
 
 
 @frozen

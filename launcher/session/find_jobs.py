@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
-from launcher.backends.interface import Backend, FoundJob, JobQuery, JobState, JobSummary, UnknownJob
+from launcher.backends.interface import (
+    Backend,
+    FoundJob,
+    JobQuery,
+    JobState,
+    JobStatus,
+    JobSummary,
+    UnknownJob,
+)
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.queue import QueueBackend
 from launcher.backends.sagemaker.backend import SageMakerBackend
@@ -25,6 +33,7 @@ from launcher.text.values import nearest
 
 if TYPE_CHECKING:
     # Most jobs are of no managed run.
+    from launcher.session.managed.records import Records
     from launcher.session.managed.show_run import ManagedRun
 
 _NAMES_TO_COMPARE = 500
@@ -104,13 +113,12 @@ def stop_job(name: str, clients: Clients, region: str | None, home: Path | None 
         except UnknownJob:
             raise unseen from None
         return StopAnswer(asked=True, state=None)
-    if job.status.request is not None and job.status.request.is_managed:
-        from launcher.session.managed.show_run import records_of, stop_run
+    records = _run_records(job.status, clients, region)
+    if records is not None:
+        from launcher.session.managed.show_run import stop_run
 
-        records = records_of(job.status, lambda: clients("s3", region))
-        if records is not None:
-            state = stop_run(job.backend, records, _who_asks())
-            return StopAnswer(asked=not state.is_final, state=state, run=records.first)
+        state = stop_run(job.backend, records, _who_asks())
+        return StopAnswer(asked=not state.is_final, state=state, run=records.first)
     ended = job.status.state.is_final
     if not ended:
         job.backend.stop(job.name, _who_asks())
@@ -195,12 +203,21 @@ def queue_backend(
 def find_run(found: FoundJob, clients: Clients, region: str | None) -> ManagedRun | None:
     """The managed run that a job is an attempt of; None of any other job. Raises AwsRefusal where AWS refuses
     its records."""
-    if found.status.request is None or not found.status.request.is_managed:
+    records = _run_records(found.status, clients, region)
+    if records is None:
         return None
-    from launcher.session.managed.show_run import read_run, records_of
+    from launcher.session.managed.show_run import read_run
 
-    records = records_of(found.status, lambda: clients("s3", region))
-    return None if records is None else read_run(records)
+    return read_run(records)
+
+
+def _run_records(status: JobStatus, clients: Clients, region: str | None) -> Records | None:
+    """The records of the managed run that a job is an attempt of; None of any other job."""
+    if status.request is None or not status.request.is_managed:
+        return None
+    from launcher.session.managed.show_run import records_of
+
+    return records_of(status, lambda: clients("s3", region))
 
 
 def managed_runs(cluster: str, clients: Clients) -> list[ManagedRun]:

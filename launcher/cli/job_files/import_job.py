@@ -69,9 +69,7 @@ def _show(file: Path | None, imported: ImportedJob) -> None:
     show_findings(screen, imported.findings)
     for each in imported.draft.questions:
         message(f"open: {'.'.join(each.path)}: {each.sentence.removeprefix('TODO').lstrip(': ')}")
-    count = len(imported.draft.questions)
-    asked = f"{count} {'question is' if count == 1 else 'questions are'} open (TODO)"
-    said = ", ".join(filter(None, (summary_of(imported.findings), asked if count else "")))
+    said = ", ".join(filter(None, (summary_of(imported.findings), imported.draft.open_in_words)))
     if file is not None:
         message(f"{file} was written: {said}")
         message(f"next: launch check {file}")
@@ -83,14 +81,7 @@ def _json(file: Path | None, imported: ImportedJob) -> dict[str, Any]:
         "job": imported.draft.data(),
         "text": imported.text,
         "questions": [
-            {
-                "field": ".".join(each.path),
-                "question": each.text,
-                "example": each.example,
-                "line": each.line and each.line.line,
-                "cell": each.line and each.line.cell,
-            }
-            for each in imported.draft.questions
+            {**each.to_json(), "cell": each.line and each.line.cell} for each in imported.draft.questions
         ],
         "findings": [each.to_json() for each in imported.findings],
     }

@@ -120,9 +120,7 @@ def _show(file: Path, text: str, draft: JobDraft, plan: TrainingPlan) -> None:
     sys.stdout.flush()
     print(text, end="\n")
     show_findings(console(), [each for each in plan.findings if not each.ignored])
-    count = len(draft.questions)
-    open_ones = f"{count} {'question is' if count == 1 else 'questions are'} open (TODO)" if count else ""
-    said = ", ".join(each for each in (summary_of(plan.findings), open_ones) if each)
+    said = ", ".join(filter(None, (summary_of(plan.findings), draft.open_in_words)))
     message(f"{file} was written: {said}")
     message(f"next: {_next_command(file, plan)}")
 
@@ -136,15 +134,7 @@ def _json(file: Path, draft: JobDraft, plan: TrainingPlan) -> dict[str, object]:
     return {
         "file": str(file),
         "job": draft.data(),
-        "questions": [
-            {
-                "field": ".".join(each.path),
-                "question": each.text,
-                "line": each.line.line if each.line else None,
-                "example": each.example,
-            }
-            for each in draft.questions
-        ],
+        "questions": [each.to_json() for each in draft.questions],
         "findings": [each.to_json() for each in plan.findings],
         "next": _next_command(file, plan),
     }

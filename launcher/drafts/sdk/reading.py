@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ class SdkJob:
     line: SourceLine
 
 
-class SdkReading:
+class SdkReading(ABC):
     """One such call; `notes` are sentences for the file's first comment, `lost` the keywords without words,
     `kept_out` what the job has and its file better has not."""
 
@@ -94,9 +95,9 @@ class SdkReading:
             if key in WITHOUT_WORDS and not self.is_none(node)
         ]
 
+    @abstractmethod
     def own_parts(self) -> Iterator[Part]:
         """What this version of the SDK has for a job."""
-        raise NotImplementedError
 
     def hand_on(self, value: Any) -> Any:
         """A hyperparameter as a job file has it, so that the script is given the same word."""

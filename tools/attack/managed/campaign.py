@@ -19,14 +19,14 @@ from launcher.backends.interface import Backend, Polling
 from launcher.backends.sagemaker import resume
 from launcher.session.managed.records import ManagedPlan
 from tests.emulator import done_once
-from tests.emulator.account import REGION, emulated_account, provision
+from tests.emulator.account import emulated_account, provision
 from tests.emulator.faults import no_backoff
 from tests.emulator.managed_cluster import FUNCTION, ManagedCluster
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 from tests.emulator.stepped_clients import SteppedClients
 from tools.attack.managed.judging import violations
 from tools.attack.managed.simulation import AT_ONCE, Simulation, name_run
-from tools.attack.matrix.account import write_job
+from tools.attack.matrix.account import user_environment, write_job
 
 _TYPE = "ml.p4d.24xlarge"
 JOBS: tuple[dict[str, Any], ...] = (
@@ -85,15 +85,7 @@ def _play(
 @contextmanager
 def _cluster(folder: Path) -> Iterator[ManagedCluster]:
     """A cluster with a controller in an account of its own, whose user has nothing else."""
-    environment = {
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_REGION": REGION,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": str(folder / "no-config"),
-        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "no-credentials"),
-        "XDG_CACHE_HOME": str(folder / "cache"),
-    }
+    environment = user_environment(folder)
     done_once.install()
 
     def write(**changes: Any) -> Path:

@@ -56,10 +56,9 @@ class Attacked:
         ]
 
 
-@contextmanager
-def attacked_account(folder: Path) -> Iterator[Attacked]:
-    """The account in moto, and a folder with a job file; the environment is that of its user."""
-    environment = {
+def user_environment(folder: Path) -> dict[str, str]:
+    """The environment of a user of the account who has nothing else, below the folder."""
+    return {
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",
         "AWS_REGION": REGION,
@@ -68,6 +67,12 @@ def attacked_account(folder: Path) -> Iterator[Attacked]:
         "AWS_SHARED_CREDENTIALS_FILE": str(folder / "no-credentials"),
         "XDG_CACHE_HOME": str(folder / "cache"),
     }
+
+
+@contextmanager
+def attacked_account(folder: Path) -> Iterator[Attacked]:
+    """The account in moto, and a folder with a job file; the environment is that of its user."""
+    environment = user_environment(folder)
     done_once.install()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, environment))
