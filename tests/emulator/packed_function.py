@@ -15,7 +15,8 @@ from threading import Timer
 import boto3
 
 from stacks.controller_package import controller_package
-from tests.emulator.account import REGION
+from tests.emulator.account import ACCOUNT, REGION
+from tests.emulator.managed_cluster import BUCKET
 from tools.attack.managed.simulation import FUNCTION_SECONDS
 
 SITE_PACKAGES = Path(boto3.__file__).parents[1]
@@ -62,7 +63,20 @@ for _ in sys.stdin:
 """
 """What Lambda does for a function that has a queue as its source: one message for each line of its input."""
 
-_LONGEST_SECONDS = 240
+_LONGEST_SECONDS = 900
+
+
+def function_environment(topic: str) -> dict[str, str]:
+    """What the function gets from its stack in the emulated account; `topic` is an ARN."""
+    return {
+        "SLIPWAY_CLUSTER": "dev",
+        "SLIPWAY_CODE_BUCKET": BUCKET,
+        "SLIPWAY_QUEUE_ARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:events",
+        "SLIPWAY_SCHEDULE_GROUP": "runs",
+        "SLIPWAY_SCHEDULE_ROLE": f"arn:aws:iam::{ACCOUNT}:role/schedules",
+        "SLIPWAY_TOPIC_ARN": topic,
+        "SLIPWAY_DIGEST": controller_package().digest,
+    }
 
 
 @contextmanager

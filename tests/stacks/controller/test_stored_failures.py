@@ -1,13 +1,16 @@
-"""Every stored log of a failure as the end of a managed run's attempt: what is read in it and decided."""
+"""Every stored log of a failure as the end of a managed run's attempt: what the packed function reads in it
+and decides, in a process of its own."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from launcher.failure_modes.model import Retry
 from launcher.session.managed.records import AttemptRecord
 from tests.diagnosis.threads import diagnosis_of
-from tests.emulator.managed_cluster import ManagedCluster
+from tests.emulator.deployed_controller import DeployedController
 from tests.emulator.sagemaker import Ending
 from tests.logs.cases import LogCase, log_cases
 
@@ -44,19 +47,21 @@ def mistakes(case: LogCase, record: AttemptRecord) -> list[str]:
 
 @pytest.mark.few_cases("0")
 @pytest.mark.parametrize("part", range(PARTS))
-def test_the_controller_decides_by_the_label_of_every_stored_failure(
-    cluster: ManagedCluster, part: int
+def test_the_function_decides_by_the_label_of_every_stored_failure(
+    deployed: DeployedController, part: int
 ) -> None:
+    cluster = deployed.cluster
     plan = cluster.plan(cluster.hand_over())
     wrong = {}
     for number, case in enumerate(log_cases()[part::PARTS]):
         cluster.script.endings = [ending(case)]
         first = cluster.hand_over_again(plan, f"digits-{number:017d}")
-        cluster.end_and_tell(first)
+        deployed.end(first)
+        assert deployed.take_one() == [1, 0], case.name
         (record,) = cluster.records(first).attempts()
         followed = cluster.names[cluster.names.index(first) + 1 :]
-        waits = any(wake[0] == first for wake in cluster.wakes)
+        waits = [each for each in deployed.schedules if json.loads(each["Target"]["Input"])["run"] == first]
         wrong[case.name] = mistakes(case, record)
-        if (len(followed) + waits) != (record.following is not None):
+        if (len(followed) + len(waits)) != (record.following is not None):
             wrong[case.name].append(f"{record.following} was decided, and {followed} followed")
     assert {name: found for name, found in wrong.items() if found} == {}
