@@ -63,7 +63,7 @@ def handle(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     where the files of the function are not those that were deployed.
     """
     check_package(Path(__file__).parents[1], os.environ["SLIPWAY_DIGEST"])
-    deployed, clients = DeployedController.of_environment(os.environ), Clients()
+    deployed, clients = DeployedController.of_environment(os.environ), _clients()
     failed = []
     for message in event["Records"]:
         try:
@@ -73,6 +73,12 @@ def handle(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
             _come_again_soon(message, deployed, clients)
             failed.append({"itemIdentifier": message["messageId"]})
     return {"batchItemFailures": failed}
+
+
+@cache
+def _clients() -> Clients:
+    """The clients of all messages that this process handles: to make them takes longer than a step."""
+    return Clients()
 
 
 @cache

@@ -23,14 +23,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tests.emulator.batch import OPERATIONS, EmulatedQueue
 from tests.emulator.faults import SECONDS_A_BYTE, Fault, Faults, body_of
+from tests.emulator.stepped_clients import Call, Step
 
 _LONGEST_HOLD_SECONDS = 60
 _LONGEST_HANG_SECONDS = 600
@@ -62,13 +64,15 @@ class FaultyServer:
     """moto's server with rules; `calls` holds the operations in the order in which they came.
 
     `on_call` is told of each of them as it comes, with the access key of who calls. A `queue` answers what
-    AWS Batch is asked.
+    AWS Batch is asked. All calls with an access key of `steps` pass through its function, as those of
+    SteppedClients do.
     """
 
     def __init__(self, *, in_earnest: bool = False) -> None:
         self.calls: list[str] = []
         self.on_call: Callable[[str, str], None] = lambda operation, key: None
         self.queue: EmulatedQueue | None = None
+        self.steps: dict[str, Step] = {}
         self._in_earnest = in_earnest
         self.url = ""
         self._application = DomainDispatcherApplication(create_backend_app)
@@ -97,9 +101,13 @@ class FaultyServer:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """The WSGI application."""
+        key, service = _signed_by(environ)
+        step = self.steps.get(key)
+        if step is not None:
+            return self._pass_through(step, service, environ, start_response)
         operation = _operation(environ)
         self.calls.append(operation)
-        self.on_call(operation, _access_key(environ))
+        self.on_call(operation, key)
         gate = self._waiting.pop(operation, None)
         if gate is not None and not gate.answered:
             gate.hold()
@@ -111,6 +119,24 @@ class FaultyServer:
         if gate is not None and gate.answered:
             answer = list(answer)
             gate.hold()
+        return answer
+
+    def _pass_through(
+        self, step: Step, service: str, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = BytesIO(body)
+        operation = _ACTION.search(body) if environ.get("CONTENT_TYPE", "").startswith(_FORM) else None
+        name = operation[1].decode() if operation else _operation(environ)
+        call = Call(
+            f"{_EVENT_NAMES.get(service, service)}.{name}",
+            lambda: list(self._work(environ, start_response)),
+            lambda fault: self._fail(fault, environ, start_response),
+            "attempt=1" not in environ.get("HTTP_AMZ_SDK_REQUEST", "attempt=1"),
+            environ["PATH_INFO"],
+            body,
+        )
+        answer: Iterable[bytes] = step(call)
         return answer
 
     def _work(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -135,7 +161,7 @@ class FaultyServer:
             self._closing.wait(_LONGEST_HANG_SECONDS)
         if fault.status is not None:
             start_response(f"{fault.status} {fault.name}", [("Content-Type", "text/plain")])
-            return [body_of(fault, "json" if "HTTP_X_AMZ_TARGET" in environ else "rest-xml")]
+            return [body_of(fault, _protocol(environ))]
         # A connection that hangs would be waited for: cut here, it is the same to the caller's retry.
         connection: socket.socket = environ["werkzeug.socket"]
         with contextlib.suppress(OSError):
@@ -150,6 +176,13 @@ def _drip(answer: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes((byte,))
 
 
+class _SilentHandler(WSGIRequestHandler):
+    """Prints no line for each request."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
 @contextmanager
 def faulty_server(*, in_earnest: bool = False) -> Iterator[FaultyServer]:
     """moto's server on a free port of loopback, with rules; its state is this process's moto, emptied.
@@ -158,7 +191,7 @@ def faulty_server(*, in_earnest: bool = False) -> Iterator[FaultyServer]:
     """
     moto_api_backend.reset()
     server = FaultyServer(in_earnest=in_earnest)
-    listening = make_server("127.0.0.1", 0, server, threaded=True)
+    listening = make_server("127.0.0.1", 0, server, threaded=True, request_handler=_SilentHandler)
     server.url = f"http://127.0.0.1:{listening.server_port}"
     thread = threading.Thread(target=listening.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -183,13 +216,25 @@ _S3_OPERATIONS = (
     ("GET", "", "GetObject"),
 )
 
-_CREDENTIAL = re.compile(r"Credential=([^/]+)/")
+_CREDENTIAL = re.compile(r"Credential=([^/]+)/[^/]+/[^/]+/([^/]+)/")
+_ACTION = re.compile(rb"(?:^|&)Action=(\w+)")
+_FORM = "application/x-www-form-urlencoded"
+_EVENT_NAMES = {"logs": "cloudwatch-logs"}
+"""botocore's names of the services that are signed for under others."""
 
 
-def _access_key(environ: dict[str, Any]) -> str:
-    """Whose signature a call has; nobody's where it has none."""
+def _signed_by(environ: dict[str, Any]) -> tuple[str, str]:
+    """The access key that a call is signed with, and for which service; empty where it is not signed."""
     found = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
-    return found[1] if found else ""
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _protocol(environ: dict[str, Any]) -> str:
+    """botocore's name of the protocol of a call."""
+    kind = environ.get("CONTENT_TYPE", "")
+    if "HTTP_X_AMZ_TARGET" in environ or kind.startswith("application/json"):
+        return "json"
+    return "query" if kind.startswith(_FORM) else "rest-xml"
 
 
 def _operation(environ: dict[str, Any]) -> str:
@@ -205,4 +250,6 @@ def _operation(environ: dict[str, Any]) -> str:
         if verb == method and (not word or word in names):
             return name
     path = environ["PATH_INFO"]
+    if method == "POST" and path.startswith("/schedules/"):
+        return "CreateSchedule"
     return OPERATIONS.get(path, f"{method} {path}")

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
@@ -17,7 +17,9 @@ import boto3
 from stacks.controller_package import controller_package
 from tests.emulator.account import ACCOUNT, REGION
 from tests.emulator.managed_cluster import BUCKET
-from tools.attack.managed.simulation import FUNCTION_SECONDS
+
+FUNCTION_SECONDS = 900.0
+"""The function's time-out, as constructs/managed_runs.py sets it."""
 
 SITE_PACKAGES = Path(boto3.__file__).parents[1]
 OF_LAMBDA = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
@@ -83,7 +85,22 @@ def function_environment(topic: str) -> dict[str, str]:
 def packed_function(
     endpoint: str, queue: str, arn: str, environment: Mapping[str, str], folder: Path
 ) -> Iterator[subprocess.Popen[str]]:
-    """The function's process, on a folder that it cannot write to, and with nothing of this one's."""
+    """The function's process, which takes a message of the queue for each line of its input."""
+    words = [queue, arn, str(int(FUNCTION_SECONDS))]
+    with running_package(RUNTIME, words, endpoint, environment, folder) as started:
+        watch = Timer(_LONGEST_SECONDS, started.kill)
+        watch.start()
+        try:
+            yield started
+        finally:
+            watch.cancel()
+
+
+@contextmanager
+def running_package(
+    program: str, words: Sequence[str], endpoint: str, environment: Mapping[str, str], folder: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """A program around the function, on a folder that it cannot write to, with nothing of this process."""
     package, library = folder / "package", folder / "library"
     shutil.copytree(controller_package().folder, package)
     library.mkdir()
@@ -92,7 +109,7 @@ def packed_function(
     files = _files(package)
     _make_read_only(package)
     started = subprocess.Popen(
-        [sys.executable, "-S", "-s", "-P", "-c", RUNTIME, queue, arn, str(int(FUNCTION_SECONDS))],
+        [sys.executable, "-S", "-s", "-P", "-c", program, *words],
         cwd="/",
         env={
             **environment,
@@ -109,13 +126,10 @@ def packed_function(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    watch = Timer(_LONGEST_SECONDS, started.kill)
-    watch.start()
     try:
         yield started
         assert _files(package) == files, "it has written into its own folder"
     finally:
-        watch.cancel()
         started.kill()
         started.communicate()
 

@@ -23,7 +23,8 @@ class Call:
     """A call that is about to be made, by `service.Operation` as botocore names them.
 
     `carry_out` lets AWS do it, `fail` lets it meet a fault; either gives what the call is answered.
-    `is_again` where the SDK makes it once more after a fault; `url` is where it goes to.
+    `is_again` where the SDK makes it once more after a fault; `url` is where it goes to, `body` what is sent
+    there, where it came over HTTP.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Call:
     fail: Callable[[Fault], Any]
     is_again: bool = False
     url: str = ""
+    body: bytes = b""
 
 
 Step = Callable[[Call], Any]

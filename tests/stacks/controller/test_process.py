@@ -10,8 +10,9 @@ from launcher.planning.next_attempt import name_attempt
 from tests.emulator.account import ACCOUNT
 from tests.emulator.deployed_controller import DeployedController, arn_in_account
 from tests.emulator.managed_cluster import BUCKET
+from tests.emulator.packed_function import FUNCTION_SECONDS
 from tests.emulator.sagemaker import Ending
-from tools.attack.managed.simulation import FUNCTION_SECONDS, HIDDEN_SECONDS, RECEIVED_AT_MOST
+from tools.attack.managed.simulation import HIDDEN_SECONDS, RECEIVED_AT_MOST
 
 HARDWARE = Ending(
     "AlgorithmError: HW002 rank 3 on algo-1: Xid 79, exit code: 1", {"algo-1": ["[rank0]: step=100 loss=1"]}

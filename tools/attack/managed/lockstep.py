@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, Protocol
 
-from tests.emulator.stepped_clients import Call, Step, SteppedClients
+from tests.emulator.stepped_clients import Call, Step
 
 _LONGEST_SECONDS = 120.0
 
@@ -15,24 +15,30 @@ class Killed(BaseException):
     """The process is gone: nothing in it goes on."""
 
 
+class Caller(Protocol):
+    """Who makes calls, each of which passes through `step`."""
+
+    step: Step
+
+
 class Worker:
-    """Some work that stops before each call of its clients, until it is told to go on.
+    """Some work that stops before each call that its caller makes, until it is told to go on.
 
     `meets` is what becomes of a call; where it raises Killed, the work makes no other one. `error` is what
     ended the work, None where it came to its end or goes on.
     """
 
-    def __init__(self, clients: SteppedClients, work: Callable[[], None], meets: Step) -> None:
+    def __init__(self, caller: Caller, work: Callable[[], None], meets: Step) -> None:
         self.ended = False
         self.error: BaseException | None = None
-        self._clients, self._work, self._meets = clients, work, meets
+        self._caller, self._work, self._meets = caller, work, meets
         self._changed = Condition()
         self._waiting = self._active = self._turns = 0
         self._killed = False
 
     def start(self) -> None:
         """Go to the first call, or to the end."""
-        self._clients.step = self._step
+        self._caller.step = self._step
         Thread(target=self._run, daemon=True).start()
         self._until_it_waits()
 

@@ -1,27 +1,26 @@
 """One managed run: its jobs end, its events come twice, late and in another order, who works on it is killed.
 
-The controller is the real one, and so is all that it asks of the emulated AWS. EventBridge, its schedules and
-the queue are told here, with the numbers of `constructs/managed_runs.py`: what was not done comes again when
-it is visible again, five times, then lies in the dead-letter queue.
+The controller is the packed function in processes of its own, and all that it asks of the emulated AWS is
+answered there. When EventBridge, its schedules and the queue bring a message is told here, with the numbers
+of `constructs/managed_runs.py`: what was not done comes again when it is visible again, five times, then lies
+in the dead-letter queue.
 """
 
 from __future__ import annotations
 
 import heapq
+import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
 
-from launcher.aws.messages import minute_of
-from launcher.controller import seconds_until_next_try
-from launcher.failure_modes.model import Refusal
 from launcher.planning.next_attempt import name_attempt
-from launcher.session.managed.advance_run import Controller
-from launcher.session.managed.notices import RunNotice
 from launcher.session.managed.records import ManagedPlan, Records
 from launcher.session.managed.show_run import stop_run
 from tests.emulator.account import ACCOUNT, REGION
@@ -37,12 +36,11 @@ from tests.emulator.faults import (
     Fault,
 )
 from tests.emulator.managed_cluster import BUCKET, ManagedCluster, backend_of
+from tests.emulator.packed_function import FUNCTION_SECONDS
 from tests.emulator.sagemaker import Ending
 from tests.emulator.stepped_clients import Call, SteppedClients
-from tools.attack.managed.lockstep import Killed, Worker
-
-FUNCTION_SECONDS = 900.0
-"""The function's time-out."""
+from tools.attack.managed.lockstep import Caller, Killed, Worker
+from tools.attack.managed.stepped_function import SharedClock, SteppedFunction
 
 HIDDEN_SECONDS = 5400.0
 """For so long the queue hides a message that somebody works on."""
@@ -135,9 +133,10 @@ class Actor:
     """Who works on the run: what befalls it, and when it last looked whether the run was stopped."""
 
     worker: Worker
-    clients: SteppedClients
+    caller: Caller
     end: Callable[[BaseException | None], None]
     until: float
+    kill: Callable[[], None]
     kill_at: int = 0
     kill_after: bool = False
     shaken: float = 0.0
@@ -147,6 +146,8 @@ class Actor:
     calls: int = 0
     looked_at: int = 0
     went_wrong: bool = False
+    comes_again: int | None = None
+    """In so many seconds its message does, as it said itself."""
 
 
 @dataclass
@@ -157,10 +158,9 @@ class Simulation:
     plan: ManagedPlan
     first: str
     chance: Random
-    clients: Sequence[SteppedClients]
-    now: float = 1_790_000_000.0
+    clock: SharedClock
+    functions: Sequence[SteppedFunction]
     jobs: dict[str, Created] = field(default_factory=dict)
-    notices: list[RunNotice] = field(default_factory=list)
     dead: list[Message] = field(default_factory=list)
     crashes: list[BaseException] = field(default_factory=list)
     stop_returned: int | None = None
@@ -168,9 +168,17 @@ class Simulation:
     _agenda: list[tuple[float, int, bool, Callable[[], Actor | None]]] = field(default_factory=list)
     _tie: Any = field(default_factory=count)
     _clock: int = 0
-    _scheduled: set[tuple[str, int, int]] = field(default_factory=set)
+    _schedules: set[str] = field(default_factory=set)
     _acting: list[Actor] = field(default_factory=list)
-    _steps: int = 0
+
+    @property
+    def now(self) -> float:
+        """The time, in seconds since the epoch, as all processes know it."""
+        return self.clock.seconds
+
+    @now.setter
+    def now(self, seconds: float) -> None:
+        self.clock.seconds = seconds
 
     @property
     def records(self) -> Records:
@@ -179,6 +187,7 @@ class Simulation:
 
     def play(self) -> None:
         """Let all happen, to the end."""
+        self.now = 1_790_000_000.0
         self._next_ending()
         self.cluster.hand_over_again(self.plan, self.first)
         self._created(None)
@@ -213,7 +222,7 @@ class Simulation:
             actor.worker.go_on()
         if actor.worker.ended:
             self._acting.remove(actor)
-            actor.clients.step = lambda call: call.carry_out()
+            actor.caller.step = lambda call: call.carry_out()
             actor.end(actor.worker.error)
 
     def _at(self, delay: float, happen: Callable[[], Actor | None], *, early: bool = False) -> None:
@@ -263,53 +272,65 @@ class Simulation:
         message.received += 1
         self.counted["events delivered"] += 1
         until, since = self.now + FUNCTION_SECONDS, self.now
-        clients = self._free_clients()
-        controller = self._controller(clients, until)
+        skew = self.chance.uniform(-20, 20)
+        taken = [actor.caller for actor in self._acting]
+        function = next(each for each in self.functions if each not in taken)
 
         def work() -> None:
-            if message.number is None:
-                controller.job_ended(message.name)
-            else:
-                controller.advance(message.name, message.number)
+            with self._delivered(message) as delivered:
+                if not function.handle(delivered, until=until, skew=skew):
+                    raise NotDone
 
         def end(error: BaseException | None) -> None:
-            if isinstance(error, Refusal):
+            if isinstance(error, NotDone):
                 self.counted["steps that failed"] += 1
-                self._send(message, seconds_until_next_try(message.received))
-            elif error is not None:
-                self._send(message, since + HIDDEN_SECONDS - self.now)
-                if not isinstance(error, Killed):
-                    self.crashes.append(error)
+            elif error is not None and not isinstance(error, Killed):
+                self.crashes.append(error)
+            if error is not None:
+                hidden = since + HIDDEN_SECONDS - self.now if actor.comes_again is None else actor.comes_again
+                self._send(message, hidden)
 
-        return self._actor(clients, work, end, until)
+        actor = self._actor(function, work, end, until, function.kill)
+        return actor
 
-    def _controller(self, clients: SteppedClients, until: float) -> Controller:
-        self._steps += 1
-        skew = self.chance.uniform(-20, 20)
+    @contextmanager
+    def _delivered(self, message: Message) -> Iterator[dict[str, Any]]:
+        """The message as Lambda hands it to the function, out of the queue, in which it is not left."""
+        if message.number is None:
+            body: dict[str, Any] = {"detail": {"TrainingJobName": message.name}}
+        else:
+            body = {"run": message.name, "attempt": message.number}
+        sqs = self.cluster.account.client("sqs")
+        queue = sqs.get_queue_url(QueueName="events")["QueueUrl"]
+        sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(body))
+        (received,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+        try:
+            yield {
+                "messageId": received["MessageId"],
+                "receiptHandle": received["ReceiptHandle"],
+                "body": received["Body"],
+                "attributes": {"ApproximateReceiveCount": str(message.received)},
+            }
+        finally:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=received["ReceiptHandle"])
 
-        def wake(first: str, number: int, at: float) -> None:
-            minute = minute_of(at, self.now + skew)
-
-            def schedule() -> None:
-                if (first, number, minute) not in self._scheduled:
-                    self._scheduled.add((first, number, minute))
-                    self._send(Message(first, number), minute * 60 + self.chance.uniform(0, 59) - self.now)
-
-            clients.do("scheduler.CreateSchedule", schedule)
-
-        return Controller(
-            backend=backend_of(clients),
-            bucket=BUCKET,
-            records=lambda first: Records(clients("s3", REGION), BUCKET, first, ACCOUNT),
-            wake=wake,
-            notify=lambda notice: clients.do("sns.Publish", lambda: self.notices.append(notice)),
-            now=lambda: self.now + skew,
-            time_left=lambda: until - self.now,
-            holder=f"call {self._steps}",
-        )
+    def _send_what_is_scheduled(self) -> None:
+        """Send what a new schedule is to send, at its time."""
+        scheduler = self.cluster.account.client("scheduler")
+        for listed in scheduler.list_schedules(GroupName="runs")["Schedules"]:
+            name = listed["Name"]
+            if name in self._schedules:
+                continue
+            self._schedules.add(name)
+            schedule = scheduler.get_schedule(GroupName="runs", Name=name)
+            told = json.loads(schedule["Target"]["Input"])
+            if told["run"] == self.first:
+                at = datetime.strptime(schedule["ScheduleExpression"], "at(%Y-%m-%dT%H:%M:%S)")
+                delay = at.replace(tzinfo=UTC).timestamp() + self.chance.uniform(0, 59) - self.now
+                self._send(Message(self.first, told["attempt"]), delay)
 
     def _stop(self, tries: int) -> Actor:
-        clients = self._free_clients()
+        clients = SteppedClients()
         records = Records(clients("s3", REGION), BUCKET, self.first, ACCOUNT)
 
         def end(error: BaseException | None) -> None:
@@ -332,19 +353,17 @@ class Simulation:
 
     # What befalls who works.
 
-    def _free_clients(self) -> SteppedClients:
-        taken = [actor.clients for actor in self._acting]
-        return next(each for each in self.clients if each not in taken)
-
     def _actor(
         self,
-        clients: SteppedClients,
+        caller: Caller,
         work: Callable[[], None],
         end: Callable[[BaseException | None], None],
         until: float,
+        kill: Callable[[], None] = lambda: None,
     ) -> Actor:
         chance = self.chance
-        actor = Actor(Worker(clients, work, lambda call: self._meet(actor, call)), clients, end, until)
+        worker = Worker(caller, work, lambda call: self._meet(actor, call))
+        actor = Actor(worker, caller, end, until, kill)
         match chance.randrange(10):
             case 0 | 1 | 2:
                 actor.kill_at, actor.kill_after = chance.randint(1, 40), chance.random() < 0.5
@@ -373,16 +392,12 @@ class Simulation:
             return self._carry_out(actor, call)
         actor.went_wrong = True
         self.counted["calls that failed"] += 1
-        before = len(self.cluster.script.requests)
-        try:
-            return call.fail(fault)
-        finally:
-            if len(self.cluster.script.requests) > before:
-                self._created(actor)
+        return self._answer(actor, call, lambda: call.fail(fault))
 
     def _kill(self, actor: Actor) -> None:
         actor.went_wrong = True
         self.counted["kills"] += 1
+        actor.kill()
         raise Killed
 
     def _fault(self, actor: Actor, call: Call) -> Fault | None:
@@ -396,14 +411,28 @@ class Simulation:
     def _carry_out(self, actor: Actor, call: Call) -> Any:
         if call.name == "s3.GetObject" and "/start-" in call.url:
             actor.looked_at = self._clock
-        before = len(self.cluster.script.requests)
-        answer = call.carry_out()
-        if len(self.cluster.script.requests) > before:
-            self._created(actor)
+        if call.name == "sqs.ChangeMessageVisibility":
+            actor.comes_again = json.loads(call.body)["VisibilityTimeout"]
+        answer = self._answer(actor, call, call.carry_out)
         if call.name == "sagemaker.StopTrainingJob":
             for name in self.jobs:
                 self._at(self.chance.uniform(30, 150), partial(self._end, name))
         return answer
+
+    def _answer(self, actor: Actor, call: Call, answer: Callable[[], Any]) -> Any:
+        """What the call is answered, and what follows from what AWS has done by then."""
+        before = len(self.cluster.script.requests)
+        try:
+            return answer()
+        finally:
+            if len(self.cluster.script.requests) > before:
+                self._created(actor)
+            if call.name == "scheduler.CreateSchedule":
+                self._send_what_is_scheduled()
+
+
+class NotDone(Exception):
+    """The function names the message among those that it could not do."""
 
 
 def _done(_: object) -> None:
