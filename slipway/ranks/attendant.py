@@ -35,6 +35,9 @@ first and the last of these."""
 _LAST_ANSWER_SECONDS = 5.0
 """So long the end of the interpreter waits for an answer under way: a full recorder takes PyTorch three."""
 
+_LAST_THREADS_SECONDS = 0.2
+"""So long the end of the interpreter is put off for the threads of process groups that the script leaves."""
+
 _current: Heartbeat | None = None
 _answering = threading.Lock()
 
@@ -61,6 +64,7 @@ def attend(environment: Mapping[str, str]) -> Heartbeat | None:
     os.register_at_fork(after_in_child=_forget_heartbeat)
     # The first to be registered is the last to be called: until then questions are answered.
     atexit.register(_answer_no_more)
+    atexit.register(_let_collectives_end)
     threading.Thread(
         target=_serve, args=(heartbeat, file, questions), name="slipway-attendant", daemon=True
     ).start()
@@ -120,6 +124,18 @@ def _answer_no_more() -> None:
     """
     if _current is not None:
         _answering.acquire(timeout=_LAST_ANSWER_SECONDS)
+
+
+def _let_collectives_end() -> None:
+    """Leave the interpreter, for a moment, to the threads of process groups that the script leaves.
+
+    Such a thread drops the tensors of its last collective when it comes to it. Those that the script has
+    dropped before need the interpreter for that (torch/csrc/PyInterpreter.cpp, decref), and who comes back to
+    one that has ended aborts the process, as above. destroy_process_group waits for these threads.
+    """
+    with contextlib.suppress(Exception):
+        if _groups():
+            time.sleep(_LAST_THREADS_SECONDS)
 
 
 def _open_questions(file: Path) -> int:

@@ -46,27 +46,60 @@ ASKED_AT_ITS_END = """
 """
 
 
-def test_an_answer_under_way_is_ended_before_the_interpreter_is(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(textwrap.dedent(ASKED_AT_ITS_END))
-    file = heartbeat_file(tmp_path / "state", 3)
-    process = subprocess.run(
+GROUP_LEFT = """
+    import sys, threading, types
+
+    class world:
+        pg_names = {"the group": "0"}
+        pg_group_ranks = {"the group": {0: 0}}
+
+    groups = types.ModuleType("torch.distributed.distributed_c10d")
+    groups._world = world
+    sys.modules[groups.__name__] = groups
+
+    def finish():
+        # Comes back only once the script has ended, as the thread of a collective may.
+        while threading.main_thread().is_alive():
+            pass
+        print("came to its end", flush=True)
+
+    threading.Thread(target=finish, daemon=True).start()
+"""
+
+
+def run_rank(folder: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(textwrap.dedent(script))
+    return subprocess.run(
         [
             *(sys.executable, "-m", "slipway.ranks.start", "--heartbeat"),
-            *(str(tmp_path / "train.py"), str(question_file(file))),
+            *(str(folder / "train.py"), *arguments),
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env={
             **os.environ,
             "PYTHONPATH": str(REPOSITORY),
-            "SLIPWAY_STATE": str(tmp_path / "state"),
+            "SLIPWAY_STATE": str(folder / "state"),
             "RANK": "3",
         },
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
     )
+
+
+def test_an_answer_under_way_is_ended_before_the_interpreter_is(tmp_path: Path) -> None:
+    file = heartbeat_file(tmp_path / "state", 3)
+    process = run_rank(tmp_path, ASKED_AT_ITS_END, str(question_file(file)))
     assert (process.returncode, process.stderr) == (0, "")
     assert json.loads(answer_file(file).read_text())["number"] == 1
+
+
+def test_threads_of_groups_that_a_script_leaves_come_to_their_end_before_the_interpreter_does(
+    tmp_path: Path,
+) -> None:
+    process = run_rank(tmp_path, GROUP_LEFT)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == "came to its end\n"
 
 
 @pytest.fixture
