@@ -35,6 +35,12 @@ pathlib.Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], "state").write_text("1")
 print("trained")
 """
 
+BATCH_SCRIPT = """\
+#!/bin/bash
+#SBATCH --nodes=2
+srun torchrun --nnodes 2 --nproc_per_node 8 src/train.py
+"""
+
 LOG = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB\n"
 
 
@@ -102,6 +108,7 @@ def problems(
         (folder / "src").mkdir()
         (folder / "src" / "train.py").write_text(SCRIPT)
         (folder / "job.yaml").write_text(JOB)
+        (folder / "start.sbatch").write_text(BATCH_SCRIPT)
         (folder / "log").write_text(LOG)
         surroundings = {
             "PATH": os.defpath,
