@@ -160,6 +160,33 @@ def test_stdout_counts_after_stderr(stderr: str, exit_code: int, printed: str, m
     assert judge_output(stderr, exit_code, CODE, printed=printed).message == message
 
 
+FAILED_UPLOAD = (
+    "upload failed with 500 InternalServerError: We encountered an internal error (attempt 5 of 5)"
+)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "printed", "code", "message"),
+    [
+        (
+            "giving up\n",
+            f"{FAILED_UPLOAD}\n",
+            "CKPT004",
+            f"exited with code 1, and had printed: {FAILED_UPLOAD}",
+        ),
+        ("", f"{FAILED_UPLOAD}\n" + "step 1\n" * 30, "CODE001", "exited with code 1"),
+        ("", f"{FAILED_UPLOAD}, retrying\nstopped early\n", "CODE001", "exited with code 1"),
+        (f"{TRACEBACK}ValueError: other\n", f"{FAILED_UPLOAD}\n", "CODE001", "ValueError: other"),
+    ],
+    ids=["told last", "went on for long", "dealt with", "an exception"],
+)
+def test_a_script_that_ends_without_an_exception_is_judged_by_what_it_printed_last(
+    stderr: str, printed: str, code: str, message: str
+) -> None:
+    evidence = judge_output(stderr, 1, CODE, printed=printed)
+    assert (evidence.code, evidence.message) == (code, message)
+
+
 def test_what_an_exception_was_raised_from_is_told_where_it_does_not_say_so_itself() -> None:
     chained = "\nThe above exception was the direct cause of the following exception:\n\n"
     last = f"{TRACEBACK}datasets.exceptions.DatasetGenerationError: An error occurred while generating\n"
