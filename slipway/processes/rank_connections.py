@@ -46,8 +46,8 @@ _BY_LIKELIHOOD = ("jaxlib", "torch", "tensorflow")
 """Which of several that are loaded trains: JAX has others load its data, and TensorBoard loads TensorFlow."""
 
 _LEAVE_IT_OUT = (
-    "Leave `rank`, `world_size`, `store` and `init_method` of init_process_group out: it takes them from RANK, "
-    "WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which the launcher sets for all hosts together."
+    "Leave `rank`, `world_size`, `store` and `init_method` of init_process_group out: it takes them from "
+    "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which the launcher sets for all hosts together."
 )
 _BY_TORCHRUN = "Set `distribution.strategy: torchrun`, which gives each process its rank, and in the script: "
 

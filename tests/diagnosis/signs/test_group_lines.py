@@ -131,8 +131,8 @@ def test_losses_that_were_not_finite_are_said_of_a_job_that_completed_and_of_one
         (
             "<All but>_IncompatibleKeys(missing_keys=['fc.weight'], unexpected_keys=['ema.fc.weight'])",
             "CKPT005",
-            "the checkpoint was loaded with strict=False, and none of its keys fits: they begin with 'ema.', which "
-            "the model's do not",
+            "the checkpoint was loaded with strict=False, and none of its keys fits: they begin with 'ema.', "
+            "which the model's do not",
         ),
         (
             "train.py:9: UserWarning: 2 process(es) on a host with 8 GPUs: GPUs [2, 3] are not used",
