@@ -166,7 +166,7 @@ def barrier():
     sys.stdin.read()
 
 def lost():
-    print("ready")
+    sys.__excepthook__ = lambda *_: print("ready")
     raise RuntimeError("Connection closed by peer")
 
 def terminated():
