@@ -310,7 +310,7 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
         if any(True for _ in _files_written(_kept_folders(container, environment), since, budget)):
             return
         lost = [file for file in _files_written([container.code], since, budget) if file.may_be_work]
-        scratch = [*_scratch_folders(container)]
+        scratch = [*_scratch_folders(container, environment)]
         lost += [file for file in _files_written(scratch, since, budget) if file.is_work]
     except (OSError, Incomplete):
         return
@@ -339,16 +339,32 @@ def _kept_folders(container: Container, environment: Mapping[str, str]) -> list[
 
 
 _SCRATCH = re.compile(r"(?:/tmp|/dev/shm)/\w[\w.+/-]{0,200}")
+_NOT_THE_JOBS = (
+    "SLIPWAY_",
+    "SM_",
+    "TORCH_",
+    "PATH",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "LD_",
+    "DYLD_",
+    "HOME",
+    "TMPDIR",
+)
+"""How the variables begin that a machine has, or that are made for the script."""
 
 
-def _scratch_folders(container: Container) -> set[Path]:
+def _scratch_folders(container: Container, environment: Mapping[str, str]) -> set[Path]:
     """The folders of what nobody keeps. A machine that is not the container has them for others too: there
-    only those that the code names."""
+    only those that the code names, or the job in its variables and hyperparameters."""
     if container.root == Path(DEFAULT_ROOT):
         return {Path("/tmp"), Path("/dev/shm")}
     told = [file.read_text("utf-8", "replace") for file in sorted(container.code.rglob("*.py"))[:200]]
+    told += [text for name, text in environment.items() if not name.startswith(_NOT_THE_JOBS)]
+    told += map(str, container.hyperparameters.values())
     named = {Path(match[0]) for text in told for match in _SCRATCH.finditer(text)}
-    return {folder for folder in named if folder not in (container.root, *container.root.parents)}
+    root = container.root
+    return {each for each in named if root not in each.parents and each not in (root, *root.parents)}
 
 
 def _files_written(folders: Sequence[Path], since: float, budget: Budget) -> Iterator[_File]:

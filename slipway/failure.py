@@ -18,6 +18,7 @@ from slipway.errors import say
 from slipway.output_signatures import (
     CASCADE,
     INITIATOR,
+    SYMPTOM,
     OutputLine,
     Sign,
     lines_of,
@@ -137,6 +138,36 @@ def cause_by_loss(cause: Cause, losses: Mapping[int, str]) -> Cause:
     printed = losses.get(cause.rank or 0, next(iter(losses.values())))
     details = "\n".join([printed, *evidence.details.splitlines()])
     return replace(cause, evidence=replace(evidence, code="NUM001", message=message, details=details))
+
+
+_AWAITED_WORLD = re.compile(
+    r"store_based_barrier_key:\d{1,4} \(world_size=(?P<barrier>\d{1,7}),"
+    r"|\b\d{1,7}/(?P<clients>\d{1,7}) (?:clients|workers) joined"
+)
+"""How torch's stores say of how many ranks a group is to be (torch/distributed/distributed_c10d.py, and
+TCPStore.cpp beside it)."""
+
+_AT_THE_END = 20_000
+"""Characters of what a rank printed in which it says for whom it waited."""
+
+
+def cause_by_world(cause: Cause, ends: Iterable[RankEnd], world: int) -> Cause:
+    """The cause where ranks waited at the store for more of them than the job's `world`, as that."""
+    if cause.evidence.code != "NCCL008":
+        return cause
+    wanted = 0
+    for end in ends:
+        text = end.output[-_AT_THE_END:]
+        ranks = [int(each["rank"]) + 1 for each in table().patterns["waits_for_rank"].finditer(text)]
+        worlds = [int(each["barrier"] or each["clients"]) for each in _AWAITED_WORLD.finditer(text)]
+        wanted = max([wanted, *ranks, *worlds])
+    if wanted <= world:
+        return cause
+    message = (
+        f"waited for a process group of {wanted} ranks or more, and the job has {world}: the script counts "
+        f"other processes than are started; {cause.evidence.message}"
+    )
+    return replace(cause, evidence=replace(cause.evidence, code="DIST001", message=message))
 
 
 def write_failure(file: Path, text: str, time: float) -> None:
@@ -293,7 +324,7 @@ def judge_output(
     if (root is None or root.weight > (INITIATOR, True)) and _ends_with_traceback(printed):
         return judge_output(printed, exit_code, code_folder)
     if root is None:
-        return _evidence_of_last_line(lines, exit_code)
+        return _evidence_of_last_line(lines, exit_code, printed)
     shown = next((each for each in count if root.index in each.numbers), None)
     return Evidence(
         root.code,
@@ -378,11 +409,20 @@ def _evidence_of_usage(lines: Sequence[OutputLine], exit_code: int | None) -> Si
     return Sign("CODE002", INITIATOR, True, text.strip(), number, text)
 
 
-def _evidence_of_last_line(lines: Sequence[OutputLine], exit_code: int | None) -> Evidence:
+def _evidence_of_last_line(lines: Sequence[OutputLine], exit_code: int | None, printed: str) -> Evidence:
+    """What a process says that no row knows; of one that ended without an exception, what it printed last on
+    stdout where a row knows that."""
     tail = _tail_text(lines)
     raised = [line.strip() for line in tail.splitlines() if _EXCEPTION.match(line)]
-    message = raised[-1] if raised else f"exited with code {exit_code}"
-    return Evidence("CODE001", message, None, tail)
+    if raised:
+        return Evidence("CODE001", raised[-1], None, tail)
+    ended = f"exited with code {exit_code}"
+    last = lines_of(printed)[-_TAIL_LINES:]
+    root = root_sign_of(last) if exit_code else None
+    if root is None or root.role > SYMPTOM or root.code == "CODE001":
+        return Evidence("CODE001", ended, None, tail)
+    message = f"{ended}, and had printed: {root.text.strip()}"
+    return Evidence(root.code, message, None, _tail_text(last[: root.index + 1]), root.weight, root.rank)
 
 
 def _blank_tracebacks(

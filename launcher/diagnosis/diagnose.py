@@ -26,7 +26,7 @@ from launcher.diagnosis.signs.group_lines import WORLD_LITERALS, WorldSizes
 from launcher.diagnosis.signs.reader import LogReader
 from launcher.diagnosis.signs.sightings import Sighting, sighting_of, signs_of_service
 from launcher.diagnosis.verdict.causes import attribute_failure
-from launcher.failure_modes import checkpoints, distribution, losses
+from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 
 
@@ -80,11 +80,8 @@ def _counting_later(lines: Iterable[LogRecord], at: float, late: Counter[str]) -
         yield line
 
 
-_SAID = ("slipway: DIST008 ", "slipway: CKPT007 ", "slipway: warning: NUM001 ")
-"""What the boot says that counts for a job that completed."""
-
 _OF_WATCHDOG = re.compile(r"slipway: (?:warning: (?!gate:)|(?:NCCL004|DATA001|CKPT003) )")
-_ROWS = [row for row in SIGNATURES if row.example.startswith(_SAID) or _OF_WATCHDOG.match(row.example)]
+_ROWS = [row for row in SIGNATURES if row.against_success or _OF_WATCHDOG.match(row.example)]
 _GETS_ON = re.compile(r"^slipway: the ranks get on again, after (?P<code>[A-Z]{3,5}\d{3}) was told")
 """How the watchdog takes back what it said (slipway/watchdog/watch_ranks.py)."""
 
@@ -112,12 +109,12 @@ class SuccessReader:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """That the ranks never met (DIST008), that work was lost (CKPT007), and that losses were not finite
-        (NUM001); each once."""
-        apart = self._said.get(distribution.RANKS_NEVER_MET.code) or self._worlds.sign_of_no_meeting()
-        lost = self._said.get(checkpoints.PATH_NOT_KEPT.code)
-        diverged = self._said.get(losses.LOSS_NOT_FINITE.code)
-        return tuple(_warning(sign) for sign in (apart, lost, diverged) if sign is not None)
+        """Such as that the ranks never met (DIST008), that work was lost (CKPT007) or that losses were not
+        finite (NUM001); each mode once, in the order in which they were first seen."""
+        said = dict(self._said)
+        if distribution.RANKS_NEVER_MET.code not in said and (apart := self._worlds.sign_of_no_meeting()):
+            said[apart.code] = apart
+        return tuple(_warning(sign) for sign in said.values())
 
     @property
     def standing(self) -> tuple[Finding, ...]:
@@ -131,7 +128,7 @@ class SuccessReader:
             self._standing.pop(over["code"], None)
         for row, captured in rows_matching(parsed.text, _ROWS):
             sign = sighting_of(row, captured, parsed, line.text, host=line.host, index=index, time=line.time)
-            if row.example.startswith(_SAID):
+            if row.against_success:
                 self._said.setdefault(row.code, sign)
             self._standing[row.code] = sign
 

@@ -45,6 +45,10 @@ them is none of our business."""
 _BY_LIKELIHOOD = ("jaxlib", "torch", "tensorflow")
 """Which of several that are loaded trains: JAX has others load its data, and TensorBoard loads TensorFlow."""
 
+_LEAVE_IT_OUT = (
+    "Leave `rank`, `world_size`, `store` and `init_method` of init_process_group out: it takes them from "
+    "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which the launcher sets for all hosts together."
+)
 _BY_TORCHRUN = "Set `distribution.strategy: torchrun`, which gives each process its rank, and in the script: "
 
 
@@ -76,6 +80,7 @@ class Meeting:
         self._frameworks: set[str] = set()
         self._told = self._undecided = False
         self._blind = not needed
+        self._needed = needed
         self._next = -math.inf
 
     def look(self, command: int) -> None:
@@ -93,6 +98,17 @@ class Meeting:
             say(
                 f"warning: after {waited:.0f} s none of {self._subject} has met another one, and each would "
                 f"train for itself ({MODE}, if it stays so) → {self._remedy_here()}"
+            )
+
+    def tell_of_groups(self, sizes: Sequence[int], world: int) -> None:
+        """Say after a success that the ranks trained in several groups, each for itself: `sizes` says of each
+        rank of the job how many its group had, `world` how many ranks were started."""
+        if self._needed and len(sizes) >= world and all(0 < size < world for size in sizes):
+            self._blind = True
+            say(
+                f"{MODE} none of {self._subject} ever met another one outside of its process group of "
+                f"{max(sizes)}: the groups ran as independent programs, each of which was paid for → "
+                f"{_LEAVE_IT_OUT}"
             )
 
     def tell_of_the_end(self) -> None:

@@ -18,7 +18,15 @@ from pathlib import Path
 
 from slipway.container import Rendezvous
 from slipway.errors import say
-from slipway.failure import Cause, RankEnd, cause_by_loss, exit_status, judge_output, root_cause
+from slipway.failure import (
+    Cause,
+    RankEnd,
+    cause_by_loss,
+    cause_by_world,
+    exit_status,
+    judge_output,
+    root_cause,
+)
 from slipway.gate.judge_host import judge_gpus
 from slipway.gate.probe_host import read_nvidia
 from slipway.host_assembly import Assembly, FirstHostSilent
@@ -200,6 +208,7 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
     if run.task.restarts:
         neighbours.start()
         beside.append(neighbours.end_with_them)
+    world = len(assembly.hosts) * len(_ranks_here(run))
     start = run_under_torchrun if run.task.strategy == "torchrun" else run_alone
     verdict = standing = None
     with watching(run.task, run.container, run.environment, assembly, stop, number) as watchdog:
@@ -209,12 +218,14 @@ def start_ranks(run: HostRun, number: int, assembly: Assembly, stop: StopRequest
         if watchdog is not None:
             standing = watchdog.standing_verdict()
             verdict = watchdog.verdict if watchdog.ends else None
+            if ended.exit_code == 0:
+                meeting.tell_of_groups(watchdog.sizes_of_groups(world), world)
         steps, cause = _steps_made(run), None
         if ended.exit_code != 0:
             cause = root_cause(failed, str(run.container.code))
             if cause is None and not neighbours.ended:
                 cause = _cause_of_command(run, ended)
-            cause = cause and cause_by_loss(cause, losses)
+            cause = cause and cause_by_world(cause_by_loss(cause, losses), failed, world)
             # Whoever waited too long says so, and whom for the watchdog knows.
             if cause is not None and cause.evidence.code in WAITED_IN_VAIN and verdict is None:
                 verdict = standing or _verdict_of_ends(
@@ -239,6 +250,8 @@ def _verdict_of_ends(
         lost.append(replace(view, waits_by_stack=in_backward(frames)))
     verdict = judge_timeout(watchdog.seen_at_failure(), text_reader(code)) if timed_out else None
     if verdict is None:
+        known = {view.rank for view in lost}
+        lost += [view for view in watchdog.ended_while_waiting() if view.rank not in known]
         verdict = judge_ends([*watchdog.ranks_ended_well(), *lost], text_reader(code))
     if verdict is not None:
         say(verdict.text)

@@ -53,6 +53,7 @@ def attend(environment: Mapping[str, str]) -> Heartbeat | None:
         file.parent.mkdir(parents=True, exist_ok=True)
         questions = _open_questions(question_file(file))
         heartbeat = Heartbeat(file, _stacks_by_signal(stacks_file(file)))
+        _write_last_stacks(last_stacks_file(file))
     except (OSError, KeyError, ValueError) as error:
         say(f"this rank is not watched: {error}")
         return None
@@ -89,9 +90,17 @@ _failed_in: TracebackType | None = None
 
 
 def note_failure(traceback: TracebackType | None) -> None:
-    """Answer from now on that this rank is where its script failed."""
+    """Answer from now on that this rank is where its script failed, and keep that for who asks too late."""
     global _failed_in
     _failed_in = traceback
+    lines = [
+        f'  File "{file}", line {line} in {name}\n'
+        for file, line, name, _ in reversed(_stack_of_failure(traceback))
+    ]
+    for descriptor in _last_stacks:
+        # In faulthandler's words, which may follow.
+        with contextlib.suppress(OSError):
+            os.write(descriptor, f"Thread (most recent call first):\n{''.join(lines)}\n".encode())
 
 
 def hold_failed_rank() -> None:
@@ -112,6 +121,10 @@ def _forget_heartbeat() -> None:
     global _current
     if _current is not None:
         _current.silence()
+        for descriptor in _last_stacks:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, descriptor)
+            os.close(nothing)
     _current = None
 
 
@@ -159,6 +172,20 @@ def _stacks_by_signal(file: Path) -> int:
     descriptor = os.open(str(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     faulthandler.register(number, file=descriptor, all_threads=True, chain=False)
     return number
+
+
+_last_stacks: list[int] = []
+"""The descriptor of the file for the stacks at SIGTERM, of a process that has one."""
+
+
+def _write_last_stacks(file: Path) -> None:
+    """Have faulthandler write all stacks into the file where SIGTERM ends this process, as torchrun ends the
+    peers of one that failed. A script's own handler for the signal takes its place."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+    descriptor = os.open(str(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    faulthandler.register(signal.SIGTERM, file=descriptor, all_threads=True, chain=True)
+    _last_stacks.append(descriptor)
 
 
 def _serve(heartbeat: Heartbeat, file: Path, questions: int) -> None:
@@ -301,6 +328,11 @@ def stacks_file(heartbeat: Path) -> Path:
     return heartbeat.with_name(heartbeat.name + ".stacks")
 
 
+def last_stacks_file(heartbeat: Path) -> Path:
+    """Where the stacks of a rank are that an exception or SIGTERM ends, in faulthandler's words."""
+    return heartbeat.with_name(heartbeat.name + ".last")
+
+
 def answer_question(heartbeat: Path, number: int, stacks: bool) -> None:
     """Answer a question: the recorder first, the answer's own file last.
 
@@ -358,6 +390,13 @@ def _groups() -> dict[str, list[int]]:
     names = getattr(world, "pg_names", None) or getattr(library, "_pg_names", None) or {}
     members = getattr(world, "pg_group_ranks", None) or getattr(library, "_pg_group_ranks", None) or {}
     return {str(name): sorted(members[group]) for group, name in list(names.items()) if group in members}
+
+
+def _ranks_of_default_group() -> int:
+    library: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    with contextlib.suppress(Exception):
+        return int(library.get_world_size()) if library.is_initialized() else 0
+    return 0
 
 
 def _threads() -> list[dict[str, Any]]:
@@ -430,19 +469,21 @@ ended well, or by an exception."""
 
 _SIZE = 4096
 _MAGIC = b"slipway1"
-_WHOLE = struct.Struct("<8sqqqqdqdd")
+_WHOLE = struct.Struct("<8sqqqqqdqdd")
 _BEAT = struct.Struct("<qdd")
 _BEAT_AT = _WHOLE.size - _BEAT.size
 _PHASE = struct.Struct("<q")
 _PHASE_AT = 24
 _ASKED_AT = 32
+_GROUP_AT = 40
 
 
 class Beat(NamedTuple):
     """What a rank says of itself.
 
     `signal` makes it write its stacks, 0 where none does. `asked` is the number of the question that it last
-    began to answer. `started`, `last` and `longest` are in seconds:
+    began to answer. `group` is how many ranks the default process group had at the first step, 0 where there
+    was none. `started`, `last` and `longest` are in seconds:
     when it began, when it beat last (0 for never), and the longest time between two beats so far.
     """
 
@@ -450,6 +491,7 @@ class Beat(NamedTuple):
     signal: int
     phase: int
     asked: int
+    group: int
     started: float
     steps: int
     last: float
@@ -465,12 +507,14 @@ class Heartbeat:
         self._steps, self._last, self._longest = 0, 0.0, 0.0
         self.answered_since_failure = False
         started = time.monotonic()
-        _WHOLE.pack_into(self._map, 0, _MAGIC, os.getpid(), signal, STARTED, 0, started, 0, 0.0, 0.0)
+        _WHOLE.pack_into(self._map, 0, _MAGIC, os.getpid(), signal, STARTED, 0, 0, started, 0, 0.0, 0.0)
 
     def beat(self, *_: object) -> None:
         """A step was made. Takes and ignores what PyTorch gives a hook."""
         now = time.monotonic()
-        if self._steps and now - self._last > self._longest:
+        if not self._steps:
+            _PHASE.pack_into(self._map, _GROUP_AT, _ranks_of_default_group())
+        elif now - self._last > self._longest:
             self._longest = now - self._last
         self._steps += 1
         self._last = now

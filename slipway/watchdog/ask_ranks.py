@@ -24,6 +24,7 @@ from slipway.ranks.attendant import (
     Beat,
     answer_file,
     heartbeat_file,
+    last_stacks_file,
     question_file,
     read_beat,
     recorder_file,
@@ -68,7 +69,7 @@ class Ranks:
     def forget(self) -> None:
         """Remove what an earlier start left."""
         for file in self._files.values():
-            for of in (Path, question_file, answer_file, recorder_file, stacks_file):
+            for of in (Path, question_file, answer_file, recorder_file, stacks_file, last_stacks_file):
                 with contextlib.suppress(FileNotFoundError):
                     of(file).unlink()
 
@@ -113,6 +114,17 @@ class Ranks:
         }
         found = stacks_by_signal(asked)
         return [self._with_stack(view, found.get(stacks_file(self._files[view.rank]), [])) for view in views]
+
+    def ended_while_waiting(self) -> list[RankView]:
+        """The ranks that ended where they waited for others, as after the failure of one."""
+        found = []
+        for rank, beat in self.beats().items():
+            content = read_bounded(last_stacks_file(self._files[rank]), LARGEST_ANSWER)
+            stacks = [each for each in stacks_in(content or b"") if user_lines(each, self._code)]
+            if stacks and waits_inside(stacks[-1]):
+                view = RankView(rank, self._host, GONE, beat.steps, ended=True, failed=True)
+                found.append(replace(self._with_stack(view, stacks), waits_by_stack=True))
+        return found
 
     def _answers(self, asked: Sequence[int], seconds: float) -> dict[int, Mapping[str, Any]]:
         found: dict[int, Mapping[str, Any]] = {}

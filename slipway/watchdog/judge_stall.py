@@ -9,13 +9,19 @@ elsewhere than those that wait.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slipway.ranks.attendant import ENDED, FAILED, STARTED, Beat
+from slipway.watchdog.place_in_code import (
+    all_come_to,
+    is_saving_by_text,
+    loop_left,
+    outermost_loop,
+    same_round,
+)
 from slipway.watchdog.rank_views import GONE, STOPPED, Operation, RankView, UserLine
 
 STALLED, LEFT_THE_LOOP, SAVED_ALONE, SAVED_LONG = "NCCL004", "DATA001", "CKPT003", "DDP005"
@@ -295,7 +301,7 @@ def judge_timeout(
     waits = [view for view in still if view.waits_by_stack]
     if verdict is None or verdict.code != STALLED or not awaited:
         return verdict
-    if not all(view.saving and not view.waits_by_stack and not view.ended for view in awaited):
+    if not all(_saves_still(view, text_of) for view in awaited):
         return verdict
     limit = f" of {verdict.timeout:.0f} s" if verdict.timeout else ""
     text = (
@@ -304,6 +310,11 @@ def judge_timeout(
         f"{limit} allows"
     )
     return dataclasses.replace(verdict, code=SAVED_LONG, text=text)
+
+
+def _saves_still(view: RankView, text_of: Callable[[str], str | None]) -> bool:
+    works = not view.waits_by_stack and not view.ended
+    return works and (view.saving or is_saving_by_text(view.lines, text_of))
 
 
 def _still_waiting(view: RankView) -> RankView:
@@ -341,14 +352,17 @@ def judge_ends(
 
 
 def _is_behind(inside: RankView, other: RankView, text_of: Callable[[str], str | None]) -> bool:
-    left = loop_left(inside.lines, other.lines, text_of)
-    return left is not None and same_round(inside, other, text_of) is True
+    if loop_left(inside.lines, other.lines, text_of) is None:
+        return False
+    together = same_round(inside, other, text_of)
+    # Where nobody passes by what the other waits in, no rank is in the next round before it.
+    return together is True or (together is None and all_come_to(other.lines, inside.lines, text_of))
 
 
 def _verdict_of_ended(
     well: Sequence[RankView], lost: Sequence[RankView], text_of: Callable[[str], str | None]
 ) -> StallVerdict:
-    loops = (_outermost_loop(line, text_of(line.file)) for line in lost[0].lines)
+    loops = (outermost_loop(line, text_of(line.file)) for line in lost[0].lines)
     loop = next((found for found in loops if found is not None), None)
     steps = [view.steps for view in well]
     trains = any(view.waits_by_stack for view in lost) or _numbers(lost) != (0,)
@@ -422,109 +436,6 @@ def _plausibility(called: list[tuple[RankView, Operation]]) -> tuple[int, bool, 
     operation = called[0][1]
     saves = not operation.saving, not operation.gathers
     return len(called), *saves, operation.name != "barrier", -called[0][0].rank
-
-
-# Whether a rank has left a loop that the others are still in, by the text of the user's code.
-
-
-_OF_MODELS = frozenset({"parameters", "named_parameters", "param_groups", "buffers", "named_buffers"})
-
-
-def loop_left(
-    inside: Sequence[UserLine], elsewhere: Sequence[UserLine], text_of: Callable[[str], str | None]
-) -> UserLine | None:
-    """The loop that `inside` is in and `elsewhere` is behind; None where there is none, or it is not known.
-
-    Both are the user's lines of a stack, the innermost last. The two stacks are compared from the outside, up
-    to the function in which they are at different lines: what is behind a call there is also behind all loops
-    of the functions that it called. Where both are in one loop around it, the others may be in its next
-    round: a loop over parameters has not been left for good then. `text_of` gives a file's text by its name.
-    """
-    for depth in range(min(len(inside), len(elsewhere))):
-        here, there = inside[depth], elsewhere[depth]
-        if (here.file, here.function) != (there.file, there.function):
-            return None
-        if here.number != there.number:
-            break
-    else:
-        return None
-    if there.number < here.number:
-        return None
-    around = (_outermost_loop(line, text_of(line.file)) for line in inside[depth + 1 :])
-    mine = _outermost_loop(here, text_of(here.file), behind=there.number)
-    return mine or next((loop for loop in around if loop is not None), None)
-
-
-def _outermost_loop(line: UserLine, text: str | None, behind: int | None = None) -> UserLine | None:
-    """The loop of its function around a line, the outermost of those that end before the line `behind`."""
-    loops = _loops_around(line.number, text)
-    if behind is not None:
-        left = [loop for loop in loops if behind > (loop.end_lineno or loop.lineno)]
-        loops = (
-            left if len(left) == len(loops) else [loop for loop in left if not _goes_over_parameters(loop)]
-        )
-    return UserLine(line.file, min(loop.lineno for loop in loops), line.function) if loops else None
-
-
-def same_round(
-    inside: RankView,
-    elsewhere: RankView,
-    text_of: Callable[[str], str | None],
-    here: Sequence[UserLine] = (),
-    there: Sequence[UserLine] = (),
-) -> bool | None:
-    """Whether two ranks are in the same round of all loops that are around both; None where that is not
-    known: a loop may count nothing. `here` and `there` are their lines, where they are not those of now.
-    """
-    known = True
-    for one, other in zip(here or inside.lines, there or elsewhere.lines):
-        if (one.file, one.function) != (other.file, other.function):
-            break
-        mine = _loops_around(one.number, text_of(one.file))
-        theirs = {loop.lineno for loop in _loops_around(other.number, text_of(one.file))}
-        for loop in mine:
-            if loop.lineno not in theirs:
-                continue
-            keys = [f"{one.file} {one.function} {name}" for name in _counted_by(loop)]
-            rounds = [(inside.counters.get(key), elsewhere.counters.get(key)) for key in keys]
-            if any(None not in pair and pair[0] != pair[1] for pair in rounds):
-                return False
-            known = known and any(None not in pair for pair in rounds)
-        if one.number != other.number:
-            break
-    return known or None
-
-
-def _counted_by(loop: ast.stmt) -> list[str]:
-    """What a loop counts its rounds by, as `epoch` or `self.epoch`: its target, or what its test asks."""
-    counted = getattr(loop, "target", None) or getattr(loop, "test", None)
-    asked = list(ast.walk(counted)) if counted is not None else []
-    of_self = [
-        f"self.{node.attr}"
-        for node in asked
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    ]
-    return of_self + [node.id for node in asked if isinstance(node, ast.Name)]
-
-
-def _loops_around(number: int, text: str | None) -> list[ast.stmt]:
-    try:
-        tree = ast.parse(text or "")
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.For, ast.AsyncFor, ast.While))
-        and node.lineno <= number <= (node.end_lineno or node.lineno)
-    ]
-
-
-def _goes_over_parameters(loop: ast.stmt) -> bool:
-    """Whether a loop has as many rounds on all ranks, whatever their data: one that averages gradients."""
-    over = getattr(loop, "iter", None)
-    asked = ast.walk(over) if over is not None else ()
-    return any(isinstance(node, ast.Attribute) and node.attr in _OF_MODELS for node in asked)
 
 
 # How ranks, collectives and durations are written in what the watchdog says.

@@ -228,6 +228,10 @@ class Watchdog:
             else []
         )
 
+    def ended_while_waiting(self) -> list[RankView]:
+        """This host's ranks that were ended where they waited for others."""
+        return self._watched.ranks.ended_while_waiting()
+
     def delays_stop(self, seconds: float) -> bool:
         """Whether a stop of the job waits for a look at its ranks, which the signal would wake.
 
@@ -262,7 +266,7 @@ class Watchdog:
         pulse = pulse_of(self._watched.ranks.beats().values(), now)
         self._counted += 1
         told = [self._counted, pulse.since, pulse.begun, pulse.longest, pulse.watched]
-        assembly.post(self._topic_of("beats"), [*told, self._ended_well()])
+        assembly.post(self._topic_of("beats"), [*told, self._ended_well(), self._sizes_of_groups()])
         if assembly.is_first:
             self._pulses.hear(assembly.read(self._topic_of("beats")), now)
             stands = self._pulses.standstill(now)
@@ -279,6 +283,22 @@ class Watchdog:
         """This host's ranks whose scripts came to their end, with the steps that they made."""
         beats = self._watched.ranks.beats()
         return [(rank, beat.steps) for rank, beat in beats.items() if beat.phase == ENDED]
+
+    def _sizes_of_groups(self) -> list[int]:
+        return [beat.group for beat in self._watched.ranks.beats().values()]
+
+    def sizes_of_groups(self, world: int) -> list[int]:
+        """How many ranks the default process group had in which each rank of the job made its first step, 0
+        where there was none; of this host's alone where not all of them are smaller than the `world`."""
+        assembly, own = self._watched.assembly, self._sizes_of_groups()
+        if len(assembly.hosts) == 1 or not all(0 < size < world for size in own):
+            return own
+        said = {assembly.current: own}
+        with contextlib.suppress(FirstHostSilent):
+            self._closed.wait(self._poll * 1.5)
+            told = assembly.read(self._topic_of("beats"))
+            said = {**{host: value[6] for host, value in told.items()}, **said}
+        return [size for sizes in said.values() for size in sizes]
 
     def ranks_ended_well(self) -> list[RankView]:
         """All hosts' ranks whose scripts came to their end; waits for what the other hosts say once more."""

@@ -61,6 +61,7 @@ JOB_FILE = "job.yaml"
 _HEADING = re.compile(r"\[(case|file) (.+)\]")
 _HEADER = re.compile(r"# (code|style|expect|half|line|why|job|rank|verdict): (.*)")
 _RESOURCES = ("instance_type", "instance_count", "capacity", "volume_gb")
+_CODE = ("arguments", "argument_style", "requirements")
 _FRAMEWORK = {"name": "pytorch", "version": "2.8.0", "python": "py312"}
 _PLAIN_JOB = {"checkpoint": {}, "inputs": {"train": "s3://acme-data/train"}}
 """What the writers were told: torchrun on two hosts of eight GPUs, which keep /opt/ml/checkpoints."""
@@ -153,6 +154,8 @@ def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
     host = "ml.p3.16xlarge" if strategy == "torch_xla" else "ml.p4d.24xlarge"
     resources = {"instance_type": host, "instance_count": 2, **fields.pop("resources", {})}
     resources |= {name: fields.pop(name) for name in _RESOURCES if name in fields}
+    code = {"source_dir": "src", "entry_point": ENTRY, **fields.pop("code", {})}
+    code |= {name: fields.pop(name) for name in _CODE if name in fields}
     if fields.pop("spot", None):
         resources["capacity"] = "spot"
     retries = fields.pop("retries", fields.pop("retry", 0))
@@ -162,10 +165,10 @@ def _job_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
         "name": "blind",
         "region": "us-west-2",
         "role_arn": "arn:aws:iam::111122223333:role/training",
-        "code": {"source_dir": "src", "entry_point": ENTRY},
         "framework": _COMPILER if strategy == "torch_xla" else _FRAMEWORK,
         "output": {"s3_uri": "s3://acme-output/blind"},
         **fields,
+        "code": code,
         "distribution": {"strategy": strategy},
         "limits": limits,
         "resources": resources,

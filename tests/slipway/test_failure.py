@@ -16,6 +16,7 @@ from slipway.failure import (
     Evidence,
     RankEnd,
     cause_by_loss,
+    cause_by_world,
     exit_status,
     judge_output,
     root_cause,
@@ -158,6 +159,31 @@ def test_a_traceback_on_stdout_is_the_cause_where_stderr_has_none(ranks: Ranks) 
 )
 def test_stdout_counts_after_stderr(stderr: str, exit_code: int, printed: str, message: str) -> None:
     assert judge_output(stderr, exit_code, CODE, printed=printed).message == message
+
+
+FAILED_UPLOAD = "upload failed: InternalServerError: We encountered an internal error (attempt 5 of 5)"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "printed", "code", "message"),
+    [
+        (
+            "gave up\n",
+            f"{FAILED_UPLOAD}\n",
+            "CKPT004",
+            f"exited with code 1, and had printed: {FAILED_UPLOAD}",
+        ),
+        ("", f"{FAILED_UPLOAD}\n" + "step 1\n" * 30, "CODE001", "exited with code 1"),
+        ("", f"{FAILED_UPLOAD}, retrying\nstopped early\n", "CODE001", "exited with code 1"),
+        (f"{TRACEBACK}ValueError: other\n", f"{FAILED_UPLOAD}\n", "CODE001", "ValueError: other"),
+    ],
+    ids=["told last", "went on for long", "dealt with", "an exception"],
+)
+def test_a_script_that_ends_without_an_exception_is_judged_by_what_it_printed_last(
+    stderr: str, printed: str, code: str, message: str
+) -> None:
+    evidence = judge_output(stderr, 1, CODE, printed=printed)
+    assert (evidence.code, evidence.message) == (code, message)
 
 
 def test_what_an_exception_was_raised_from_is_told_where_it_does_not_say_so_itself() -> None:
@@ -461,6 +487,33 @@ def test_a_script_that_gives_up_on_a_loss_that_is_not_finite_failed_of_that(
 def test_what_else_ends_a_script_stays_what_it_is(cause: Cause) -> None:
     assert cause_by_loss(cause, {0: "step 3 loss nan"}) == cause
     assert cause_by_loss(cause_with("AssertionError"), {}) == cause_with("AssertionError")
+
+
+IN_VAIN = "waited 15000 ms in vain for another rank at the store"
+
+
+@pytest.mark.parametrize(
+    ("says", "wanted"),
+    [
+        ("DistStoreError: wait timeout after 15000ms, keys: /default_pg/0//cpu//0/2", 3),
+        ("DistStoreError: Timed out after 61 seconds waiting for clients. 2/4 clients joined.", 4),
+        (
+            "Timed out initializing process group in store based barrier on rank: 1, for key: "
+            "store_based_barrier_key:1 (world_size=8, num_workers_joined=2, timeout=0:00:15)",
+            8,
+        ),
+    ],
+)
+def test_who_waits_for_more_ranks_than_the_job_has_counts_other_processes(says: str, wanted: int) -> None:
+    ends = [RankEnd(0, 1, 1.0, "Connection closed\n"), RankEnd(1, 1, 1.0, f"{says}\n")]
+    found = cause_by_world(cause_with(IN_VAIN, code="NCCL008"), ends, 2)
+    assert found.evidence.code == "DIST001"
+    assert found.evidence.message == (
+        f"waited for a process group of {wanted} ranks or more, and the job has 2: the script counts other "
+        f"processes than are started; {IN_VAIN}"
+    )
+    assert cause_by_world(cause_with(IN_VAIN, code="NCCL008"), ends, wanted).evidence.code == "NCCL008"
+    assert cause_by_world(cause_with("broken", code="CODE001"), ends, 2).evidence.code == "CODE001"
 
 
 def test_an_abort_while_python_comes_down_after_an_exception_is_the_exceptions() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -165,3 +166,25 @@ def test_of_a_shared_machine_the_scratch_folders_are_looked_at_that_the_code_nam
         (tmp_path / "code" / "train.py").write_text(f'SAVE = "{named}/."\n')
         host.tell()
     assert f"1 file (2 kB) such as {named}/of-" in said()
+
+
+@pytest.mark.parametrize("by", ["a variable", "a hyperparameter"])
+def test_and_those_that_the_job_names(host: Host, said: Said, by: str) -> None:
+    with TemporaryDirectory(dir="/dev/shm") as named:
+        (Path(named) / "ckpt").mkdir()
+        file = Path(named) / "ckpt" / "latest.pt"
+        file.write_bytes(bytes(2_000))
+        os.utime(file, (STARTED + 60, STARTED + 60))
+        if by == "a variable":
+            host.environment["SCRATCH"] = named
+        else:
+            host.container = replace(host.container, hyperparameters={"out": named})
+        host.tell()
+    assert f"1 file (2 kB) such as {named}/ckpt/latest.pt" in said()
+
+
+def test_what_lies_below_the_jobs_own_folder_is_counted_once(host: Host, said: Said) -> None:
+    host.file("code/out/ckpt.pt", 5_000)
+    host.environment["PWD"] = str(host.root / "code")
+    host.tell()
+    assert "1 file (5 kB) such as out/ckpt.pt" in said()

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from launcher.diagnosis.logs.tracebacks import FOLLOWS_FROM_ANOTHER
 from launcher.diagnosis.signatures import CONTEXTS, FRAGMENTS, SIGNATURES, Context, Signature
+from launcher.diagnosis.signs.group_lines import WAITS_FOR
 from launcher.diagnosis.signs.sightings import GOES_ON
 from launcher.text.log_lines import PREFIX
 from tools.generate.generated import ROOT, command_of
@@ -29,6 +30,7 @@ PATTERNS = {
     "prefix": PREFIX,
     "goes_on": GOES_ON,
     "follows_from_another": FOLLOWS_FROM_ANOTHER,
+    "waits_for_rank": WAITS_FOR,
 }
 """Patterns of the diagnosis that belong to no row, by which the container reads lines too."""
 

@@ -84,7 +84,7 @@ _OF_ANY: Shape = {
 ROWS: Mapping[str, Shape] = {
     "log": {
         **{**_OF_ANY, "role": LineRole, "says?": str, "remedy?": _prose, "retry?": Retry, "vague?": bool},
-        "in_container?": bool,
+        **{"in_container?": bool, "against_success?": bool},
     },
     "context": {**_OF_ANY, "symptoms": list},
     "here": {

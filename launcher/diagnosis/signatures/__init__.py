@@ -70,6 +70,7 @@ class Signature:
     retry: Retry | None = None
     vague: bool = False
     in_container: bool = True
+    against_success: bool = False
     digits: frozenset[bytes] | None = frozenset()
 
     @property

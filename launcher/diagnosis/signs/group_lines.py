@@ -258,7 +258,7 @@ _IN_COMMUNICATOR = re.compile(
 """Not of communicators that were split from another one: until 2.20 those print an identity that is none.
 What is complete has each rank once, whatever else is said of it."""
 
-_WAITS_FOR = re.compile(
+WAITS_FOR = re.compile(
     r"\bwait timeout after \d{1,9} ?ms, keys: /?default_pg/\d{1,6}//cpu//\d{1,6}/(?P<rank>\d{1,6})\b"
 )
 """In the group of all ranks: in another one a rank has another number."""
@@ -294,7 +294,7 @@ class ClaimedRanks:
 
     def note_line(self, candidate: Candidate, line: Line) -> Sighting | None:
         """Take a line into account; the sign of a rank that waits for itself."""
-        if waits := _WAITS_FOR.search(line.text):
+        if waits := WAITS_FOR.search(line.text):
             return _waits_for_itself(int(waits["rank"]), candidate, line)
         if claim := _IN_COMMUNICATOR.search(line.text):
             if claim["at"] == "START":

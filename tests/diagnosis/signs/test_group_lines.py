@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from launcher.diagnosis.diagnose import SuccessReader, diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import Diagnosis
@@ -116,6 +118,47 @@ def test_losses_that_were_not_finite_are_said_of_a_job_that_completed_and_of_one
     reader.read(lines("loss 0.3", NOT_FINITE))
     assert [(each.code, each.severity.value) for each in reader.warnings] == [("NUM001", "warning")]
     assert [each.code for each in reader.standing] == ["NUM001"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        (
+            "WARNING:load:unexpected keys: ['module.body.weight', 'module.body.bias']",
+            "CKPT005",
+            "of the checkpoint nothing was loaded that has a wrapper in its key: module.",
+        ),
+        (
+            "<All but>_IncompatibleKeys(missing_keys=['fc.weight'], unexpected_keys=['ema.fc.weight'])",
+            "CKPT005",
+            "the checkpoint was loaded with strict=False, and none of its keys fits: they begin with 'ema.', "
+            "which the model's do not",
+        ),
+        (
+            "train.py:9: UserWarning: 2 process(es) on a host with 8 GPUs: GPUs [2, 3] are not used",
+            "DIST001",
+            "2 process(es) on a host with 8 GPUs: GPUs [2, 3] are not used",
+        ),
+    ],
+    ids=["a wrapper's keys", "strict=False", "idle GPUs"],
+)
+def test_what_a_script_says_itself_against_its_success_is_a_warning(
+    line: str, code: str, message: str
+) -> None:
+    assert read(lines("epoch 1"), lines(line, line)) == [(code, "warning", message)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING:load:unexpected keys: ['head.weight', 'head.bias']",
+        "WARNING:load:missing keys: ['module.body.weight']",
+        "8 processes on a host with 8 GPUs, none of them idle",
+        "16 workers for 8 GPUs, 3 of them idle",
+    ],
+)
+def test_of_what_may_well_be_meant_there_is_no_warning(line: str) -> None:
+    assert read(lines(line)) == []
 
 
 def test_what_the_watchdog_warns_of_stands_until_it_is_taken_back_and_is_none_of_a_success() -> None:

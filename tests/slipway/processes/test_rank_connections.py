@@ -100,6 +100,27 @@ def test_ranks_that_never_met_are_told_of_at_the_end(job: Job, said: Said) -> No
     ]
 
 
+def test_ranks_of_several_groups_are_told_of_though_they_met_in_each(job: Job, said: Said) -> None:
+    job.meeting.met = True
+    job.meeting.tell_of_groups([2, 2, 2, 2], 4)
+    job.meeting.tell_of_the_end()
+    (line,) = said()
+    assert line.startswith(
+        "slipway: DIST008 none of the 2 ranks ever met another one outside of its process group of 2: the "
+        "groups ran as independent programs, each of which was paid for → Leave `rank`, `world_size`"
+    )
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[4, 4, 4, 4], [2, 2], [2, 2, 0, 0], [2, 2, 4, 4], []],
+    ids=["one group", "half is not known", "others train nothing", "some have all", "nothing"],
+)
+def test_of_groups_that_may_be_right_nothing_is_said(job: Job, said: Said, sizes: list[int]) -> None:
+    job.meeting.tell_of_groups(sizes, 4)
+    assert said() == []
+
+
 def test_they_are_warned_once_after_a_minute_of_training(job: Job, said: Said) -> None:
     job.rank("")
     job.look()

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,22 @@ def test_the_boot_reads_what_the_rank_wrote(tmp_path: Path, clock: list[float]) 
     assert beat is not None
     assert (beat.phase, beat.steps, beat.last) == (LOADED, 4, 120.0)
     assert beat.longest == 7.0, "from the start to the first step is no pause between steps"
+
+
+def test_it_tells_the_size_of_the_default_group_at_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group: Any = types.SimpleNamespace(is_initialized=lambda: True, get_world_size=lambda: 2)
+    monkeypatch.setitem(sys.modules, "torch.distributed.distributed_c10d", group)
+    rank = Heartbeat(tmp_path / "0")
+    rank.beat()
+    group.is_initialized = lambda: False
+    rank.beat()
+    beat = read_beat(tmp_path / "0")
+    assert beat is not None and (beat.group, beat.steps) == (2, 2)
+    Heartbeat(tmp_path / "1").beat()
+    beat = read_beat(tmp_path / "1")
+    assert beat is not None and (beat.group, beat.steps) == (0, 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"slipway1", b"x" * 4096])

@@ -148,11 +148,93 @@ def test_the_scripts_own_signals_still_reach_its_main_thread(start: Start) -> No
     assert process.wait(PATIENCE_SECONDS) == 7
 
 
+WAITS = """
+import os, signal, sys
+sys.path.insert(0, {folder!r})
+from torch.distributed import distributed_c10d
+
+def train():
+    {wait}
+
+train()
+"""
+BARRIER = """
+import os, signal, sys
+
+def barrier():
+    print("ready")
+    sys.stdin.read()
+
+def lost():
+    sys.__excepthook__ = lambda *_: print("ready")
+    raise RuntimeError("Connection closed by peer")
+
+def terminated():
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> str:
+    """A folder with what stands for PyTorch's collectives."""
+    folder = tmp_path / "libraries" / "torch" / "distributed"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder.parent / "__init__.py").touch()
+    (folder / "distributed_c10d.py").write_text(BARRIER)
+    return str(tmp_path / "libraries")
+
+
+def test_a_rank_that_is_ended_while_it_waits_has_left_word_where(
+    start: Start, ranks: Ranks, libraries: str
+) -> None:
+    process = start(WAITS.format(folder=libraries, wait="distributed_c10d.barrier()"))
+    process.terminate()
+    assert process.wait(PATIENCE_SECONDS) == -signal.SIGTERM
+    view = the_one(ranks.ended_while_waiting())
+    assert (view.failed, view.waits_by_stack, [str(line) for line in view.lines]) == (
+        True,
+        True,
+        ["train.py:9", "train.py:7"],
+    )
+
+
+def test_so_has_one_that_lost_its_peer_and_nobody_asked(start: Start, ranks: Ranks, libraries: str) -> None:
+    process = start(WAITS.format(folder=libraries, wait="distributed_c10d.lost()"))
+    process.terminate()
+    process.wait(PATIENCE_SECONDS)
+    assert [str(line) for line in the_one(ranks.ended_while_waiting()).lines] == ["train.py:9", "train.py:7"]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        'print("ready"); sys.stdin.read()',
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(0)); distributed_c10d.barrier()",
+    ],
+    ids=["works", "has a handler of its own"],
+)
+def test_who_does_not_wait_or_ends_by_itself_has_not(
+    start: Start, ranks: Ranks, libraries: str, wait: str
+) -> None:
+    process = start(WAITS.format(folder=libraries, wait=wait))
+    process.terminate()
+    process.wait(PATIENCE_SECONDS)
+    assert ranks.ended_while_waiting() == []
+
+
+def test_nor_has_a_fork_of_a_rank(start: Start, ranks: Ranks, libraries: str) -> None:
+    forks = "child = os.fork(); child or distributed_c10d.terminated(); os.waitpid(child, 0); print('ready')"
+    process = start(WAITS.format(folder=libraries, wait=forks))
+    process.wait(PATIENCE_SECONDS)
+    assert ranks.ended_while_waiting() == []
+
+
 def test_a_process_without_the_handler_is_never_sent_the_signal(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         number = int(signal.SIGRTMIN) + 11
         assert not handles_signal(process.pid, number)
-        assert stacks_by_signal({tmp_path / "0.stacks": Beat(process.pid, number, 1, 0, 0, 0, 0, 0)}) == {}
+        assert stacks_by_signal({tmp_path / "0.stacks": Beat(process.pid, number, 1, 0, 0, 0, 0, 0, 0)}) == {}
         assert process.poll() is None
         process.kill()
 

@@ -286,6 +286,16 @@ def test_a_save_for_which_the_others_waited_to_their_timeout_is_longer_than_that
     )
 
 
+def test_a_save_is_known_by_what_is_called_whatever_the_functions_name() -> None:
+    code = "train(loader)\nwrite(path, model.state_dict())\n"
+    lines = (UserLine("run.py", 2, "<module>"), UserLine("io.py", 8, "write"))
+    for number, expected in ((2, "DDP005"), (1, "NCCL004")):
+        at = (lines[0]._replace(number=number), lines[1])
+        verdict = judge_timeout([seen(0, lines=at), gave_up(1), gave_up(2), gave_up(3)], {"run.py": code}.get)
+        assert verdict is not None
+        assert verdict.code == expected
+
+
 @pytest.mark.parametrize("how", [{}, {"saving": True, "waits_by_stack": True}])
 def test_who_is_elsewhere_or_waits_in_its_save_is_named_without_that(how: dict[str, Any]) -> None:
     verdict = timed_out(seen(0, **how), gave_up(1), gave_up(2), gave_up(3))
@@ -364,6 +374,16 @@ def test_of_those_that_failed_one_that_was_behind_the_loop_of_the_others_is_name
     assert (verdict.code, verdict.ranks) == ("DATA001", (1,))
 
 
+@pytest.mark.parametrize(("condition", "code"), [("if True:", None), ("with timer:", "DATA001")])
+def test_within_an_epoch_who_was_behind_the_loop_is_named_where_no_rank_passes_that_by(
+    condition: str, code: str | None
+) -> None:
+    text = f"for epoch in epochs:\n  for batch in loader:\n    step()\n  {condition}\n    reduce()\n"
+    inside, behind = ((UserLine("train.py", number, "<module>"),) for number in (3, 5))
+    verdict = judge_ends([lost(0, inside), lost(1, behind)], {"train.py": text}.get)
+    assert (verdict and (verdict.code, verdict.ranks)) == (code and (code, (1,)))
+
+
 def test_where_all_were_at_the_same_line_nothing_is_known() -> None:
     assert ends(lost(0), lost(1)) is None
     assert ends(ended(0), ended(1)) is None
@@ -395,7 +415,7 @@ def test_a_verdict_travels_as_json() -> None:
 def beat(
     phase: int = LOADED, started: float = 0, steps: int = 9, last: float = 90, longest: float = 1
 ) -> Beat:
-    return Beat(1, 45, phase, 0, started, steps, last, longest)
+    return Beat(1, 45, phase, 0, 0, started, steps, last, longest)
 
 
 def heard(limits: StallLimits, *pulses: Pulse, at: float = 0.0) -> Pulses:

@@ -27,12 +27,14 @@ class Played:
     last: float = 0.0
     longest: float = 1.0
     looks: int = 0
+    group: int = 0
 
     def forget(self) -> None:
         pass
 
     def beats(self) -> dict[int, Beat]:
-        return {view.rank: Beat(1, 45, LOADED, 0, 0.0, 9, self.last, self.longest) for view in self.views}
+        told = Beat(1, 45, LOADED, 0, self.group, 0.0, 9, self.last, self.longest)
+        return {view.rank: told for view in self.views}
 
     def look(self, seconds: float = 0.0, *, stacks: bool = False) -> list[RankView]:
         self.looks += 1
@@ -203,6 +205,16 @@ def test_a_verdict_stands_until_a_rank_makes_a_step_again(sleeping: Job) -> None
     assert told.ranks == (1,)
     sleeping.hosts[0].last = 80.0
     assert dog.standing_verdict() is None
+
+
+def test_the_sizes_of_groups_are_those_of_all_hosts_where_they_are_smaller_than_the_job(stopped: Job) -> None:
+    first, second = stopped.hosts
+    first.group, second.group = 2, 1
+    stopped.at(5)
+    stopped.dogs[0].close()
+    assert sorted(stopped.dogs[0].sizes_of_groups(4)) == [1, 1, 2, 2]
+    first.group = 4
+    assert stopped.dogs[0].sizes_of_groups(4) == [4, 4], "of others nothing is asked then"
 
 
 def test_the_longest_wait_of_a_group_is_told_from_half_of_its_timeout_on() -> None:
