@@ -23,9 +23,10 @@ from launcher.program.index import (
 from launcher.program.process_environment import COMMANDS, is_for_one_host, process_starts
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guard, Guards
-from launcher.program.ranks.participants import Participants, Uniformity
+from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import shares_its_result
+from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.surroundings.channels import (
     CHANNEL_VARIABLE,
     channel_key,
