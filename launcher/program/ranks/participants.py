@@ -23,8 +23,9 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
-from launcher.program.ranks.guards import Guard, Guards, Truth, branches_leaving_before, is_in_body, negate
+from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.reachability import Reachability, is_answered_too_early
+from launcher.program.ranks.truths import Guard, Truth, negate
 from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.values import (
     Constant,

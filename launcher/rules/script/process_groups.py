@@ -33,7 +33,7 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables, rank_starts
 from launcher.program.program import Program, imports_the_unknown, joining_calls
-from launcher.program.ranks.guards import Guard, ends_block
+from launcher.program.ranks.guards import ends_block
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.training_loops import (
@@ -43,6 +43,7 @@ from launcher.program.ranks.training_loops import (
     makes_ranks_agree,
     trains_within,
 )
+from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,

@@ -247,18 +247,23 @@ def _kept_in(sampler: ast.Call) -> Binding | None:
 def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
     """A DistributedSampler whose `rank` is the rank on its host, among the processes of all hosts.
 
-    On the second host the same samples are seen again, and those of the higher ranks never.
+    On the second host the same samples are seen again, and those of the higher ranks never. The number that
+    `spawn` gives is such a rank where the process group is given another one, `rank * gpus + number`.
 
     Bad: `DistributedSampler(dataset, num_replicas=world_size, rank=local_rank)`
     Good: `DistributedSampler(dataset, num_replicas=world_size, rank=dist.get_rank())`, or neither.
 
     Source: torch.utils.data documentation.
     """
+    given = (argument_of(call, "rank", 4) for call, _ in program.calls(GROUP))
+    joined = [each for each in map(program.value, filter(None, given)) if isinstance(each, RankValue)]
     for sampler in program.analysis(Loaders).samplers:
         rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
         value = None if rank is None else program.value(rank)
-        # The index that spawn gives is the global rank on one host, which is where spawn is used.
-        if not isinstance(value, RankValue) or value.kind is not RankKind.LOCAL or value.source == "spawn":
+        if not isinstance(value, RankValue) or value.kind is not RankKind.LOCAL:
+            continue
+        # The index that spawn gives is the global rank on one host, for which most scripts spawn.
+        if value.source == "spawn" and all(each.kind is RankKind.LOCAL for each in joined):
             continue
         size = None if replicas is None else program.value(replicas)
         if size is None or (isinstance(size, WorldSize) and size.source in _OF_ALL_HOSTS):
