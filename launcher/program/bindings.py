@@ -162,6 +162,7 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
 _RANK_STARTERS = library_names("rank_starters")
 _CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
+_ASKING = tuple(map(External, ("isinstance", "issubclass", "type", "super")))
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
 
@@ -332,11 +333,13 @@ class CallGraph:
             yield from self._called_entries(parent, function)
         elif isinstance(parent, ast.Attribute) or (handed and WRITTEN_OUT in handed.__dict__):
             return  # A member of a class; a partial application: its calls are calls of the function.
+        elif called in _ASKING:
+            return
         elif handed and called == External("functools.partial") and handed.args[:1] == [use]:
             rest = [*handed.args[1:], ast.Starred(use)]  # Whoever calls it gives it.
             yield _site_of(function, handed, ast.Call(use, rest, handed.keywords), bound)
         elif handed and isinstance(called, External):
-            yield self._started(called.name, handed, function)
+            yield self._started(called.name, handed, function, bound)
         elif handed and isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
             yield from self._handed_on(called, handed, use, function)
         else:
@@ -399,22 +402,20 @@ class CallGraph:
             if by_super and scope_of(call).node is own[-1].node:
                 yield CallSite(call, bind_arguments(function, call, True))
 
-    def _started(self, name: str, call: ast.Call, function: FunctionNode) -> CallSite | None:
+    def _started(self, name: str, call: ast.Call, function: FunctionNode, bound: bool) -> CallSite | None:
         """A function that is handed to what starts processes with it."""
-        if name in ("isinstance", "issubclass", "type", "super"):
-            return CallSite(call, {})
         if name.rpartition(".")[2] in _CALLING_EACH:
             return CallSite(call, None)
         given = next((each.value for each in call.keywords if each.arg == "args"), None)
         if name in _RANK_STARTERS:
             given = call.args[1] if given is None and len(call.args) > 1 else given
-            return _spawned_site(call, function, [None, *_elements(given)], _SPAWNED)
+            return _spawned_site(call, function, [None, *_elements(given)], _SPAWNED, bound)
         if name in _PROCESSES:
             elements = _elements(given)
             first = elements[0] if elements else None
             if isinstance(first, ast.Name) and self._counts(first):
-                return _spawned_site(call, function, [None, *elements[1:]], _SPAWNED)
-            return _spawned_site(call, function, [*elements], None)
+                return _spawned_site(call, function, [None, *elements[1:]], _SPAWNED, bound)
+            return _spawned_site(call, function, [*elements], None, bound)
         return None
 
     def _counts(self, name: ast.Name) -> bool:
@@ -485,9 +486,9 @@ def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: b
 
 
 def _spawned_site(
-    call: ast.Call, function: FunctionNode, given: list[ast.expr | None], first: Value | None
+    call: ast.Call, function: FunctionNode, given: list[ast.expr | None], first: Value | None, bound: bool
 ) -> CallSite:
-    positional = [each.arg for each in positional_of(function)]
+    positional = [each.arg for each in positional_of(function)][int(bound) :]
     arguments = {name: value for name, value in zip(positional, given, strict=False) if value is not None}
     values: dict[str, Value] = {positional[0]: first} if first is not None and positional else {}
     return CallSite(call, arguments, values)

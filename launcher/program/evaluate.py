@@ -341,12 +341,13 @@ class Evaluation:
         holder = self.files.module(package, file) if last else None
         return (None, []) if holder in (None, file) else (holder, holder.module.bindings.get(last, []))
 
-    def through_star(self, file: FileIndex, name: str) -> Value:
-        """What a module has by this name of another one that it imports with `*`."""
-        for star in file.stars:
-            module = self.files.module(star, file)
-            if module is not None and name in module.module.bindings:
+    def through_star(self, file: FileIndex, name: str, depth: int = 5) -> Value:
+        """What a module has by this name of another one that it imports with `*`, which may import it so."""
+        for module in filter(None, (self.files.module(star, file) for star in file.stars)):
+            if name in module.module.bindings:
                 return self.any_of(module.module.bindings[name], None)
+            if depth and (found := self.through_star(module, name, depth - 1)) is not UNKNOWN:
+                return found
         return UNKNOWN
 
     def external(self, name: str) -> Value:

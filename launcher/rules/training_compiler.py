@@ -26,7 +26,6 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.guards import Truth, compare_values
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
@@ -38,6 +37,7 @@ from launcher.program.ranks.training_loops import (
     looped_within,
     losses,
 )
+from launcher.program.ranks.truths import Truth, compare_values
 from launcher.program.surroundings.options import option_of
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, RankValue
 from launcher.rules.script.data.loaders import LOADER, Loaders

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from launcher.program.ranks.guards import Guard, Guards, Truth
+from launcher.program.ranks.guards import Guards
+from launcher.program.ranks.truths import Guard, Truth
 from tests.program.conftest import ReadProgram, wrong_answers
 
 START = """

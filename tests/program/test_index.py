@@ -103,6 +103,18 @@ def test_a_name_is_followed_through_the_programs_own_modules(program: ReadProgra
     assert [name for _, name in read.calls("torch.distributed.barrier")] == ["torch.distributed.barrier"] * 2
 
 
+def test_a_name_is_followed_through_modules_that_import_each_other_with_a_star(program: ReadProgram) -> None:
+    read = program(
+        "from models import *\nwait()\n",
+        **{
+            "models/__init__.py": "from .other import *\nfrom .waiting import *\n",
+            "models/other.py": "from models import *\n",
+            "models/waiting.py": "from torch.distributed import barrier as wait\n",
+        },
+    )
+    assert [name for _, name in read.calls("torch.distributed.barrier")] == ["torch.distributed.barrier"]
+
+
 @pytest.mark.parametrize(
     ("text", "written"),
     [

@@ -34,7 +34,7 @@ from launcher.program.index import (
     with_enclosing_statements,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.guards import Guard
+from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     FSDP,
     FULLY_SHARD,

@@ -27,8 +27,9 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
-from launcher.program.ranks.guards import Guard, Guards, Truth, is_in_body, negate
+from launcher.program.ranks.guards import Guards, is_in_body
 from launcher.program.ranks.training_loops import iterated_object
+from launcher.program.ranks.truths import Guard, Truth, negate
 from launcher.program.values import (
     Constant,
     Defined,
@@ -121,18 +122,18 @@ class FunctionSummaries:
 
     def divergences(self) -> list[Divergence]:
         """Where the ranks of the program part, in the order of its files, each place once."""
-        found: dict[tuple[ast.AST, ast.AST | None], Divergence] = {}
+        found: dict[ast.AST, Divergence] = {}
         for file in self.program.files:
             for function in (file.tree, *file.functions):
                 if self.collective_calls.matters(function) and not self._is_called_back(function):
                     for each in self.summary(function).divergences:
-                        found.setdefault((each.run.node, each.leaves), each)
+                        found.setdefault(each.leaves or each.run.node, each)
         for (_, given), summary in [*self._known.items()]:
             if any(isinstance(each, Defined | External) or _is_text(each) for _, each in given):
                 for each in summary.divergences:
-                    found.setdefault((each.run.node, each.leaves), each)
+                    found.setdefault(each.leaves or each.run.node, each)
         for each in self._made_on_some_ranks():
-            found.setdefault((each.run.node, each.leaves), each)
+            found.setdefault(each.leaves or each.run.node, each)
         return list(found.values())
 
     def _made_on_some_ranks(self) -> Iterator[Divergence]:
@@ -390,7 +391,7 @@ class FunctionWalk:
             self.divergences += [Divergence(run, more) for run in body.certain if run.concerns(more)]
             body = Block([], [run.indirectly() for run in body.everything])
         for leaving in body.leaving:
-            if isinstance(leaving.statement, ast.Break):  # The others go on to the next round.
+            if not isinstance(leaving.statement, ast.Continue):  # The others go on to the next round.
                 self._missed(
                     Departure(leaving.statement, leaving.staying, frozenset()), _next_round(body, leaving)
                 )

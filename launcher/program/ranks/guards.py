@@ -8,14 +8,11 @@ rank 0 alone has a saver: these are guards. Not guards are what all ranks answer
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
-from typing import Any
+from dataclasses import replace
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import origins
-from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -27,8 +24,16 @@ from launcher.program.index import (
     parent_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.truths import (
+    Guard,
+    Truth,
+    choose_truth,
+    compare_values,
+    conjunction,
+    disjunction,
+    negate,
+)
 from launcher.program.values import (
-    LAST_RANK,
     LIBRARY_TABLES,
     MAIN_PROCESS_DECORATORS,
     MAIN_PROCESS_TESTS,
@@ -39,70 +44,10 @@ from launcher.program.values import (
     External,
     Instance,
     Made,
-    RankKind,
     RankValue,
-    Several,
     Value,
     WorldSize,
 )
-
-
-@frozen
-class Guard:
-    """A test that is true on some ranks and false on others.
-
-    True on the ranks of `members` (None: on some, unknown which), or where `outside` on all but them. Without
-    `exact` it may be false there too, as of `rank == 0 and step % 10 == 0`. `test` is the expression.
-    """
-
-    kind: RankKind
-    members: frozenset[int] | None
-    outside: bool = False
-    exact: bool = True
-    test: ast.expr | None = field(default=None, compare=False)
-
-    def opposite(self) -> Guard:
-        """The guard of the other ranks."""
-        return replace(self, outside=not self.outside)
-
-    def same_ranks(self, other: Guard) -> bool:
-        """Whether both are true on the same ranks, as far as they say."""
-        return (self.kind, self.members, self.outside) == (other.kind, other.members, other.outside)
-
-    def complements(self, other: Guard) -> bool:
-        """Whether the one is true where the other is false."""
-        return self.members is not None and self.same_ranks(other.opposite())
-
-    def allows(self, ranks: frozenset[int]) -> bool:
-        """Whether all of these ranks may come here."""
-        if self.members is None or self.kind is not RankKind.GLOBAL:
-            return True
-        return not ranks & self.members if self.outside else ranks <= self.members
-
-    @property
-    def described(self) -> str:
-        """Such as `rank 0`, `local rank 0` or `every rank but 0`."""
-        word = {RankKind.LOCAL: "local rank", RankKind.NODE: "host"}.get(self.kind, "rank")
-        if self.members is None or self.kind in (RankKind.DERIVED, RankKind.COORDINATE):
-            return "some ranks"
-        numbers = " and ".join(
-            "the last" if each == LAST_RANK else str(each) for each in sorted(self.members)
-        )
-        if self.outside:
-            return f"every {word} but {numbers}"
-        return f"{word}{'s' if len(self.members) > 1 else ''} {numbers}"
-
-
-Truth = Guard | bool | None
-"""What a test is in a distributed run: the same on every rank, a Guard, or None where that is unknown."""
-
-
-def negate(truth: Truth) -> Truth:
-    """The truth of `not`; unknown of a guard that is not exact."""
-    if isinstance(truth, Guard):
-        return truth.opposite() if truth.exact else None
-    return None if truth is None else not truth
-
 
 _BLOCKS = ("body", "orelse", "finalbody")
 
@@ -133,23 +78,6 @@ def is_in_body(branch: ast.If | ast.IfExp, inner: ast.AST) -> bool:
     """Whether a part of a branch is what runs where its test is true."""
     body = branch.body
     return any(each is inner for each in body) if isinstance(body, list) else body is inner
-
-
-def choose_truth(condition: Truth, body: Truth, other: Truth) -> Truth:
-    """What `body if condition else other` is."""
-    if condition is True:
-        return body
-    if condition is False:
-        return other
-    if isinstance(condition, Guard) and isinstance(body, bool) and isinstance(other, bool):
-        if body == other:
-            return body
-        return condition if body else condition.opposite()
-    if isinstance(body, Guard) and isinstance(other, Guard):
-        return body if body.same_ranks(other) else None
-    if condition is None and isinstance(body, bool) and body == other:
-        return body
-    return None
 
 
 _GROWING = frozenset({"append", "add", "insert", "extend"})
@@ -183,7 +111,7 @@ class Guards:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             found = self.truth(test.operand, environment)
         elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-            found = _conjunction([self.opposite(each, environment) for each in test.values])
+            found = conjunction([self.opposite(each, environment) for each in test.values])
         else:
             return negate(self.truth(test, environment))
         return replace(found, test=test) if isinstance(found, Guard) else found
@@ -283,7 +211,7 @@ class Guards:
             return replace(found, test=test) if isinstance(found, Guard) else found
         if isinstance(test, ast.BoolOp):
             truths = [self.truth(each, environment) for each in test.values]
-            found = _conjunction(truths) if isinstance(test.op, ast.And) else _disjunction(truths)
+            found = conjunction(truths) if isinstance(test.op, ast.And) else disjunction(truths)
             return replace(found, test=test) if isinstance(found, Guard) else found
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             return self._comparison(test, environment)
@@ -348,7 +276,14 @@ class Guards:
             same = isinstance(operator, ast.Is | ast.Eq) == (other == Constant(True))
             truth = self.truth(left, environment)
             found = truth if same else negate(truth)
+        if found is None and isinstance(operator, ast.Gt | ast.GtE):
+            # A counter that some ranks alone count: `if rank == 0: misses += 1`.
+            found = self.presence.truth(left, self._is_not_counted)
+            found = replace(found, test=test) if isinstance(found, Guard) else None
         return found
+
+    def _is_not_counted(self, value: ast.expr) -> Truth:
+        return False if self.evaluation.value(value) == Constant(0) else None
 
     def _is_same(self, one: ast.expr, other: ast.expr) -> Truth:
         """Whether two literals, or two members of an enumeration, are the same."""
@@ -476,33 +411,6 @@ def _uses_of_decorated(decorator: ast.AST) -> Iterator[ast.expr]:
                 yield node
 
 
-def _conjunction(truths: Sequence[Truth]) -> Truth:
-    if False in truths:
-        return False
-    guards = [each for each in truths if isinstance(each, Guard)]
-    if guards:
-        # With an unknown condition besides: on these ranks sometimes, on the others never.
-        exact = len(guards) == 1 and all(each is True for each in truths if not isinstance(each, Guard))
-        return replace(guards[0], exact=guards[0].exact and exact)
-    return True if all(each is True for each in truths) else None
-
-
-def _disjunction(truths: Sequence[Truth]) -> Truth:
-    if True in truths:
-        return True
-    guards = [each for each in truths if isinstance(each, Guard)]
-    if None in truths:
-        return None
-    if not guards:
-        return False
-    members = frozenset[int]()
-    for each in guards:
-        if each.members is None or each.outside or each.kind is not guards[0].kind:
-            return replace(guards[0], members=None, exact=False) if len(guards) > 1 else guards[0]
-        members |= each.members
-    return replace(guards[0], members=members)
-
-
 def _has_return(statement: ast.stmt) -> bool:
     pending: list[ast.AST] = [statement]
     while pending:
@@ -514,133 +422,6 @@ def _has_return(statement: ast.stmt) -> bool:
         ):
             pending.extend(ast.iter_child_nodes(node))
     return False
-
-
-# What a comparison of ranks and world sizes says.
-
-
-_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Is: lambda one, other: one is other,
-    ast.IsNot: lambda one, other: one is not other,
-}
-_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
-}
-_MANY = 1 << 30
-"""Stands for a number that is larger than those in the program."""
-
-
-def compare_values(
-    test: ast.Compare, left: Value, right: Value, evaluation: Evaluation, environment: Environment | None
-) -> Truth:
-    """What a comparison of these two values is; None where they do not tell."""
-    sign = type(test.ops[0])
-    if isinstance(right, RankValue | WorldSize) and not isinstance(left, RankValue | WorldSize):
-        left, right, sign = right, left, _MIRRORED.get(sign, sign)
-        mirrored = test.left
-    else:
-        mirrored = test.comparators[0]
-    if isinstance(right, Constant) and right.value is None and isinstance(left, RankValue | WorldSize):
-        return {ast.Is: False, ast.Eq: False, ast.IsNot: True, ast.NotEq: True}.get(sign)
-    if isinstance(left, RankValue):
-        return _compare_rank(test, left, right, sign, mirrored, evaluation, environment)
-    if isinstance(left, WorldSize) and isinstance(right, Constant) and sign in _OPERATORS:
-        return _compare_size(right.value, sign)
-    if isinstance(left, Constant) and isinstance(right, Constant) and sign in _OPERATORS:
-        return _compare_literals(left.value, right.value, sign)
-    if isinstance(left, Constant) and isinstance(right, Several) and sign in (ast.In, ast.NotIn):
-        numbers = _integers_in(right, evaluation, environment)
-        return None if numbers is None else (left.value in numbers) == (sign is ast.In)
-    return None
-
-
-def _compare_rank(
-    test: ast.Compare,
-    rank: RankValue,
-    other: Value,
-    sign: type[ast.cmpop],
-    node: ast.expr,
-    evaluation: Evaluation,
-    environment: Environment | None,
-) -> Truth:
-    if isinstance(other, Several) and sign in (ast.In, ast.NotIn):
-        numbers = _integers_in(other, evaluation, environment)
-        if numbers is None:
-            return None
-        return _guard_of_members(rank, frozenset(n for n in numbers if n >= 0), sign is ast.NotIn, test)
-    if isinstance(other, WorldSize):
-        if isinstance(node, ast.BinOp):  # `rank == world_size - 1`.
-            minus_one = (
-                isinstance(node.op, ast.Sub)
-                and isinstance(node.right, ast.Constant)
-                and node.right.value == 1
-            )
-            if minus_one and sign in (ast.Eq, ast.NotEq):
-                return _guard_of_members(rank, frozenset({LAST_RANK}), sign is ast.NotEq, test)
-            return None
-        return {ast.Lt: True, ast.NotEq: True, ast.GtE: False, ast.Eq: False}.get(sign)
-    if not isinstance(other, Constant):
-        return None
-    try:
-        number = int(other.value) if isinstance(other.value, int | str) else None
-    except ValueError:
-        number = None
-    if number is None or sign not in _OPERATORS:
-        return None
-    if rank.kind is RankKind.DERIVED:
-        return Guard(rank.kind, None, test=test) if sign in (ast.Eq, ast.NotEq) and number >= 0 else None
-    compare = _OPERATORS[ast.Eq if sign is ast.Is else ast.NotEq if sign is ast.IsNot else sign]
-    where = frozenset(each for each in range(min(max(number, 0), 64) + 2) if compare(each, number))
-    if compare(_MANY, number):  # True of the high ranks: name those for which it is not.
-        where = frozenset(each for each in range(min(max(number, 0), 64) + 2) if not compare(each, number))
-        return _guard_of_members(rank, where, True, test)
-    return _guard_of_members(rank, where, False, test)
-
-
-def _guard_of_members(rank: RankValue, members: frozenset[int], outside: bool, test: ast.Compare) -> Truth:
-    if not members:
-        return outside
-    return Guard(rank.kind, None if rank.kind is RankKind.DERIVED else members, outside, test=test)
-
-
-def _compare_size(number: object, sign: type[ast.cmpop]) -> Truth:
-    """Alike for every size from two on, or unknown."""
-    if not isinstance(number, int):
-        return None
-    compare = _OPERATORS[sign]
-    answers = {
-        compare(size, number) for size in (2, 3, max(number - 1, 2), max(number, 2), number + 2, _MANY)
-    }
-    return answers.pop() if len(answers) == 1 else None
-
-
-def _compare_literals(left: object, right: object, sign: type[ast.cmpop]) -> Truth:
-    try:
-        return bool(_OPERATORS[ast.Eq if sign is ast.Is else sign](left, right))
-    except TypeError:
-        return None
-
-
-def _integers_in(
-    several: Several, evaluation: Evaluation, environment: Environment | None
-) -> list[int] | None:
-    """The integers of a written list; None where it holds anything else."""
-    found = []
-    for each in several.node.elts:
-        value = evaluation.value(each, environment)
-        if not isinstance(value, Constant) or not isinstance(value.value, int):
-            return None
-        found.append(value.value)
-    return found
 
 
 # Whether a name is something true, where that is decided by what runs before: `saver is not None`.
@@ -736,7 +517,7 @@ def _truth_of_bindings(bound: Sequence[_BoundTruth]) -> Truth:
     if len(bound) == 1 and bound[0].under is True:
         return bound[0].truth
     if any(each.truth is None for each in bound):
-        return None
+        return _set_on_some(bound)
     guards = [each.truth for each in bound if isinstance(each.truth, Guard)]
     if guards:
         # Literals beside a guard are for runs that are not distributed.
@@ -757,3 +538,13 @@ def _truth_of_bindings(bound: Sequence[_BoundTruth]) -> Truth:
         assert isinstance(one, Guard)
         return one if bound[0].truth is True else one.opposite()
     return None
+
+
+def _set_on_some(bound: Sequence[_BoundTruth]) -> Truth:
+    """The truth of a flag that some ranks alone may raise: `stop = False`, `if rank == 0: stop = f()`."""
+    raising = [each.under for each in bound[1:] if each.truth is not False]
+    first = raising[0] if raising and bound[0].truth is False and bound[0].under is True else None
+    if not isinstance(first, Guard):
+        return None
+    alike = all(isinstance(each, Guard) and each.same_ranks(first) for each in raising)
+    return replace(first, exact=False) if alike else None

@@ -1,8 +1,7 @@
-"""Which ranks run a statement, and which expressions have the same value on every rank.
+"""Which ranks run a statement, and all that a program says of how a value is made.
 
 A statement is run by every rank or by some: by the guards around it, before it, and around its callers
-(`Participants`). An expression is uniform where paths, counts and options without a rank make it
-(`Uniformity`).
+(`Participants`).
 """
 
 from __future__ import annotations
@@ -11,37 +10,31 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments, origins, parts_of
+from launcher.program.dataflow import all_arguments, argument_of
 from launcher.program.index import (
     SCOPE,
-    Binding,
     BindingKind,
     FunctionNode,
     ancestors,
     file_of,
     is_main_guard,
-    is_property,
     last_name,
     parent_of,
     scope_of,
 )
 from launcher.program.program import Program, joining_calls
-from launcher.program.ranks.guards import Guard, Guards, Truth, branches_leaving_before, is_in_body, negate
+from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.reachability import Reachability, is_answered_too_early
+from launcher.program.ranks.truths import Guard, Truth, negate
+from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.values import (
-    RANK_VARIABLES,
-    UNKNOWN,
     Constant,
     Defined,
     External,
     Instance,
     Made,
     RankKind,
-    RankValue,
-    Value,
-    WorldSize,
     alternatives,
-    is_path,
     library_names,
 )
 
@@ -324,260 +317,6 @@ def _names_a_process(test: ast.expr) -> bool:
         if isinstance(each, ast.Name | ast.Attribute)
     ]
     return any(hint in word for hint in _PROCESS_WORDS for word in words)
-
-
-_PARSED_OPTIONS = (".parse_args", ".parse_args_into_dataclasses")
-"""How the names end of what gives the options of the command line, which all ranks are started with."""
-
-_PURE_CALLS = frozenset(
-    {
-        "os.path.join",
-        "os.path.abspath",
-        "os.path.expanduser",
-        "os.path.dirname",
-        "os.path.basename",
-        "os.path.normpath",
-        "os.fspath",
-        "open",
-        "os.getcwd",
-        "pathlib.Path",
-        "pathlib.Path.cwd",
-        "glob.glob",
-        "pathlib.Path.glob",
-        "sorted",
-        "vars",
-        "str",
-        "int",
-        "float",
-        "len",
-        "min",
-        "max",
-        "range",
-        "round",
-    }
-)
-"""What gives the same for the same arguments."""
-
-_COUNTING = ("range", "tqdm.trange", "tqdm.auto.trange")
-_FILE_LOADERS = frozenset(
-    {
-        "torch.load",
-        "torch.hub.load_state_dict_from_url",
-        "json.load",
-        "yaml.safe_load",
-        "yaml.load",
-    }
-)
-"""What gives the same for the same file, wherever it is put (`map_location=f"cuda:{rank}"`)."""
-
-_PURE_METHODS = frozenset(
-    {"format", "replace", "strip", "lower", "upper", "joinpath", "with_suffix", "with_name", "join", "zfill"}
-    | {"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith"}
-)
-_VARIABLE_READERS = frozenset({"os.environ.get", "os.getenv"})
-_PROCESS_VARIABLES = ("RANK", "HOST", "NODE", "ID", "PORT", "LOCAL")
-"""In the names of variables that may differ between processes."""
-
-
-class Uniformity:
-    """What the ranks of one program agree on. What is not surely alike is not."""
-
-    def __init__(self, program: Program) -> None:
-        """Nothing is looked at before somebody asks."""
-        self.program = program
-        self._known: dict[ast.AST, bool] = {}
-
-    def is_uniform(self, node: ast.expr | None) -> bool:
-        """Whether an expression is surely the same on every rank."""
-        if node is None:
-            return True
-        known = self._known.get(node)
-        if known is None:
-            # What depends on itself, such as a counter, is alike where its other sources are.
-            self._known[node] = True
-            known = self._known[node] = self._holds(node)
-        return known
-
-    def _holds(self, node: ast.expr) -> bool:
-        value = self.program.value(node) if isinstance(node, ast.Name | ast.Attribute | ast.Call) else None
-        if isinstance(value, RankValue):
-            return False
-        if isinstance(value, WorldSize | Constant):
-            return True
-        if isinstance(node, ast.Constant):
-            return True
-        if isinstance(node, ast.Name):
-            return isinstance(value, External) or self._all_bound(node)
-        if isinstance(node, ast.Attribute):
-            return self._attribute(node, value)
-        if isinstance(node, ast.Subscript):
-            if self.program.value(node.value) == External("os.environ"):
-                return self._variable(node.slice)
-            if node not in (made := origins(self.program, node)) and None not in made:
-                return all(map(self.is_uniform, made))
-            return self.is_uniform(node.value) and self.is_uniform(node.slice)
-        if isinstance(node, ast.Call):
-            return self._call(node)
-        return self._parts(node)
-
-    def _parts(self, node: ast.expr) -> bool:
-        """Whether all parts of an operation, a text or a written list are alike."""
-        kinds = ast.JoinedStr | ast.FormattedValue | ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
-        if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List | ast.Dict):
-            return False
-        return all(self.is_uniform(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
-
-    def _attribute(self, node: ast.Attribute, value: Value | None) -> bool:
-        owner = self.program.value(node.value)
-        names = [each.name if isinstance(each, Instance) else "" for each in alternatives(owner)]
-        parsed = all(each.endswith(_PARSED_OPTIONS) for each in names)
-        bindings = self.program.evaluation.sources(node)
-        if parsed:
-            return all(self._bound(each, node.attr) for each in bindings)
-        if isinstance(owner, Made) or (isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef)):
-            return bool(bindings) and all(self._bound(each, node.attr) for each in bindings)
-        if is_path(owner):
-            return self.is_uniform(node.value)
-        return isinstance(value, External) and isinstance(owner, External)
-
-    def _call(self, node: ast.Call) -> bool:
-        name = self.program.qualified(node.func)
-        if (name or "").endswith(_PARSED_OPTIONS):
-            return True
-        if name in _VARIABLE_READERS:
-            return self._variable(node.args[0] if node.args else None)
-        given = all_arguments(node)
-        method = isinstance(node.func, ast.Attribute) and node.func.attr in _PURE_METHODS
-        if name in _FILE_LOADERS:
-            return bool(node.args) and self.is_uniform(node.args[0])
-        if name in _PURE_CALLS:
-            return all(self.is_uniform(each) for each in given)
-        if method and isinstance(node.func, ast.Attribute):
-            return self.is_uniform(node.func.value) and all(self.is_uniform(each) for each in given)
-        called = self.program.value(node.func)
-        return isinstance(called, Defined) and self._returned(called.node)
-
-    def _returned(self, function: ast.AST) -> bool:
-        """Whether a function always comes to one `return`, of what is alike."""
-        returns = file_of(function).returns_of.get(function, ())
-        if len(returns) != 1 or returns[0].value is None or parent_of(returns[0]) is not function:
-            return False
-        return not any(isinstance(each, ast.If) for each in ast.walk(function)) and self.is_uniform(
-            returns[0].value
-        )
-
-    def _variable(self, name: ast.expr | None) -> bool:
-        """Whether an environment variable is one that all processes of a run have alike."""
-        value = None if name is None else self.program.value(name)
-        if (
-            not isinstance(value, Constant)
-            or not isinstance(value.value, str)
-            or value.value in RANK_VARIABLES
-        ):
-            return False
-        return not any(each in value.value.upper() for each in _PROCESS_VARIABLES)
-
-    def _all_bound(self, node: ast.Name) -> bool:
-        bindings = self.program.evaluation.sources(node)
-        return bool(bindings) and all(self._bound(each, node.id) for each in bindings)
-
-    def _bound(self, binding: Binding, name: str) -> bool:
-        if binding.kind is BindingKind.PARAMETER:
-            return self._parameter(binding.node)
-        if binding.kind is BindingKind.LOOPED:
-            target = isinstance(binding.node, ast.Attribute)
-            loop = parent_of(binding.node) if target else binding.node
-            return self._counted(loop, name) or self._listed(loop, name)
-        if binding.kind is BindingKind.DEFINED:
-            return is_property(binding.node) and self._returned(binding.node)
-        if binding.kind in (BindingKind.ASSIGNED, BindingKind.CHANGED) and binding.value is not None:
-            return binding.item is None and self.is_uniform(binding.value)
-        # A field of a record that a parser makes, or of options: `Config(**vars(parser.parse_args()))`.
-        made = binding.node if binding.kind is BindingKind.OTHER else None
-        given = all_arguments(made) if isinstance(made, ast.Call) else []
-        return isinstance(made, ast.Call | ast.ClassDef) and all(map(self.is_uniform, given))
-
-    def _parameter(self, parameter: ast.AST) -> bool:
-        sites = self.program.evaluation.callers.call_sites_giving(parameter)
-        if not sites or not isinstance(parameter, ast.arg):
-            return False
-        for site in sites:
-            given = None if parameter.arg in site.values else site.given_or_default(parameter)
-            if given is None or not self.is_uniform(given):
-                return False
-        return True
-
-    def _counted(self, loop: ast.AST | None, name: str) -> bool:
-        """Whether a loop's variable counts: `for epoch in range(n)`, `for step, batch in enumerate(...)`."""
-        if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.iter, ast.Call):
-            return False
-        counter, over = loop.target, loop.iter
-        called = self.program.qualified(over.func)
-        if called == "reversed" and over.args and isinstance(over.args[0], ast.Call):
-            over = over.args[0]
-            called = self.program.qualified(over.func)
-        if called == "enumerate" and isinstance(counter, ast.Tuple) and counter.elts:
-            counter = counter.elts[0]
-            return isinstance(counter, ast.Name) and counter.id == name
-        if (
-            called not in _COUNTING
-            or not isinstance(counter, ast.Name | ast.Attribute)
-            or has_star_arguments(over)
-        ):
-            return False
-        # Where it ends says how many rounds there are, not which number this one has.
-        starts = over.args[:1] if len(over.args) > 1 else []
-        return all(self._begins_alike(each) for each in starts) and all(map(self.is_uniform, over.args[2:]))
-
-    def _begins_alike(self, start: ast.expr) -> bool:
-        """Whether counting starts where it does on all ranks: at an epoch that no rank is part of."""
-        if self.is_uniform(start):
-            return True
-        made = origins(self.program, start)
-        parts = [part for each in made if each is not None for part in parts_of(self.program, each)]
-        return None not in made and not any(
-            isinstance(self.program.value(each), RankValue)
-            or (isinstance(each, ast.Call) and self.program.value(each.func) is UNKNOWN)
-            for each in parts
-            if isinstance(each, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-        )
-
-    def _listed(self, loop: ast.AST | None, name: str) -> bool:
-        """Whether a loop goes through a list that is written out here and grows by what all ranks have:
-        `for path in paths` after `paths = [last]` and `paths.append(best)`."""
-        if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.target, ast.Name):
-            return False
-        listed = loop.iter
-        if loop.target.id != name:
-            return False
-        if isinstance(listed, ast.Tuple | ast.List):
-            return self.is_uniform(listed)
-        if not isinstance(listed, ast.Name):
-            return False
-        bindings = self.program.evaluation.sources(listed)
-        if not bindings or not all(
-            each.kind is BindingKind.ASSIGNED
-            and isinstance(each.value, ast.List)
-            and self.is_uniform(each.value)
-            for each in bindings
-        ):
-            return False
-        holder = scope_of(listed).holder_of(listed.id)
-        uses = [
-            each
-            for each in file_of(listed).names.get(listed.id, ())
-            if scope_of(each).holder_of(listed.id) is holder
-        ]
-        return all(self._leaves_alike(each) for each in uses)
-
-    def _leaves_alike(self, use: ast.Name) -> bool:
-        """Whether a list is still the same on all ranks after this use of it."""
-        user = parent_of(use)
-        if isinstance(user, ast.Attribute):
-            call = parent_of(user)
-            is_call = isinstance(call, ast.Call) and call.func is user and user.attr in ("append", "extend")
-            return is_call and all(map(self.is_uniform, getattr(call, "args", ())))
-        return isinstance(user, ast.For | ast.comprehension) and user.iter is use
 
 
 # All that a program says of how a value is made: for rules that must not speak of what they do not know.

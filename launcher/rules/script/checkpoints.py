@@ -15,9 +15,10 @@ from launcher.program.dataflow import argument_of, has_star_arguments, origins, 
 from launcher.program.index import ancestors, file_of, last_name, scope_of
 from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
-from launcher.program.ranks.guards import Guard
-from launcher.program.ranks.participants import Participants, Uniformity
+from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs
+from launcher.program.ranks.truths import Guard
+from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import (
     SAVED_FOLDER,

@@ -40,8 +40,9 @@ from launcher.program.ranks.divergence import (
     collectives_run_by,
     may_run_collectives,
 )
-from launcher.program.ranks.guards import Guard, Guards, ends_block
+from launcher.program.ranks.guards import Guards, ends_block
 from launcher.program.ranks.training_loops import Loop, calls_in, makes_ranks_agree, wrapped_training_loops
+from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     DDP,
     UNKNOWN,

@@ -40,9 +40,10 @@ from launcher.program.process_environment import (
     ways_to,
 )
 from launcher.program.program import Program, imports_the_unknown
-from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
+from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     DDP,
     FSDP,

@@ -22,10 +22,12 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import COMMANDS, is_for_one_host, process_starts
 from launcher.program.program import Program
-from launcher.program.ranks.guards import Guard, Guards
-from launcher.program.ranks.participants import Participants, Uniformity
+from launcher.program.ranks.guards import Guards
+from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import shares_its_result
+from launcher.program.ranks.truths import Guard
+from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.surroundings.channels import (
     CHANNEL_VARIABLE,
     channel_key,
@@ -33,8 +35,8 @@ from launcher.program.surroundings.channels import (
     option_with_default,
     reads_any,
 )
-from launcher.program.values import Constant, Defined, External, Made, RankValue, alternatives
-from launcher.rules.script.data.loaders import Loaders, is_numbered, subscript_by_index
+from launcher.program.values import Constant, Defined, External, Made, RankValue, Value, alternatives
+from launcher.rules.script.data.loaders import Loaders, is_numbered, names_in, subscript_by_index
 from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
     ScriptSubject,
@@ -320,10 +322,23 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
             download = argument_of(call, "download")
             absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in _EXISTENCE
             if download is not None and (absent or program.value(download) == Constant(True)):
-                kinds = alternatives(program.value(call.func))
-                names = [each.name for each in kinds if isinstance(each, External)]
-                if names and len(names) == len(kinds) and all(each.startswith(_DATASETS) for each in names):
+                names = [_dataset_of(program, each) for each in alternatives(program.value(call.func))]
+                if names[0] and all(names):
                     yield call, names[0]
+
+
+def _dataset_of(program: Program, kind: Value, depth: int = 4) -> str | None:
+    """The data set of a library that something is, or that a class of the program is made of and hands its
+    `download` to."""
+    if isinstance(kind, External):
+        return kind.name if kind.name.startswith(_DATASETS) else None
+    if not isinstance(kind, Defined) or not isinstance(kind.node, ast.ClassDef) or not depth:
+        return None
+    own = next((each for each in kind.node.body if getattr(each, "name", "") == "__init__"), None)
+    if isinstance(own, ast.FunctionDef) and not own.args.kwarg and "download" not in names_in(own):
+        return None
+    bases = (_dataset_of(program, program.value(each), depth - 1) for each in kind.node.bases)
+    return next(filter(None, bases), None)
 
 
 def _fetches_by_command(program: Program, call: ast.Call) -> bool:

@@ -37,6 +37,7 @@ from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability, runs_once
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.values import (
+    INIT_PROCESS_GROUP,
     Constant,
     Either,
     Instance,
@@ -58,7 +59,8 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
     Every rank then trains on the whole dataset: N processes do the same work N times over. Only loaders that
     surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
     what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split, unless the
-    Trainer is told not to (`use_distributed_sampler=False`).
+    Trainer is told not to (`use_distributed_sampler=False`). One that was forgotten beside a model that
+    Accelerate prepares is found.
 
     Bad: `for batch in DataLoader(dataset, shuffle=True): ddp(batch).backward()`
     Good: `for batch in DataLoader(dataset, sampler=DistributedSampler(dataset)): ...`
@@ -82,10 +84,18 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
         )
 
 
+_PREPARING = ("accelerate.Accelerator.prepare", "lightning.fabric.Fabric.setup")
+"""What wraps a model, and splits the loaders that it, or what stands beside it, is given."""
+
+_WRAPPERS = (*library_names("model_wrappers"), *_PREPARING)
+
+
 def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop]]:
     """The loaders that give every rank the same data, each with a loop that trains with it."""
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not loaders.is_data_parallel:
+    if not loaders.calls or not loaders.is_wrapped_by(_WRAPPERS):
+        return
+    if any(has_star_arguments(call) for call, _ in program.calls(*_PREPARING)):
         return
     seen = set[ast.Call]()
     for loop in loaders.training_loops:
@@ -118,7 +128,7 @@ def _is_of_several(program: Program, loader: ast.Call, loop: ast.AST) -> bool:
     may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
     files = {program.entry, file_of(loader), file_of(loop)}
     files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
-    for call, _ in program.calls(*library_names("model_wrappers")):
+    for call, _ in program.calls(*_WRAPPERS):
         if file_of(call) in files:
             return True
         sites = _calls_of(program, scope_of(call).function)
@@ -247,18 +257,22 @@ def _kept_in(sampler: ast.Call) -> Binding | None:
 def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
     """A DistributedSampler whose `rank` is the rank on its host, among the processes of all hosts.
 
-    On the second host the same samples are seen again, and those of the higher ranks never.
+    On the second host the same samples are seen again, and those of the higher ranks never. The number that
+    `spawn` gives is such a rank where the process group is given another one, `rank * gpus + number`.
 
     Bad: `DistributedSampler(dataset, num_replicas=world_size, rank=local_rank)`
     Good: `DistributedSampler(dataset, num_replicas=world_size, rank=dist.get_rank())`, or neither.
 
     Source: torch.utils.data documentation.
     """
+    joined = [argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP)]
     for sampler in program.analysis(Loaders).samplers:
         rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
         value = None if rank is None else program.value(rank)
-        # The index that spawn gives is the global rank on one host, which is where spawn is used.
-        if not isinstance(value, RankValue) or value.kind is not RankKind.LOCAL or value.source == "spawn":
+        if not isinstance(value, RankValue) or value.kind is not RankKind.LOCAL:
+            continue
+        # The index that spawn gives is the global rank on one host, for which most scripts spawn.
+        if value.source == "spawn" and not any(_is_added_to(program, each, value) for each in joined if each):
             continue
         size = None if replicas is None else program.value(replicas)
         if size is None or (isinstance(size, WorldSize) and size.source in _OF_ALL_HOSTS):
@@ -272,15 +286,18 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
             )
 
 
+def _is_added_to(program: Program, rank: ast.expr, local: RankValue) -> bool:
+    """Whether a rank is calculated from the one on the host: `args.rank = args.rank * gpus + gpu`."""
+    made = [rank, *(each.value for each in program.evaluation.sources(rank))]
+    sums = [part for each in made if each for part in ast.walk(each) if isinstance(part, ast.BinOp)]
+    return any(program.value(part) == local for each in sums for part in (each.left, each.right))
+
+
 _OF_ALL_HOSTS = frozenset(
     {
-        "WORLD_SIZE",
-        "OMPI_COMM_WORLD_SIZE",
-        "torch.distributed.get_world_size",
-        "accelerate.Accelerator.num_processes",
-        "accelerate.PartialState.num_processes",
-        "lightning.fabric.Fabric.world_size",
-        "lightning.pytorch.Trainer.world_size",
+        *("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "torch.distributed.get_world_size"),
+        *("accelerate.Accelerator.num_processes", "accelerate.PartialState.num_processes"),
+        *("lightning.fabric.Fabric.world_size", "lightning.pytorch.Trainer.world_size"),
     }
 )
 

@@ -12,8 +12,9 @@ from launcher.program.bindings import bind_arguments
 from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.index import ancestors, class_of, file_of, last_name, parent_of, scope_of
 from launcher.program.program import Program
-from launcher.program.ranks.guards import Guard, Guards
+from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     LAST_RANK,
     Constant,
