@@ -29,7 +29,7 @@ from launcher.cli.interaction import (
     print_json,
     read,
 )
-from launcher.failure_modes.model import Finding, Location, Refusal, Severity, Stage
+from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.text.values import without_credentials
 
 if TYPE_CHECKING:
@@ -372,7 +372,11 @@ def check(
     ] = False,
     fix: Annotated[
         bool,
-        Parameter(negative="", help="With --live: add missing security group rules (asks for each group)."),
+        Parameter(
+            negative="",
+            help="Add missing packages to requirements.txt; with --live also missing security group rules "
+            "(asks for each group).",
+        ),
     ] = False,
     yes: Annotated[bool, Parameter(negative="", help="With --fix: add the rules without asking.")] = False,
     cluster: ClusterOption = None,
@@ -386,10 +390,10 @@ def check(
     Without --live it calls nothing: a named cluster comes from what was last read of it on this machine.
     """
 
-    if fix and not live:
-        raise Refusal("--fix repairs what --live finds.", "Add --live.")
     loaded = read(job_file, cluster, set_, allow_env)
     with loaded.substitutions.refusals():
+        if fix:
+            _add_requirements(plan_offline(loaded, ignore), told=not live)
         plan = _plan_live(loaded, ignore or (), fix=fix, yes=yes) if live else plan_offline(loaded, ignore)
     if output is OutputFormat.JSON:
         print_json({"findings": [finding.to_json() for finding in plan.findings]})
@@ -398,6 +402,17 @@ def check(
         show_findings(terminal, plan.findings)
         terminal.print(f"{job_file}: {summary_of(plan.findings)}")
     return 1 if plan.refused else 0
+
+
+def _add_requirements(plan: TrainingPlan, *, told: bool) -> None:
+    """Add what the script imports and nothing installs; `told` says so where there is nothing to add."""
+    from launcher.session.prepare_plan import add_requirements
+
+    added = add_requirements(plan.findings)
+    for file, lines in added.items():
+        message(f"{file}: added {', '.join(lines)}")
+    if told and not added:
+        message("--fix: no package is known to be missing")
 
 
 def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool) -> TrainingPlan:

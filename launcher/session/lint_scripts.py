@@ -347,7 +347,7 @@ class Repair:
     def write(self) -> None:
         """Write the changed files; each is whole at any time. Raises Refusal where one cannot be written."""
         for real, data in self.changed.items():
-            _write(Path(real), data)
+            write_whole(Path(real), data)
 
 
 def repair(judge: Callable[[Changed], Lint], *, unsafe: bool) -> Repair:
@@ -428,9 +428,13 @@ def _counted(lint: Lint) -> Counter[str]:
     return Counter(finding.code for finding in lint.findings)
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, new or in place of what it holds, so that it is whole at any time.
+
+    Raises Refusal where it cannot be written.
+    """
     try:
-        mode = path.stat().st_mode & 0o7777
+        mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
         # A new name: one that could be known beforehand might be a link that leads elsewhere.
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}.", delete=False) as file:
             beside = Path(file.name)

@@ -1,6 +1,7 @@
 """From a job file to a judged plan: load it, find its cluster, plan it, check it and its script.
 
-Also a plan beside another: an earlier job's request, or the same job without Training Compiler.
+Also a plan beside another: an earlier job's request, or the same job without Training Compiler; and what of
+the findings on a job is mended in its source.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, is_path, load_manifest
 from launcher.documents import read_document
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Refusal, Severity, accept
+from launcher.failure_modes.model import Finding, Refusal, Severity, Stage, accept
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
 from launcher.jobs.load_job import LoadedJob, Variables, allowed_variables, is_variable_name, load_job
@@ -35,7 +36,7 @@ from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource
 from launcher.rules.script.check import relative_to_working_folder
 from launcher.rules.script.findings import ScriptSubject
-from launcher.session.lint_scripts import Lint, Selection, lint_subjects
+from launcher.session.lint_scripts import Lint, Selection, lint_subjects, write_whole
 from launcher.source.archive import OnRead
 from launcher.source.folder_walk import SourceError
 from launcher.source.tree import (
@@ -424,3 +425,30 @@ def prepare_with_and_without_compiler(
     # Of the job as planned: a version that was chosen for the compiler is the native one's, too.
     native = replace(loaded, spec=native_counterpart(compiled.spec or loaded.spec))
     return (compiled, prepare(native, session_region=session_region, ignore=ignore, source=source))
+
+
+# What of the findings is mended in the source.
+
+
+def add_requirements(findings: Sequence[Finding]) -> dict[Path, list[str]]:
+    """Add the packages that findings on a job miss to its requirements files; says what was added to which.
+
+    A file that is not there yet is made. Raises Refusal where one has changed since it was judged, is there
+    and left out of what is packed, or cannot be written.
+    """
+    added: dict[Path, list[str]] = {}
+    for finding in findings:
+        if finding.stage is Stage.SPEC and finding.fix is not None and not finding.ignored:
+            for edit in finding.fix.edits:
+                added.setdefault(Path(edit.file), []).append(edit.text.strip())
+    ends = {Path(edit.file): edit.end for each in findings if each.fix for edit in each.fix.edits}
+    for file, lines in added.items():
+        before = file.read_bytes() if file.exists() else b""
+        if len(before.decode("utf-8-sig", "replace")) != ends[file]:
+            raise Refusal(
+                f"{file} is not as it was judged: it has changed, or is left out of what is packed.",
+                "Look at it, and check the job again.",
+            )
+        joint = b"" if before[-1:] in (b"", b"\n") else b"\n"
+        write_whole(file, before + joint + "".join(f"{line}\n" for line in lines).encode())
+    return added

@@ -114,6 +114,8 @@ class _RequirementsReader:
         except UnicodeDecodeError:
             self._add_unusable(place, "is not text in UTF-8", "Save it as UTF-8, without null characters.")
             return
+        if file.name == self.found.file:
+            self.found.text = text
         lines = text.splitlines()
         self.lines += len(lines)
         if self.lines > MOST_LINES:
@@ -372,7 +374,8 @@ class RequirementsFile:
 
     `file` is its name below the source folder, `files` all that were read. `constraints` limit versions and
     install nothing. `index` is the package index, where a line names one, `links` further places; in both
-    credentials are hidden. `fetched` are files behind an address, whose content is not known here.
+    credentials are hidden. `fetched` are files behind an address, whose content is not known here. `text` is
+    that of the file itself, as far as it can be read.
     """
 
     file: str
@@ -385,6 +388,7 @@ class RequirementsFile:
     links_in_source: bool = False
     fetched: list[str] = field(default_factory=list)
     unusable: list[UnusableLine] = field(default_factory=list)
+    text: str = field(default="", repr=False)
 
     @property
     def needs_source(self) -> bool:

@@ -14,6 +14,7 @@ from launcher.account import facts
 from launcher.facts import read_data_file
 from launcher.planning import job_cost
 from launcher.planning.images import image_release, image_software, image_versions
+from launcher.rules.job import image_packages as packages
 from tools.facts.comparison import Comparison, Figure, compare
 from tools.facts.references import quoted
 
@@ -69,6 +70,23 @@ def image_contents() -> Iterator[Comparison]:
     yield compare(str(quotation), _software(quotation.rows), independent=False)
 
 
+def image_packages() -> Iterator[Comparison]:
+    """What AWS locks for its images, all of which must be among the packages that we say they have."""
+    quotation = quoted("aws/deep-learning-containers")
+    ours = read_data_file(packages.__file__, "image_packages.json")["images"]
+    yield compare(str(quotation), _locked(quotation.rows, ours), independent=False)
+
+
+def _locked(rows: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[Figure]:
+    for path, row in rows.items():
+        if "packages" in row:
+            framework = path.split("/")[1]
+            held = ours[framework]["versions"][row["version"]]
+            kind = "gpu" if "/cuda/" in path else "cpu"
+            known = {*ours[framework]["common"], *held["more"], *held[kind]}
+            yield f"packages of {path} that we lack", sorted({*row["packages"]} - known), []
+
+
 def _releases(rows: Mapping[str, Any]) -> Iterator[Figure]:
     for framework, version, image, row in _images(rows):
         yield f"{image}, an image of the table", version in image_versions(framework), True
@@ -91,5 +109,7 @@ def _software(rows: Mapping[str, Any]) -> Iterator[Figure]:
 def _images(rows: Mapping[str, Any]) -> Iterator[tuple[str, str, str, dict[str, str]]]:
     """Framework, version, the image's name and what AWS says of it."""
     for image, row in rows.items():
+        if "packages" in row:
+            continue
         repository, _, tag = image.partition(":")
         yield FRAMEWORKS[repository], tag.split("-")[0], image, row

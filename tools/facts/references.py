@@ -12,6 +12,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -103,6 +104,26 @@ def image_releases(files: Mapping[str, str]) -> dict[str, Any]:
     return dict(sorted(rows.items()))
 
 
+def images_of_aws(files: Mapping[str, str]) -> dict[str, Any]:
+    """What AWS publishes of its images: their descriptions by tag, and the packages of each lock file."""
+    rows = image_releases({path: text for path, text in files.items() if path.startswith("docs/")})
+    for path, text in files.items():
+        if path.endswith("/uv.lock") and "/inference/" not in path:
+            locked = [each for each in tomllib.loads(text)["package"] if "virtual" not in each["source"]]
+            framework = next(
+                each for each in locked if each["name"] in _FRAMEWORK_PACKAGES[path.split("/")[1]]
+            )
+            rows[path] = {
+                "version": framework["version"].partition("+")[0],
+                "packages": sorted({each["name"] for each in locked}),
+            }
+    return rows
+
+
+_FRAMEWORK_PACKAGES = {"pytorch": ("torch",), "tensorflow": ("tensorflow", "tensorflow-cpu")}
+"""By the folder of an image the packages that are its framework."""
+
+
 def training_quotas(source: str) -> dict[str, Any]:
     """Gruntwork's variables, one for each adjustable quota: the codes of training hosts by use and type.
 
@@ -135,14 +156,14 @@ _READ: Final[dict[str, tuple[str, Callable[[Mapping[str, str]], dict[str, Any]]]
         _only(karpenter_types),
     ),
     "aws/aws-ofi-nccl": ("src/platform-aws.cpp", _only(plugin_platforms)),
-    "aws/deep-learning-containers": ("docs/src/data", image_releases),
+    "aws/deep-learning-containers": ("docs/src/data docker/pytorch docker/tensorflow", images_of_aws),
     "tsaol/aws-gpu": ("data/all_gpu_instances.js", _only(prices_of_us_east_1)),
     "gruntwork-io/terraform-aws-utilities": (
         "modules/request-quota-increase/variables.tf",
         _only(training_quotas),
     ),
 }
-"""By repository the file or folder that is quoted, and how it is read."""
+"""By repository the file or the folders that are quoted, and how they are read."""
 
 
 def _file(repository: str) -> Path:
@@ -163,7 +184,7 @@ def main(arguments: list[str]) -> int:
     repository, directory = arguments
     path, read = _READ[repository]
     commit, date = git(directory, "log", "-1", "--format=%H %cs").split()
-    names = git(directory, "ls-tree", "-r", "--name-only", "HEAD", path).splitlines()
+    names = git(directory, "ls-tree", "-r", "--name-only", "HEAD", *path.split()).splitlines()
     rows = read({name: git(directory, "show", f"HEAD:{name}") for name in names})
     quotation = Quotation(repository, commit, date, path, rows)
     _file(repository).write_text(in_rows(asdict(quotation), "rows"), "utf-8")

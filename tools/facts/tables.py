@@ -42,6 +42,7 @@ COMPARED: Final[dict[str, Callable[[], Iterator[Comparison]]]] = {
     "launcher/planning/strategies/toolkit.py": lambda: chain(
         versions.data_parallel(), versions.training_compiler()
     ),
+    "launcher/rules/job/image_packages.json": quoted_tables.image_packages,
     "launcher/provisioning/create_only.json": made_from_packages.create_only,
 }
 """The rest is of pages that only people can read: there age is all that can be told."""

@@ -5,6 +5,7 @@ Source of options: Slurm documentation, sbatch (24.11).
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,9 @@ _DIRECTIVE = re.compile(r"#SBATCH\s+(?P<words>.+)")
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
 _GPUS = re.compile(r"(?:gpu(?::\w+)?:|\w+:)?(?P<count>\d+)")
 
+_PREPARES = re.compile(r"(prepare|download|preprocess|tokeni[sz]e|install|setup)(_\w+)?\.(py|sh)")
+"""What scripts are called that make ready what another one trains on."""
+
 _OF_RANKS = frozenset(
     {
         "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "NUM_NODES",
@@ -44,11 +48,15 @@ _OF_THE_MACHINE = re.compile(
 
 @frozen
 class BatchJob:
-    """A command of a batch script that starts a training, its line, and the names of the variables in it."""
+    """A command of a batch script that starts a training, its line, and the names of the variables in it.
+
+    `environment` are the variables that are set for it alone.
+    """
 
     start: StartLine
     line: int
     uses: frozenset[str]
+    environment: Mapping[str, Word]
 
 
 @frozen
@@ -79,11 +87,22 @@ def read_batch_script(text: str) -> BatchScript:
             continue
         start = find_start(command.words, shell.variables) if command.words else None
         if start is not None:
-            jobs.append(BatchJob(start, command.line, command.uses))
+            own = {**command.environment, **start.environment}
+            jobs.append(BatchJob(start, command.line, command.uses, own))
     exports = {name: (shell.exported_values[name], line) for name, line in shell.exported.items()}
     # One that Slurm starts on the hosts is the training where others only prepare it.
     by_srun = [each for each in jobs if each.start.by_srun or each.start.starter not in ("python", "shell")]
-    return BatchScript(options, shell, tuple(by_srun or jobs), folder, exports)
+    return BatchScript(options, shell, tuple(_trainings(by_srun or jobs)), folder, exports)
+
+
+def _trainings(jobs: Sequence[BatchJob]) -> Iterator[BatchJob]:
+    """Those that are no preparation, where there are others; the same one in several branches is one."""
+    others = [each for each in jobs if _PREPARES.match(posixpath.basename(each.start.script.text)) is None]
+    seen: list[StartLine] = []
+    for each in others or jobs:
+        if each.start not in seen:
+            seen.append(each.start)
+            yield each
 
 
 def _options(text: str) -> Iterator[tuple[str, tuple[str, int]]]:
@@ -110,10 +129,17 @@ def _options(text: str) -> Iterator[tuple[str, tuple[str, int]]]:
 
 def _told_by_slurm(options: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, Value | None]]:
     """The variables of Slurm whose values follow from the options."""
-    nodes = options.get("nodes", ("", 0))[0]
-    if nodes.isdecimal():
-        yield "SLURM_NNODES", Word(nodes)
-        yield "SLURM_JOB_NUM_NODES", Word(nodes)
+    nodes = hosts_asked_for(options)
+    if nodes is not None:
+        yield "SLURM_NNODES", Word(nodes[0])
+        yield "SLURM_JOB_NUM_NODES", Word(nodes[0])
+    tasks = options.get("ntasks", ("", 0))[0]
+    each = options.get("ntasks-per-node", options.get("tasks-per-node", ("", 0)))[0]
+    if not tasks and nodes is not None and nodes[0].isdecimal() and each.isdecimal():
+        tasks = str(int(nodes[0]) * int(each))
+    if tasks.isdecimal():
+        yield "SLURM_NTASKS", Word(tasks)
+        yield "SLURM_NPROCS", Word(tasks)
     gpus = gpus_per_host(options)
     if gpus is not None:
         yield "SLURM_GPUS_ON_NODE", Word(str(gpus))
@@ -125,6 +151,22 @@ def _told_by_slurm(options: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str
     ):
         if option in options:
             yield variable, Word(options[option][0])
+
+
+def hosts_asked_for(options: Mapping[str, tuple[str, int]]) -> tuple[str, int] | None:
+    """How many hosts the script asks for, and in which line: `nodes`, or what its tasks need.
+
+    One task is on one host; several are where it also says how many are on each.
+    """
+    if "nodes" in options:
+        return options["nodes"]
+    tasks, line = options.get("ntasks", ("", 0))
+    each = options.get("ntasks-per-node", options.get("tasks-per-node", ("", 0)))[0]
+    if tasks == "1":
+        return "1", line
+    if tasks.isdecimal() and each.isdecimal() and int(each) and int(tasks) % int(each) == 0:
+        return str(int(tasks) // int(each)), line
+    return None
 
 
 def gpus_per_host(options: Mapping[str, tuple[str, int]]) -> int | None:
@@ -168,7 +210,7 @@ def _hosts(script: BatchScript, job: BatchJob) -> Iterator[Part]:
     line = SourceLine(place[1]) if place else None
     yield DraftQuestion(("resources", "instance_type"), f"on which hosts?{had}", example, line)
     path = ("resources", "instance_count")
-    given = script.options.get("nodes")
+    given = hosts_asked_for(script.options)
     hosts = job.start.hosts
     said = None if hosts is None or not hosts.text.isdecimal() else int(hosts.text)
     if given is not None and given[0].isdecimal():
@@ -217,7 +259,8 @@ def _tasks(script: BatchScript, start: StartLine, line: SourceLine) -> Iterator[
     given = (
         start.tasks.text if start.tasks is not None else script.options.get("ntasks-per-node", ("1", 0))[0]
     )
-    if start.by_srun and (given != "1" or "ntasks" in script.options):
+    tasks = script.options.get("ntasks", ("1", 0))[0]
+    if start.by_srun and (given != "1" or tasks != "1"):
         text = (
             "how are its processes started? Slurm starts one for each task, and tells it its rank by "
             "SLURM_PROCID; torchrun does by RANK"
@@ -226,11 +269,12 @@ def _tasks(script: BatchScript, start: StartLine, line: SourceLine) -> Iterator[
 
 
 def _environment(script: BatchScript, job: BatchJob, lost: list[str]) -> Iterator[Part]:
-    for name, (value, line) in script.exports.items():
+    own = {name: (value, job.line) for name, value in job.environment.items()}
+    for name, (value, line) in {**script.exports, **own}.items():
         if name in _OF_RANKS or name in job.uses or _OF_THE_MACHINE.fullmatch(name):
             lost.append(name)
         elif value.is_open or value.text == f"${{{name}}}":
-            text = f"which value? The script has {value.text}"
+            text = f"which value has {name}? The script has {value.text}"
             yield DraftQuestion(("environment", name), text, None, SourceLine(line))
         else:
             yield DraftField(("environment", name), value.text, "", SourceLine(line))

@@ -1,14 +1,18 @@
 """The commands of a shell script as words, with the variables that it sets; nothing is run.
 
 Enough of the POSIX shell and of bash for scripts that set variables and start a program: quotes, comments,
-lines that go on, arrays, here documents, `$NAME`, `${NAME:-default}`. What only a run would tell, such as the
-output of a command, makes its word open; so does a variable that is set under a condition.
+lines that go on, arrays, here documents, `$NAME`, `${NAME:-default}`, sums, and conditions that the script's
+own values decide. What only a run would tell, such as the output of a command, makes its word open; so does a
+variable that is set under a condition that is not decided. Within a variable's text such parts stand between
+two marks, so that a text of several words is open only where it is.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from launcher.frozen import frozen
@@ -25,12 +29,16 @@ class Word:
 
 @frozen
 class Command:
-    """The words of a command, and the line of its first one, from 1. `uses` are the names of the variables
-    that were put into it."""
+    """The words of a command, and the line of its first one, from 1.
+
+    `uses` are the names of the variables that were put into it, also by way of others; `environment` those
+    that are set for it alone (`A=1 program`), with their values.
+    """
 
     words: tuple[Word, ...]
     line: int
     uses: frozenset[str] = frozenset()
+    environment: Mapping[str, Word] = field(default_factory=dict)
 
 
 @frozen
@@ -49,17 +57,26 @@ Value = Word | tuple[Word, ...]
 _ENDS = ("&&", "||", ";;", ";", "|", "&", "\n")
 _OPENING = frozenset({"if", "for", "while", "until", "case", "select"})
 _CLOSING = frozenset({"fi", "done", "esac"})
-_SKIPPED = frozenset({"function", "then", "else", "elif", "do", "{", "}", "!", "time", "exec", "nohup"})
+_SKIPPED = frozenset({"function", "do", "{", "}", "!", "time", "exec", "nohup"})
+_BRANCHES = frozenset({"elif", "then", "else"})
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<plus>\+?)=")
 _EXPANSION = re.compile(
     r"\$\{(?P<braced>[A-Za-z_]\w*+)(?P<array>\[[@*]\])?"
     r"(?P<rest>(?:[^{}$]|\$(?!\{)|\$\{[^{}]*+\})*+)\}|\$(?P<plain>[A-Za-z_]\w*)"
 )
 _DEFAULT = re.compile(r":?[-=](?P<text>.*)", re.DOTALL)
-_ARITHMETIC = re.compile(r"\$\(\((?P<text>[^()]*)\)\)")
-_SUM = re.compile(r"\s*(?P<left>\d+)\s*(?P<sign>[*+/-])\s*(?P<right>\d+)\s*")
-_REDIRECTION = re.compile(r"(\d|&)?(>>?|<)&?\s*\S+")
+_ARITHMETIC = re.compile(r"\$\(\((?P<sum>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)\)")
+_BARE_NAME = re.compile(r"(?<![\w$}])\$?(?P<plain>[A-Za-z_]\w*+)")
+_ONLY_A_RUN = re.compile(
+    r"\$\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)|`[^`]*+`|\$\(|`|\$[0-9@*#?!-]|\$\{[^A-Za-z_}][^}]*+\}"
+)
+_PARTS = re.compile("|".join(each.pattern for each in (_EXPANSION, _ARITHMETIC, _ONLY_A_RUN)))
+_FIELD = re.compile(r"(?:\x01[^\x02]*\x02|[^\s\x01])+")
+_PLACEHOLDER = re.compile(r"<[A-Za-z](?:[^<>\n|;&]*[^<>\n|;&\s])?>(?![\w/.])")
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+
+_OPEN, _SHUT = "\x01", "\x02"
+"""Around the parts of a variable's text that only a run would tell."""
 
 UNKNOWABLE = frozenset(
     {"PWD", "RANDOM", "HOSTNAME", "SECONDS", "LINENO", "BASH_SOURCE", "PPID", "UID", "OSTYPE"}
@@ -80,32 +97,66 @@ class ShellScript:
     variables: dict[str, Value | None] = field(default_factory=dict)
     exported: dict[str, int] = field(default_factory=dict)
     exported_values: dict[str, Word] = field(default_factory=dict)
+    _made_of: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By variable the names of those that were put into its value."""
     _is_certain: bool = True
     """Whether the command that is read runs whatever conditions say."""
 
     def commands(self) -> Iterator[Command]:
-        """The commands with everything put in, as far as it is known where they stand."""
-        depth = 0
+        """The commands with everything put in, as far as it is known where they stand.
+
+        Those that a decided condition keeps from running are left out.
+        """
+        within: list[_Branch] = []
         for tokens, line in _split(self.text):
             first = _plain(tokens[0])
-            if first in _OPENING or first.endswith("()"):
-                depth += first in _OPENING
+            if first in _OPENING:
+                within.append(_Branch(self._outcome(tokens[1:]) if first == "if" else None, first == "if"))
+                if first == "for" and len(tokens) > 1:
+                    self.variables[_plain(tokens[1])] = None
+                continue
             if first in _CLOSING:
-                depth = max(0, depth - 1)
+                del within[-1:]
+                continue
+            if first in _BRANCHES and within:
+                within[-1].go_on(first, self._outcome(tokens[1:]) if first == "elif" else None)
+                tokens = [] if first == "elif" else tokens[1:]
+            elif within and within[-1].is_tested:
+                within[-1].runs = None  # The condition is of several commands.
                 continue
             while tokens and _plain(tokens[0]) in _SKIPPED:
                 tokens = tokens[1:]
-            if not tokens or _plain(tokens[0]) in _OPENING:
-                if tokens and _plain(tokens[0]) == "for" and len(tokens) > 1:
-                    self.variables[_plain(tokens[1])] = None
-                continue
-            yield from self._command(tokens, line, depth == 0)
+            if tokens and _plain(tokens[0]) in _OPENING:
+                within.append(_Branch(None, False))  # As in `else if`, or a loop behind `do`.
+            elif tokens and not any(each.runs is False for each in within):
+                yield from self._command(tokens, line, all(each.runs for each in within))
+
+    def _outcome(self, tokens: Sequence[_Token]) -> bool | None:
+        """Whether a condition holds; None where the script alone does not say."""
+        words = [self._condition_word(each) for each in tokens]
+        turned = False
+        while words and words[0] in ("!", "[", "[[", "test"):
+            turned ^= words[0] == "!"
+            words = words[1:-1] if words[0] in ("[", "[[") else words[1:]
+        found = _decide(words)
+        return found if found is None or not turned else not found
+
+    def _condition_word(self, token: _Token) -> str | None:
+        text = "".join(self._put_in(each) for each in token)
+        if re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", _plain(token)):
+            return "1"  # Slurm sets it.
+        return None if _OPEN in text or "${" in text else text
 
     def _command(self, tokens: list[_Token], line: int, is_certain: bool) -> Iterator[Command]:
         self._is_certain = is_certain
         exports = _plain(tokens[0]) in ("export", "declare", "local", "typeset", "readonly")
         by_export = _plain(tokens[0]) == "export"
         rest = [each for each in tokens[1:] if not _plain(each).startswith("-")] if exports else list(tokens)
+        if not exports and (program := _behind_assignments(rest)):
+            # They hold for this command alone: `A=1 program`.
+            own = {found["name"]: self._assigned(token, found.end()) for found, token in program[0]}
+            yield from self._started(program[1], line, own)
+            return
         set_here: list[str] = []
         while rest and (found := _ASSIGNMENT.match(_plain(rest[0]))) is not None:
             set_here.append(found["name"])
@@ -116,22 +167,28 @@ class ShellScript:
                 value = self.variables.get(name)
                 self.exported[name] = line
                 self.exported_values[name] = (
-                    value if isinstance(value, Word) else Word(f"${{{name}}}", is_open=name in self.variables)
+                    _shown(value.text)
+                    if isinstance(value, Word)
+                    else Word(f"${{{name}}}", is_open=name in self.variables)
                 )
+        elif rest:
+            yield from self._started(rest, line, {})
+
+    def _started(
+        self, tokens: Sequence[_Token], line: int, environment: Mapping[str, Value | None]
+    ) -> Iterator[Command]:
+        if _plain(tokens[0]) == "read":
+            self.variables.update({_plain(each): None for each in tokens[1:]})
             return
-        if rest:
-            if set_here:  # They hold for this command alone: `A=1 program`.
-                for name in set_here:
-                    value = self.variables.get(name)
-                    if isinstance(value, Word):
-                        self.exported.setdefault(name, line)
-                        self.exported_values[name] = value
-            if _plain(rest[0]) == "read":
-                self.variables.update({_plain(each): None for each in rest[1:]})
-                return
-            used = (_EXPANSION.finditer(piece.text) for each in rest for piece in each)
-            uses = frozenset(_name(match) for found in used for match in found)
-            yield Command(tuple(word for each in rest for word in self.expanded(each)), line, uses)
+        words = tuple(_shown(word.text) for each in tokens for word in self.expanded(each))
+        if words:
+            own = {name: _shown(value.text) for name, value in environment.items() if isinstance(value, Word)}
+            yield Command(words, line, self._uses(tokens), own)
+
+    def _uses(self, tokens: Sequence[_Token]) -> frozenset[str]:
+        found = (_EXPANSION.finditer(piece.text) for each in tokens for piece in each)
+        names = {_name(match) for matches in found for match in matches}
+        return frozenset(names).union(*(self._made_of.get(name, ()) for name in names))
 
     def _assign(self, found: re.Match[str], token: _Token, is_certain: bool) -> None:
         name = found["name"]
@@ -140,7 +197,8 @@ class ShellScript:
         if found["plus"]:
             value = _joined(before, value)
         is_same = name in self.variables and before == value
-        self.variables[name] = value if is_certain or is_same else None
+        self.variables[name] = value if is_certain or is_same else _perhaps_longer(before, value)
+        self._made_of[name] = self._made_of.get(name, frozenset()) | self._uses([token])
 
     def _assigned(self, token: _Token, start: int) -> Value | None:
         first = token[0]
@@ -154,12 +212,10 @@ class ShellScript:
                 for w in self.expanded(each)
             ]
             return tuple(words)
-        parts = [self._put_in(each) for each in rest]
-        text = "".join(each.text for each in parts)
-        return Word(text, any(each.is_open for each in parts))
+        return Word("".join(self._put_in(each) for each in rest))
 
     def expanded(self, token: _Token) -> list[Word]:
-        """The words that a word of the script becomes."""
+        """The words that a word of the script becomes, with marks around what only a run would tell."""
         whole = "".join(each.text for each in token)
         found = _EXPANSION.fullmatch(whole)
         if found is not None and (found["array"] or isinstance(self.variables.get(_name(found)), tuple)):
@@ -167,67 +223,161 @@ class ShellScript:
             if isinstance(value, tuple):
                 return list(value)
             if value is None:
-                return [Word(whole, is_open=True)]
-        parts = [(self._put_in(each), each.is_quoted) for each in token]
-        text = "".join(part.text for part, _ in parts)
-        is_open = any(part.is_open for part, _ in parts)
-        if all(quoted for _, quoted in parts) or is_open:
-            return [Word(text, is_open)]
+                return [Word(_marked(whole))]
+        text = "".join(map(self._put_in, token))
         # An unquoted variable of several words becomes several.
-        if any("$" in each.text and not each.is_quoted for each in token) and len(token) == 1:
-            return [Word(each) for each in text.split()]
+        if len(token) == 1 and not token[0].is_quoted and "$" in token[0].text:
+            return [Word(each[0]) for each in _FIELD.finditer(text)]
         return [Word(text)]
 
-    def _put_in(self, piece: _ShellPiece) -> Word:
+    def _put_in(self, piece: _ShellPiece) -> str:
         if piece.is_literal:
-            return Word(piece.text.replace("${", "$${"))
-        is_open = False
+            return piece.text.replace("${", "$${")
+        return _PARTS.sub(self._part_of, piece.text)
 
-        def value_of(match: re.Match[str]) -> str:
-            nonlocal is_open
-            name = _name(match)
-            default = _DEFAULT.fullmatch(match["rest"] or "") if match["braced"] else None
-            value = self.variables.get(name)
-            if isinstance(value, tuple):
-                is_open |= any(each.is_open for each in value)
-                return " ".join(each.text for each in value)
-            if isinstance(value, Word) and (value.text or default is None) and (default or not match["rest"]):
-                is_open |= value.is_open
-                return value.text
-            if default is not None and (value is not None or name not in self.variables):
-                inner = self._put_in(_ShellPiece(default["text"].strip("\"'"), is_quoted=True))
-                is_open |= inner.is_open
-                if match["rest"].lstrip(":").startswith("="):
-                    self.variables[name] = inner if self._is_certain else None
-                return inner.text
-            unset = name not in self.variables and not match["rest"] and not name.startswith("SLURM")
-            if not unset or name in UNKNOWABLE:
-                is_open = True
-                return match[0]
-            return f"${{{name}}}"
+    def _part_of(self, match: re.Match[str]) -> str:
+        if match["sum"] is not None:
+            return self._calculated(match)
+        return self._value_of(match) if match["braced"] or match["plain"] else _marked(match[0])
 
-        text = _EXPANSION.sub(value_of, piece.text)
-        text = _ARITHMETIC.sub(_calculated, text)
-        is_open |= re.search(r"\$\(|`|\$[0-9@*#?!-]|\$\{[^A-Za-z_]", text) is not None
-        return Word(text, is_open)
+    def _value_of(self, match: re.Match[str]) -> str:
+        name = _name(match)
+        default = _DEFAULT.fullmatch(match["rest"] or "") if match["braced"] else None
+        value = self.variables.get(name)
+        if isinstance(value, tuple):
+            return " ".join(each.text for each in value)
+        if isinstance(value, Word) and (value.text or default is None) and (default or not match["rest"]):
+            return value.text
+        if default is not None and (value is not None or name not in self.variables):
+            inner = self._put_in(_ShellPiece(default["text"].strip("\"'"), is_quoted=True))
+            if match["rest"].lstrip(":").startswith("="):
+                self.variables[name] = Word(inner) if self._is_certain else None
+            return inner
+        unset = name not in self.variables and not match["rest"] and not name.startswith("SLURM")
+        return f"${{{name}}}" if unset and name not in UNKNOWABLE else _marked(match[0])
+
+    def _calculated(self, match: re.Match[str]) -> str:
+        """The number that a sum comes to, where all its numbers are known."""
+
+        def number_of(name: re.Match[str]) -> str:
+            value = self.variables.get(name["plain"])
+            return value.text if isinstance(value, Word) else name[0]
+
+        text = _BARE_NAME.sub(number_of, re.sub(r"\$\{(\w+)\}", r"\1", match["sum"])).strip()
+        try:
+            return str(_sum_of(ast.parse(text, mode="eval").body))
+        except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+            return _marked(match[0])
 
 
-def _calculated(match: re.Match[str]) -> str:
-    found = _SUM.fullmatch(match["text"])
-    if found is None:
-        return match[0]
-    left, right = int(found["left"]), int(found["right"])
-    if found["sign"] == "/" and not right:
-        return match[0]
-    signs = {"*": left * right, "+": left + right, "-": left - right}
-    return str(signs.get(found["sign"], left // max(right, 1)))
+_SIGNS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _sum_of(node: ast.expr) -> int:
+    """What a sum of the shell comes to, read as one of Python's. Raises ValueError where it is another."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
+        return _SIGNS[type(node.op)](_sum_of(node.left), _sum_of(node.right))
+    raise ValueError(f"{ast.dump(node)} is no sum of numbers")
+
+
+@dataclass
+class _Branch:
+    """Where in a condition, loop or case the reading is.
+
+    `runs` says whether the commands here run: None where that is not decided. `is_tested` holds while the
+    condition itself is read.
+    """
+
+    runs: bool | None
+    is_tested: bool
+    _earlier: list[bool | None] = field(default_factory=list)
+
+    def go_on(self, word: str, outcome: bool | None) -> None:
+        """Go on to `elif` with the outcome of its condition, to `then` or to `else`."""
+        if word == "then":
+            self.is_tested = False
+            return
+        self._earlier.append(self.runs)
+        self.is_tested = word == "elif"
+        here = outcome if word == "elif" else True
+        if True in self._earlier or here is False:
+            self.runs = False
+        else:
+            self.runs = None if None in self._earlier else here
+
+
+def _decide(words: Sequence[str | None]) -> bool | None:
+    """The outcome of a test whose words are known, None of one that is not or asks for more than texts."""
+    if None in words:
+        return None
+    match [each or "" for each in words]:
+        case ["-z", text]:
+            return not text
+        case ["-n", text] | [text]:
+            return bool(text)
+        case [left, "=" | "==", right] if not re.search(r"[*?\[]", right):
+            return left == right
+        case [left, "!=", right] if not re.search(r"[*?\[]", right):
+            return left != right
+        case [left, sign, right] if sign in _COMPARED and left.isdecimal() and right.isdecimal():
+            return _COMPARED[sign](int(left), int(right))
+    return None
+
+
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
+    "-eq": operator.eq, "-ne": operator.ne, "-lt": operator.lt, "-le": operator.le, "-gt": operator.gt,
+    "-ge": operator.ge,
+}  # fmt: skip
+
+
+def _behind_assignments(
+    tokens: Sequence[_Token],
+) -> tuple[list[tuple[re.Match[str], _Token]], list[_Token]] | None:
+    """The assignments before a program, and the program's tokens; None where there are none of one."""
+    own: list[tuple[re.Match[str], _Token]] = []
+    for index, token in enumerate(tokens):
+        found = _ASSIGNMENT.match(_plain(token))
+        if found is None:
+            return (own, list(tokens[index:])) if own else None
+        own.append((found, token))
+    return None
+
+
+def _marked(text: str) -> str:
+    """A part of which only a run would tell, between its marks, of which there are none within."""
+    return f"{_OPEN}{text.replace(_OPEN, '').replace(_SHUT, '')}{_SHUT}"
+
+
+def _shown(text: str) -> Word:
+    """A word as others see it: without marks, open where there was one."""
+    return Word(text.replace(_OPEN, "").replace(_SHUT, ""), is_open=_OPEN in text)
 
 
 def _joined(before: Value | None, value: Value | None) -> Value | None:
     if isinstance(before, tuple) and isinstance(value, tuple):
         return (*before, *value)
     if isinstance(before, Word) and isinstance(value, Word):
-        return Word(before.text + value.text, before.is_open or value.is_open)
+        return Word(before.text + value.text)
+    return None
+
+
+def _perhaps_longer(before: Value | None, after: Value | None) -> Value | None:
+    """A variable to which something is added under a condition: what it was, and the rest as open."""
+    if isinstance(before, tuple) and isinstance(after, tuple) and after[: len(before)] == before:
+        return (*before, *(Word(_marked(each.text)) for each in after[len(before) :]))
+    if isinstance(before, Word) and isinstance(after, Word) and before.text:
+        added = after.text.removeprefix(before.text)
+        if added != after.text and added[:1].isspace():
+            return Word(f"{before.text} {_marked(' '.join(added.split()))}")
     return None
 
 
@@ -239,10 +389,9 @@ def _plain(token: _Token) -> str:
     return "".join(each.text for each in token)
 
 
-def split_words(text: str, variables: Mapping[str, Value | None]) -> list[list[Word]]:
-    """The commands of a text such as that of `bash -c`, as words."""
-    script = ShellScript(text, dict(variables))
-    return [list(each.words) for each in script.commands()]
+def read_commands(text: str, variables: Mapping[str, Value | None]) -> list[Command]:
+    """The commands of a text such as that of `bash -c`."""
+    return list(ShellScript(text, dict(variables)).commands())
 
 
 # From text to tokens.
@@ -296,6 +445,9 @@ class _Lexer:
             elif char in "()" and not self.is_array:
                 yield None, self.line
                 self._advance(1)
+            elif placeholder := _PLACEHOLDER.match(text, self.at):
+                yield (_ShellPiece(_marked(placeholder[0]), is_quoted=True),), self.line
+                self._advance(len(placeholder[0]))
             elif (
                 redirection := re.compile(r"\d?(>>?|<)&?\s*\S+").match(text, self.at)
             ) and not text.startswith("<<", self.at):

@@ -10,10 +10,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
-from launcher.drafts.batch.shell_text import Value, Word, split_words
+from launcher.drafts.batch.shell_text import Value, Word, read_commands
 from launcher.drafts.job_draft import Path
 from launcher.frozen import frozen
 
@@ -53,6 +53,8 @@ _SHELLS = ("bash", "sh")
 _COMMANDS = ("-c", "-lc", "-xc", "-ec")
 """Options of a shell behind which the text of commands stands."""
 _IN_THE_FOLDER = re.compile(r"(\$\{?PWD\}?|\$\(pwd\)|`pwd`|\$\{?SLURM_SUBMIT_DIR\}?)/(?P<path>[\w./-]+)")
+_OPTION = re.compile(r"-{1,2}[A-Za-z]")
+_VARIABLE = re.compile(r"\$(?:\{\w+(?:\[[@*]\])?\}|\w+|[@*])")
 _MPI = ("mpirun", "mpiexec")
 _HARMLESS = frozenset(
     {
@@ -76,6 +78,7 @@ class StartLine:
     starts it on each host. `hosts` and `processes` are what it says of numbers, None where it says nothing.
     `script` is a path, or with `is_module` a module. `lost` are options that a job file has no words for,
     `tasks` how many Slurm starts on each host, and `image` the container that it starts them in.
+    `environment` are the variables that a shell sets for this command alone.
     """
 
     starter: str
@@ -89,6 +92,7 @@ class StartLine:
     by_srun: bool = False
     tasks: Word | None = None
     image: Word | None = None
+    environment: Mapping[str, Word] = field(default_factory=dict)
 
     def fields(self) -> Iterator[tuple[Path, Any]]:
         """The fields of a job file that the line says, each with its value."""
@@ -100,24 +104,42 @@ class StartLine:
             yield from self._program(self.script.text)
         if known := [each.text for each in self._arguments()[0]]:
             yield ("code", "arguments"), known
-        count = None if self.processes is None else self.processes.text
-        if count is not None and count.isdecimal() and self.starter in ("torchrun", "composer"):
-            yield ("distribution", "processes_per_host"), int(count)
+        count = self._processes_per_host()
+        if count is not None:
+            yield ("distribution", "processes_per_host"), count
         again = None if self.restarts is None else self.restarts.text
         if again is not None and again.isdecimal() and int(again):
             yield ("limits", "restarts"), int(again)
 
+    def _processes_per_host(self) -> int | None:
+        """How many ranks each host has; accelerate is told how many all have together."""
+        count = None if self.processes is None else self.processes.text
+        if count is None or not count.isdecimal():
+            return None
+        if self.starter != "accelerate":
+            return int(count)
+        hosts = "1" if self.hosts is None else self.hosts.text
+        if not hosts.isdecimal() or not int(hosts) or int(count) % int(hosts):
+            return None
+        return int(count) // int(hosts)
+
     def _arguments(self) -> tuple[list[Word], list[str]]:
-        """Those that are known, and the texts of those that are not, each with the option before it."""
+        """Those that are known, and the texts of those that are not, each with its option.
+
+        Values of one option are known together or not at all; what stands behind them as a variable alone
+        may be any number of words of whoever starts the script.
+        """
         known: list[Word] = []
         left: list[str] = []
-        for each in self.arguments:
-            if not each.is_open:
-                known.append(each)
-                continue
-            is_value = bool(known) and known[-1].text.startswith("--") and "=" not in known[-1].text
-            before = f"{known.pop().text} " if is_value and not each.text.startswith("-") else ""
-            left.append(before + each.text)
+        for group in _by_option(self.arguments):
+            loose = [each for each in group[2:] if _VARIABLE.fullmatch(each.text) is not None]
+            loose += [each for each in group[:1] if _VARIABLE.fullmatch(each.text) is not None]
+            rest = [each for each in group if each not in loose]
+            if any(each.is_open for each in rest):
+                left.append(" ".join(each.text for each in rest))
+            else:
+                known += rest
+            left += [each.text for each in loose]
         return known, left
 
     def _program(self, text: str) -> Iterator[tuple[Path, Any]]:
@@ -155,9 +177,30 @@ class StartLine:
             )
 
 
+def _by_option(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """The words of a script's arguments: each option with its values, and each word that is behind none."""
+    group: list[Word] = []
+    for each in words:
+        begins = _OPTION.match(each.text) is not None
+        if group and (begins or not _OPTION.match(group[0].text)):
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group
+
+
 def read_start_line(text: str) -> StartLine | None:
     """The start of a training that a text of a shell is; None where it is none, or several."""
-    found = [start for words in split_words(text, {}) if (start := find_start(words, {})) is not None]
+    return _only_start(text, {})
+
+
+def _only_start(text: str, variables: Mapping[str, Value | None]) -> StartLine | None:
+    found = [
+        replace(start, environment={**command.environment, **start.environment})
+        for command in read_commands(text, variables)
+        if (start := find_start(command.words, variables)) is not None
+    ]
     return found[0] if len(found) == 1 else None
 
 
@@ -173,7 +216,7 @@ def find_start(words: Sequence[Word], variables: Mapping[str, Value | None]) -> 
             tasks, image = _option(rest, "ntasks-per-node"), _option(rest, "container-image")
         elif name in _MPI:
             by_mpi = True
-        elif index and not by_srun and not by_mpi and not _runs_in(words[0].text):
+        elif index and not by_srun and not by_mpi and not _runs_in(words[0]):
             return None
         elif _is_starter(words, index, by_srun):
             start = _started_by(name, rest, word, "mpi" if by_mpi else "python", variables)
@@ -218,12 +261,13 @@ def _started_by(
     return StartLine("shell" if name.endswith(".sh") else plain, word, False, tuple(rest))
 
 
-def _runs_in(program: str) -> bool:
-    """Whether a program runs another one in a container or under its eyes."""
-    name = posixpath.basename(program)
-    return name in (
+def _runs_in(program: Word) -> bool:
+    """Whether a program runs another one in a container or under its eyes, as one in a variable does."""
+    name = posixpath.basename(program.text)
+    return program.text.startswith("$") or name in (
         "docker", "singularity", "apptainer", "enroot", "nsys", "env", "numactl", "time", "sudo", "exec",
-        "stdbuf", "conda", "uv", "poetry", "timeout", "nohup", "neuron_parallel_compile",
+        "stdbuf", "conda", "uv", "poetry", "timeout", "nohup", "eval",
+        "neuron_parallel_compile",
     )  # fmt: skip
 
 
@@ -258,9 +302,7 @@ def _by_shell(words: Sequence[Word], variables: Mapping[str, Value | None]) -> S
     for index, word in enumerate(words):
         if word.text in _COMMANDS and index + 1 < len(words):
             # What the outer shell leaves alone is for this one.
-            commands = split_words(words[index + 1].text.replace("$${", "${"), variables)
-            found = [start for each in commands if (start := find_start(each, variables)) is not None]
-            return found[0] if len(found) == 1 else None
+            return _only_start(words[index + 1].text.replace("$${", "${"), variables)
         if not word.text.startswith("-"):
             return StartLine("shell", word, False, tuple(words[index + 1 :]))
     return None
@@ -304,14 +346,14 @@ def _started(starter: str, words: Sequence[Word]) -> StartLine | None:
     if unknown is not None:
         lost.append(unknown.text)
     hosts = {"torchrun": "nnodes", "accelerate": "num_machines", "deepspeed": "num_nodes"}.get(starter, "")
-    processes = "nproc" if starter == "composer" else "nproc_per_node"
+    processes = {"composer": "nproc", "accelerate": "num_processes", "deepspeed": "num_gpus"}
     return StartLine(
         starter,
         words[index],
         bool(flags & {"m", "module", "run_module_mode"}),
         tuple(words[index + 1 :]),
         given.get(hosts),
-        given.get(processes),
+        given.get(processes.get(starter, "nproc_per_node")),
         given.get("max_restarts"),
         tuple(lost),
     )

@@ -16,7 +16,6 @@ from launcher.drafts.sdk.keywords import PLAIN_FIELDS
 from launcher.drafts.sdk.reading import Part, SdkReading
 from launcher.program.bindings import branch_arms
 from launcher.program.program import write_out_unpacked
-from launcher.program.values import Instance
 
 _CHECKPOINT_URI = ("checkpoint", "s3_uri")
 
@@ -44,9 +43,8 @@ class EstimatorReading(SdkReading):
         yield from self.words("environment", self.given.get("environment"), "which variables?")
         yield from self.pairs(self.given.get("metric_definitions"), "metrics", ("Name", "Regex"))
         yield from self.tags()
-        yield from self._inputs("fit", "inputs")
+        yield from self._inputs()
         self._debugger(strategy)
-        yield from self._tuner()
 
     def hand_on(self, value: Any) -> Any:
         """As the toolkit of the images makes a word of it; as it is where the toolkit does that itself."""
@@ -139,18 +137,18 @@ class EstimatorReading(SdkReading):
                     value = each.value if surely else None
                     yield from self.entry(("hyperparameters", each.arg), value, each.value)
 
-    def _inputs(self, method: str, keyword: str) -> Iterator[Part]:
+    def _inputs(self) -> Iterator[Part]:
         """The channels, by the call that starts the job."""
-        calls = self.methods(method)
+        calls = self.starts("fit", "fit")
         if not calls:
             yield DraftQuestion(
                 ("inputs",),
-                f"which data does it read? Where the program calls `{method}` could not be followed.",
+                "which data does it read? Where the program calls `fit` could not be followed.",
                 {"train": "s3://BUCKET/PREFIX"},
                 self.job.line,
             )
             return
-        nodes = [self.arguments(call, (keyword,)).get(keyword) for call in calls]
+        nodes = [self.arguments(call, ("inputs",)).get("inputs") for call in calls]
         given = [each for each in nodes if each is not None and not self.is_none(each)]
         if len({ast.dump(each) for each in given}) > 1:
             yield self.ask(("inputs",), given[0], f"which data? It is started {len(given)} times.")
@@ -182,11 +180,12 @@ class EstimatorReading(SdkReading):
         """Debugger as the SDK has it: on unless it is switched off, which the file better leaves out.
 
         It switches the hook off by itself where a distributed job has both places of its checkpoints
-        (sagemaker.estimator, _validate_and_set_debugger_configs).
+        (sagemaker.estimator, _validate_and_set_debugger_configs), and a tuning job has none (SageMaker API
+        reference, HyperParameterTrainingJobDefinition).
         """
         node = self.given.get("debugger_hook_config")
         read = self.known(node, bool)
-        if (read is not None and read.value is False) or self.job.kind == "Estimator":
+        if (read is not None and read.value is False) or self.job.kind == "Estimator" or self.tuners:
             return
         count = self.known(self.given.get("instance_count"), int)
         several = count is not None and isinstance(count.value, int) and count.value > 1
@@ -195,14 +194,6 @@ class EstimatorReading(SdkReading):
             return
         place = node if node is not None else self.job.call
         self.kept_out.append(self.field(("debugger",), place, True, "the SDK's default"))
-
-    def _tuner(self) -> Iterator[Part]:
-        for file in self.program.files:
-            for call in file.calls_of.get("HyperparameterTuner", ()):
-                given = self.arguments(call, ("estimator",)).get("estimator")
-                made = None if given is None else self.program.value(given)
-                if isinstance(made, Instance) and made.call is self.job.call:
-                    yield self.ask(("tuning",), call, "what is searched?")
 
 
 def _as_word(value: Any) -> Any:

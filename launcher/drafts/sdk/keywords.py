@@ -19,6 +19,12 @@ POSITIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The classes that are read, and the keywords that their first arguments stand for."""
 
+TUNER_POSITIONS = (
+    "estimator", "objective_metric_name", "hyperparameter_ranges", "metric_definitions", "strategy",
+    "objective_type", "max_jobs", "max_parallel_jobs",
+)  # fmt: skip
+"""The first arguments of HyperparameterTuner; what version 3 calls model_trainer is the first there, too."""
+
 OTHER_CLASSES = ("SKLearn", "XGBoost", "MXNet", "Chainer", "RLEstimator", "JumpStartEstimator", "Processor")
 """Classes of the SDK that start something else, to name them where nothing else is there."""
 
@@ -32,6 +38,7 @@ FORMER_NAMES = {
     "image_name": "image_uri",
     "distributions": "distribution",
     "image": "image_uri",
+    "model_trainer": "estimator",
 }
 """The names of the SDK version 1, by those of version 2 (sagemaker.cli.compatibility.v2)."""
 

@@ -11,6 +11,7 @@ from launcher.drafts.sdk.estimator import EstimatorReading
 from launcher.drafts.sdk.keywords import OTHER_CLASSES, POSITIONS
 from launcher.drafts.sdk.reading import Lines, SdkJob, SdkReading
 from launcher.drafts.sdk.trainer import TrainerReading
+from launcher.drafts.sdk.tuner import parts_with_tuning
 from launcher.program.index import file_of
 from launcher.program.program import Program, write_out_unpacked
 
@@ -44,7 +45,7 @@ def draft_of_sdk_job(program: Program, job: SdkJob, lines: Lines, *, name: str, 
     """The job file of one of them; `name` is for a job that its program does not name."""
     kind = TrainerReading if job.kind == "ModelTrainer" else EstimatorReading
     reading: SdkReading = kind(program, job, lines)
-    parts = [*reading.parts(name)]
+    parts = [*parts_with_tuning(reading, name)]
     fields = tuple(each for each in parts if isinstance(each, DraftField))
     questions = tuple(each for each in parts if isinstance(each, DraftQuestion))
     sentences = [origin, *reading.notes]

@@ -13,7 +13,14 @@ from typing import Any
 
 from launcher.cluster.names import MAX_NAME_LENGTH
 from launcher.drafts.job_draft import DraftField, DraftQuestion, Path, SourceLine
-from launcher.drafts.sdk.keywords import FORMER_NAMES, OTHER_PATHS, PLAIN_FIELDS, POSITIONS, WITHOUT_WORDS
+from launcher.drafts.sdk.keywords import (
+    FORMER_NAMES,
+    OTHER_PATHS,
+    PLAIN_FIELDS,
+    POSITIONS,
+    TUNER_POSITIONS,
+    WITHOUT_WORDS,
+)
 from launcher.drafts.sdk.values import Known, ValueReader
 from launcher.drafts.training_job import path_below_mount
 from launcher.frozen import frozen
@@ -39,7 +46,7 @@ class SdkJob:
 
 class SdkReading(ABC):
     """One such call; `notes` are sentences for the file's first comment, `lost` the keywords without words,
-    `kept_out` what the job has and its file better has not."""
+    `kept_out` what the job has and its file better has not, `tuners` the calls that make tuners of it."""
 
     def __init__(self, program: Program, job: SdkJob, lines: Lines) -> None:
         self.program, self.job, self._lines = program, job, lines
@@ -53,6 +60,13 @@ class SdkReading(ABC):
         self.lost: list[str] = []
         self.notes: list[str] = []
         self.kept_out: list[DraftField] = []
+        self.tuners = [
+            call
+            for file in program.files
+            for call in file.calls_of.get("HyperparameterTuner", ())
+            if (varied := self.arguments(call, TUNER_POSITIONS).get("estimator")) is not None
+            and self._makes(varied, job.call)
+        ]
 
     def line(self, node: ast.expr) -> SourceLine:
         """Where an expression stands in the source."""
@@ -300,16 +314,23 @@ class SdkReading(ABC):
         """The tags, as a list of the API's mappings or as one mapping."""
         yield from self.pairs(self.given.get("tags"), "tags", ("Key", "Value"))
 
-    def methods(self, name: str) -> list[ast.Call]:
-        """The calls of a method of what the job's call makes."""
+    def methods(self, name: str, of: ast.Call | None = None) -> list[ast.Call]:
+        """The calls of a method of what the job's call makes, or another one (`of`)."""
+        made = self.job.call if of is None else of
         return [
             call
             for file in self.program.files
             for call in file.calls_of.get(name, ())
-            if isinstance(call.func, ast.Attribute)
-            and isinstance(made := self.program.value(call.func.value), Instance)
-            and made.call is self.job.call
+            if isinstance(call.func, ast.Attribute) and self._makes(call.func.value, made)
         ]
+
+    def _makes(self, node: ast.expr, call: ast.Call) -> bool:
+        value = self.program.value(node)
+        return isinstance(value, Instance) and value.call is call
+
+    def starts(self, own: str, of_tuner: str) -> list[ast.Call]:
+        """The calls that start the job: a method of its own, or one of the tuner that varies it."""
+        return [*self.methods(own), *(call for each in self.tuners for call in self.methods(of_tuner, each))]
 
     def channel(self, name: str, node: ast.expr | None, place: ast.expr) -> Iterator[Part]:
         """One channel: a URI, or an object of the SDK that holds one."""

@@ -168,8 +168,8 @@ class TrainerReading(SdkReading):
 
     def _listed_channels(self) -> Iterator[Part]:
         """The channels of the trainer itself, or of the call that starts it."""
-        nodes = [self.arguments(call, ("input_data_config",)) for call in self.methods("train")]
-        given = [each["input_data_config"] for each in nodes if "input_data_config" in each]
+        nodes = [self.arguments(call, ("input_data_config",)) for call in self.starts("train", "tune")]
+        given = [each[key] for each in nodes for key in ("input_data_config", "inputs") if key in each]
         given = given or [each for each in [self.given.get("input_data_config")] if each is not None]
         for node in given[:1]:
             listed = self.program.value(node)

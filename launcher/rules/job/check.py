@@ -24,22 +24,14 @@ from launcher.rules.job.code_rules import (
     entry_point_is_packed,
     entry_point_is_there,
     hyperparameters_are_in_the_scripts_style,
-    imports_are_listed,
     links_lead_somewhere,
     module_is_there,
-    named_requirements_are_packed,
     nothing_hides_python,
     nothing_hides_the_boot,
-    own_modules_are_packed,
-    packages_are_wanted_in_one_version,
-    requirements_are_packages,
-    requirements_can_be_read,
     shell_script_has_unix_line_ends,
     shell_script_is_run_by_what_it_names,
     shell_script_starts_what_is_packed,
     source_can_be_packed,
-    toolkit_knows_one_file,
-    torch_is_that_of_the_image,
 )
 from launcher.rules.job.data_rules import (
     batches_are_even,
@@ -94,6 +86,16 @@ from launcher.rules.job.limit_rules import (
     max_wait_needs_spot,
     waiting_includes_running,
     warm_pools_are_not_spot,
+)
+from launcher.rules.job.requirement_rules import (
+    imports_are_installed,
+    named_requirements_are_packed,
+    own_modules_are_packed,
+    packages_are_wanted_in_one_version,
+    requirements_are_packages,
+    requirements_can_be_read,
+    toolkit_knows_one_file,
+    torch_is_that_of_the_image,
 )
 from launcher.rules.job.subject import JobSubject, SourceSubject
 
@@ -174,7 +176,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     requirements_can_be_read,
     packages_are_wanted_in_one_version,
     requirements_are_packages,
-    imports_are_listed,
+    imports_are_installed,
     torch_is_that_of_the_image,
     toolkit_knows_one_file,
     hyperparameters_are_in_the_scripts_style,

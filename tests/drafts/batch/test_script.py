@@ -70,7 +70,10 @@ def test_a_script_becomes_a_job_with_questions_about_what_slurm_alone_knows() ->
         "what is --seed $RANDOM? It stands among the arguments.",
         SourceLine(29),
     )
-    assert questions["environment.TOKEN_OF"] == ("which value? The script has $(cat token)", SourceLine(13))
+    assert questions["environment.TOKEN_OF"] == (
+        "which value has TOKEN_OF? The script has $(cat token)",
+        SourceLine(13),
+    )
     assert "MASTER_ADDR, LD_LIBRARY_PATH, TORCHRUN" in made.origin
 
 
@@ -105,6 +108,133 @@ def test_ranks_that_slurm_starts_are_a_question() -> None:
 def test_what_prepares_a_job_is_no_job() -> None:
     script: BatchScript = read_batch_script("python prepare.py\nsrun torchrun --nproc_per_node 8 train.py\n")
     assert [each.line for each in script.jobs] == [2]
+
+
+def arguments(text: str) -> list[str]:
+    return list(draft(text).data()["code"].get("arguments", []))
+
+
+def open_words(text: str) -> list[str]:
+    return [each.text for each in draft(text).questions if each.path == ("code", "arguments")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "learning_rate"),
+    [
+        ('[ "$SIZE" = "big" ]', ["1"]),
+        ("[[ ${SIZE} == small ]]", ["2"]),
+        ('[ "${MODE:-0}" -eq 1 ]', ["2"]),
+        ('[ -z "$SLURM_JOB_ID" ]', ["2"]),
+        ("! test $SIZE != big", ["1"]),
+        ('[ "$SIZE" = "big" ] && [ -f here ]', []),
+        ("[[ $SIZE == b* ]]", []),
+        ("[ $WHO_KNOWS -gt 4 ]", []),
+    ],
+)
+def test_a_condition_is_decided_by_the_scripts_own_values(condition: str, learning_rate: list[str]) -> None:
+    text = f"SIZE=big\nif {condition}; then\n  LR=1\nelse\n  LR=2\nfi\nsrun torchrun train.py --lr $LR\n"
+    assert arguments(text) == (["--lr", *learning_rate] if learning_rate else [])
+
+
+def test_of_several_branches_the_first_that_holds_is_taken() -> None:
+    text = "N=2\nif [ $N == 1 ]; then A=1\nelif [ $N == 2 ]; then A=2\nelif [ $N == 2 ]; then A=3\nfi\n"
+    assert arguments(f"{text}srun torchrun train.py --a $A\n") == ["--a", "2"]
+
+
+def test_commands_in_variables_are_read_also_where_a_shell_of_its_own_puts_them_in() -> None:
+    made = draft(
+        "#SBATCH --nodes=2\nHOST=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nGPUS=4\n"
+        'ARGS=" \\\n  --layers 12 \\\n  --id $SLURM_JOBID \\\n"\n'
+        'export LAUNCHER="python -u -m torch.distributed.run --nproc_per_node $GPUS --master_addr $HOST "\n'
+        'export CMD="`pwd`/pretrain.py --tp 2 $ARGS "\n'
+        "srun --jobid $SLURM_JOBID bash -c '$LAUNCHER --node_rank $SLURM_PROCID $CMD' 2>&1 | tee log\n"
+    )
+    data = made.data()
+    assert data["code"] == {"entry_point": "pretrain.py", "arguments": ["--tp", "2", "--layers", "12"]}
+    assert data["distribution"] == {"strategy": "torchrun", "processes_per_host": 4}
+    assert "environment" not in data  # LAUNCHER and CMD are what the script itself uses.
+    assert "what is --id $SLURM_JOBID? It stands among the arguments." in [
+        each.text for each in made.questions
+    ]
+
+
+def test_what_is_added_under_a_condition_is_open_and_the_rest_is_not() -> None:
+    text = (
+        'ARGS="--lr 1"\nif [ -n "$EXTRA" ]; then\n  ARGS="$ARGS --extra $EXTRA"\nfi\n'
+        "MORE=(--seed 2)\nif [ -f here ]; then\n  MORE+=(--from here)\nfi\n"
+        'srun torchrun train.py $ARGS "${MORE[@]}"\n'
+    )
+    assert arguments(text) == ["--lr", "1", "--seed", "2"]
+    assert [each.split("?")[0] for each in open_words(text)] == [
+        "what is --extra ${EXTRA}",
+        "what is --from here",
+    ]
+
+
+def test_values_of_one_option_are_known_together_or_not_at_all() -> None:
+    text = "srun torchrun train.py --lr 1 --data 0.3 /a/$SLURM_JOB_ID 0.7 /b --bf16 $MORE\n"
+    assert arguments(text) == ["--lr", "1", "--bf16", "${MORE}"]
+    assert open_words(text) == ["what is --data 0.3 /a/$SLURM_JOB_ID 0.7 /b? It stands among the arguments."]
+
+
+@pytest.mark.parametrize("word", ["$@", "${PARAMETERS}", "<path of the data>"])
+def test_a_word_that_somebody_else_puts_in_is_open(word: str) -> None:
+    text = f"srun torchrun train.py {word} --lr 1\n"
+    assert arguments(text) == ["--lr", "1"]
+    assert open_words(text) == [f"what is {word}? It stands among the arguments."]
+
+
+def test_a_program_in_a_variable_is_passed_over() -> None:
+    made = draft(
+        'if [ "${PROFILE:-0}" -eq 1 ]; then\n  export WRAP="nsys profile"\nfi\n'
+        'srun bash -c "\n  source ranks.sh\n  ${WRAP} python train.py --lr 1\n  "\n'
+    )
+    assert made.data()["code"] == {"entry_point": "train.py", "arguments": ["--lr", "1"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "hosts"),
+    [
+        ("--ntasks=1", 1),
+        ("--ntasks=8 --ntasks-per-node=4", 2),
+        ("--ntasks=8", None),
+        ("--ntasks=8 --ntasks-per-node=3", None),
+    ],
+)
+def test_hosts_follow_from_tasks(options: str, hosts: int | None) -> None:
+    made = draft(f"#SBATCH {options}\nsrun python train.py\n").data()
+    assert made.get("resources", {}).get("instance_count") == hosts
+
+
+def test_one_task_is_one_process_and_asks_for_no_strategy() -> None:
+    made = draft("#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=1\nsrun python train.py\n")
+    assert all(each.path != ("distribution", "strategy") for each in made.questions)
+
+
+@pytest.mark.parametrize(
+    ("options", "processes"),
+    [
+        ("--num_processes 4", 4),
+        ("--num_processes $((SLURM_NNODES * GPUS)) --num_machines $SLURM_NNODES", 4),
+        ("--num_processes $((SLURM_NNODES * GPUS - 1)) --num_machines 2", None),
+        ("--num_processes $((SLURM_NNODES * UNKNOWN))", None),
+    ],
+)
+def test_accelerate_counts_the_ranks_of_all_hosts(options: str, processes: int | None) -> None:
+    made = draft(f"#SBATCH --nodes=2\nGPUS=4\nsrun accelerate launch {options} train.py\n").data()
+    assert made["distribution"].get("processes_per_host") == processes
+
+
+def test_a_variable_for_one_command_is_that_of_this_command() -> None:
+    made = draft(
+        "IFS=' ' read -ra WORDS <<< x\nA=1 python prepare.py\nsrun bash -c \"B=2 torchrun train.py\"\n"
+    ).data()
+    assert made["environment"] == {"B": "2"}
+
+
+def test_the_same_start_in_two_branches_is_one_job() -> None:
+    text = "if [ -f x ]; then\n  srun torchrun train.py\nelse\n  srun torchrun train.py\nfi\n"
+    assert len(read_batch_script(text).jobs) == 1
 
 
 STARTS: list[tuple[str, dict[str, Any]]] = [

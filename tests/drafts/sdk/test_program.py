@@ -297,3 +297,107 @@ PyTorch("train.py", framework_version="2.0.1", role=role, instance_type="ml.g5.x
     assert first.data()["image"] == "image:1"
     assert first.data()["inputs"] == {"training": "s3://b/data"}
     assert second.data()["resources"]["instance_type"] == "ml.g5.xlarge"
+
+
+TUNED = """
+from sagemaker.tuner import CategoricalParameter, ContinuousParameter, HyperparameterTuner, IntegerParameter
+estimator = PyTorch(
+    entry_point="train.py", framework_version="2.0.1", py_version="py310", instance_count=1,
+    instance_type="ml.g5.xlarge", role="arn:aws:iam::111122223333:role/training",
+    hyperparameters={"epochs": 3, "lr": 0.1},
+)
+ranges = {
+    "lr": ContinuousParameter(1e-4, 0.1, scaling_type="Logarithmic"),
+    "layers": IntegerParameter(2, 8),
+    "momentum": ContinuousParameter(min_value=0, max_value=1),
+    "batch": CategoricalParameter([32, 64]),
+}
+"""
+
+
+def test_a_tuner_becomes_the_tuning_of_the_estimators_job(tmp_path: Path) -> None:
+    made = draft(
+        tmp_path,
+        TUNED
+        + """
+tuner = HyperparameterTuner(
+    estimator, "loss", ranges, [{"Name": "loss", "Regex": "loss=([0-9.]+)"}], objective_type="Minimize",
+    max_jobs=20, max_parallel_jobs=4, early_stopping_type="Auto", warm_start_config=earlier(),
+)
+tuner.fit({"train": "s3://b/train"})
+""",
+    )
+    data = made.data()
+    assert data["tuning"] == {
+        "objective": {"metric": "loss", "goal": "minimize"},
+        "ranges": {
+            "lr": {"min": 1e-4, "max": 0.1, "scaling": "logarithmic"},
+            "layers": {"min": 2, "max": 8, "type": "integer"},
+            "momentum": {"min": 0, "max": 1, "type": "continuous"},
+            "batch": [32, 64],
+        },
+        "max_jobs": 20,
+        "parallel": 4,
+        "early_stopping": True,
+    }
+    assert data["metrics"] == {"loss": "loss=([0-9.]+)"}
+    assert data["hyperparameters"] == {"epochs": 3}  # The service takes no value beside a range.
+    assert data["inputs"] == {"train": "s3://b/train"}
+    assert "warm_start_config" in made.origin
+    assert made.kept_out == ()
+    assert asked(made) == {}
+
+
+def test_what_a_tuner_is_given_and_nobody_can_follow_is_a_question(tmp_path: Path) -> None:
+    made = draft(
+        tmp_path,
+        TUNED
+        + """
+ranges["lr"] = ContinuousParameter(low(), 0.1)
+tuner = HyperparameterTuner(
+    estimator=estimator, objective_metric_name=metric_of(model), hyperparameter_ranges=ranges,
+    max_jobs=count(), strategy="Hyperband", strategy_config=StrategyConfig(10),
+)
+tuner.fit()
+""",
+    )
+    questions = asked(made)
+    assert questions["tuning.ranges.lr"] == (
+        "which values may lr take? The program has ContinuousParameter(low(), 0.1)"
+    )
+    assert {"tuning.objective.metric", "tuning.max_jobs", "tuning.hyperband"} <= set(questions)
+    assert made.data()["tuning"]["objective"] == {"goal": "maximize"}
+    assert "lr" not in made.data()["hyperparameters"]
+
+
+def test_a_tuner_of_version_3_is_read_with_its_trainer(tmp_path: Path) -> None:
+    made = draft(
+        tmp_path,
+        """
+from sagemaker.train.tuner import HyperparameterTuner
+from sagemaker.core.parameter import ContinuousParameter
+trainer = ModelTrainer(
+    training_image="img", compute=Compute(instance_type="ml.g5.xlarge", instance_count=1),
+    source_code=SourceCode(source_dir="src", entry_script="train.py"), hyperparameters={"lr": 0.1},
+)
+tuner = HyperparameterTuner(
+    model_trainer=trainer, objective_metric_name="acc", max_jobs=4,
+    hyperparameter_ranges={"lr": ContinuousParameter(0.1, 0.5)},
+)
+tuner.tune(inputs=[InputData(channel_name="train", data_source="s3://b/train")])
+""",
+    )
+    assert made.data()["tuning"] == {
+        "objective": {"metric": "acc", "goal": "maximize"},
+        "ranges": {"lr": {"min": 0.1, "max": 0.5}},
+        "max_jobs": 4,
+    }
+    assert made.data()["inputs"] == {"train": "s3://b/train"}
+    assert "hyperparameters" not in made.data()
+
+
+def test_two_tuners_of_one_estimator_are_a_question(tmp_path: Path) -> None:
+    tuners = [f'{each} = HyperparameterTuner(estimator, "{each}", ranges)\n' for each in ("loss", "accuracy")]
+    made = draft(tmp_path, TUNED + "".join(tuners))
+    assert asked(made)["tuning"].startswith("which search? The program has 2 tuners of it.")
+    assert "tuning" not in made.data()

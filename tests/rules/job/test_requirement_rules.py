@@ -166,9 +166,7 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
             id="installed",
         ),
         pytest.param({"src/train.py": "import logging\n", "logging.py": ""}, None, id="Python's own"),
-        pytest.param(
-            {"src/train.py": "import datasets\n", "datasets/a.csv": ""}, None, id="a folder of data"
-        ),
+        pytest.param({"src/train.py": "import figures\n", "figures/a.csv": ""}, None, id="a folder of data"),
         pytest.param(
             {
                 "src/train.py": "try:\n    import utils\nexcept ImportError:\n    utils = None\n",
@@ -210,11 +208,167 @@ def test_requirements_that_no_package_fits(found, text: str, severity: str | Non
     assert [each for each, _ in found(text)] == ([severity] if severity else [])
 
 
-def test_packages_that_nobody_lists_are_told(judge) -> None:
+IN_LOCKED_IMAGE = {"framework": {"name": "pytorch", "version": "2.12.1"}}
+"""An image whose packages AWS publishes in full."""
+
+
+def missing(judge, script: str, requirements: str | None = None, **fields: object) -> list[str]:
+    """The packages that are surely missing, such as `timm line 3`."""
+    files = {"src/train.py": script}
+    if requirements is not None:
+        files["src/requirements.txt"] = requirements
+    found = [each for each in judge("CODE005", files=files, **{**IN_LOCKED_IMAGE, **fields}) if each.verified]
+    assert all(each.severity.value == "warning" for each in found)
+    return [f"{each.subject} line {each.location.line}" for each in found]
+
+
+@pytest.mark.parametrize(
+    ("script", "requirements", "expected"),
+    [
+        pytest.param("import torch\nimport timm\n", None, ["timm line 2"], id="no file at all"),
+        pytest.param(
+            "import timm\nfrom transformers import pipeline\n", "timm\n", ["transformers line 2"], id="one"
+        ),
+        pytest.param("import wandb, timm\n", "einops\n", ["wandb line 1", "timm line 1"], id="two in a line"),
+        pytest.param(
+            "from torch.utils.tensorboard import SummaryWriter\n",
+            None,
+            ["tensorboard line 1"],
+            id="behind torch",
+        ),
+        pytest.param("from torch.utils import tensorboard\n", None, ["tensorboard line 1"], id="as a name"),
+        pytest.param(
+            "from transformers import Trainer\n", "transformers\n", ["accelerate line 1"], id="of the Trainer"
+        ),
+        pytest.param("import hydra\n", "omegaconf\n", ["hydra-core line 1"], id="under the name of pip"),
+        pytest.param("import h5py\n", None, ["h5py line 1"], id="no longer in the image"),
+        pytest.param("import cv2\n", None, ["opencv-python-headless line 1"], id="on the CPU's image alone"),
+    ],
+)
+def test_what_the_image_lacks_and_nobody_installs_is_named_at_its_line(
+    judge, script: str, requirements: str | None, expected: list[str]
+) -> None:
+    assert missing(judge, script, requirements) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "requirements"),
+    [
+        pytest.param("import numpy, yaml, PIL, sklearn, dateutil, git\n", None, id="in the image"),
+        pytest.param("import flash_attn\nimport deepspeed\n", None, id="built for the image"),
+        pytest.param("from lightly import loss\nimport timm\n", "lightly==1.5\ntimm\n", id="listed"),
+        pytest.param("import cv2\nimport bs4\n", "opencv-python\n", id="by another name"),
+        pytest.param(
+            "import huggingface_hub\nimport tokenizers\n", "transformers\n", id="brought by a listed one"
+        ),
+        pytest.param(
+            "import pandas\nimport wandb\n", "wandb>=0.16; python_version > '3.8'\n", id="with a marker"
+        ),
+        pytest.param(
+            "try:\n    import wandb\nexcept ImportError:\n    wandb = None\n", None, id="only if it is there"
+        ),
+        pytest.param("def plot():\n    import seaborn, wandb\n", None, id="in a function"),
+        pytest.param(
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import timm\n", None, id="for types"
+        ),
+        pytest.param("import os\nif os.environ.get('LOG'):\n    import wandb\n", None, id="in a condition"),
+        pytest.param("import smdistributed.dataparallel\nimport apex\nimport mylib\n", None, id="not known"),
+        pytest.param("import timm\n", "https://a.example/own-1.0-py3-none-any.whl\n", id="a wheel"),
+        pytest.param("import timm\n", "git+https://github.com/a/b\n", id="a repository"),
+        pytest.param("import timm\n", "a-package-of-ours\n", id="a package that nobody knows"),
+        pytest.param("import boto3\nimport accelerate\n", "sagemaker[local]\naccelerate\n", id="extras"),
+        pytest.param("import pip\npip.main(['install', 'timm'])\nimport timm\n", None, id="installs itself"),
+        pytest.param("import slipway\nfrom slipway import guard\n", None, id="our own"),
+    ],
+)
+def test_what_may_be_there_is_left_alone(judge, script: str, requirements: str | None) -> None:
+    assert missing(judge, script, requirements) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"framework": {"name": "pytorch", "version": "2.8.0"}}, []),
+        ({"framework": {"name": "pytorch", "version": "2.5.1"}}, []),
+        ({"resources": {"instance_type": "ml.m5.xlarge"}}, ["tensorboard line 2"]),
+        ({"resources": {"instance_type": "ml.g5.xlarge"}}, ["cv2", "tensorboard line 2"]),
+        ({"resources": {"instance_type": "ml.unheard.of"}}, ["tensorboard line 2"]),
+    ],
+)
+def test_each_image_is_known_by_itself(judge, fields: dict[str, object], expected: list[str]) -> None:
+    script = "import cv2\nfrom torch.utils.tensorboard import SummaryWriter\n"
+    found = missing(judge, script, **fields)
+    assert [each.replace("opencv-python-headless line 1", "cv2") for each in found] == expected
+
+
+def test_nothing_is_known_of_other_images(judge) -> None:
+    for image in (
+        "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
+        "763104351884.dkr.ecr.us-west-2.amazonaws.com/huggingface-pytorch-training:2.12.1-gpu-py312",
+    ):
+        assert missing(judge, "import transformers\n", framework=None, image=image) == []
+
+
+def test_an_image_of_aws_that_is_named_is_known_too(judge) -> None:
+    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312"
+    assert missing(judge, "import transformers\n", framework=None, image=image) == ["transformers line 1"]
+
+
+def test_a_module_of_the_program_itself_is_no_package(judge) -> None:
+    files = {"src/train.py": "import timm\nimport wandb.own\n", "src/timm.py": "", "src/wandb/own.py": ""}
+    assert [each for each in judge("CODE005", files=files, **IN_LOCKED_IMAGE) if each.verified] == []
+
+
+def test_what_imported_files_import_is_told_at_their_lines(judge) -> None:
+    files = {"src/train.py": "import net\n", "src/net.py": "import torch\n\nimport timm\n"}
+    (finding,) = judge("CODE005", files=files, **IN_LOCKED_IMAGE)
+    assert str(finding.location).endswith("src/net.py:3:1")
+    assert finding.message.startswith("net.py imports timm: neither the image nor the source folder has it")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(None, "timm\n"), ("", "timm\n"), ("einops\n", "einops\ntimm\n"), ("einops", "einops\ntimm\n")],
+)
+def test_the_fix_is_the_line_that_is_missing(judge, src: Path, before: str | None, after: str) -> None:
+    files = {"src/train.py": "import timm\n"}
+    if before is not None:
+        files["src/requirements.txt"] = before
+    (finding,) = judge("CODE005", files=files, **IN_LOCKED_IMAGE)
+    (edit,) = finding.fix.edits
+    text = before or ""
+    assert Path(edit.file) == src / "requirements.txt"
+    assert text[: edit.start] + edit.text + text[edit.end :] == after
+    assert "Add the line timm to requirements.txt" in finding.remedy
+
+
+def test_a_file_with_hashes_is_not_added_to(judge) -> None:
+    text = "einops==0.8.0 --hash=sha256:" + "0" * 64 + "\n"
+    (finding,) = judge(
+        "CODE005", files={"src/train.py": "import timm\n", "src/requirements.txt": text}, **IN_LOCKED_IMAGE
+    )
+    assert finding.fix is None
+
+
+def test_of_an_image_that_is_not_known_one_is_reminded(judge) -> None:
+    old = {"framework": {"name": "pytorch", "version": "2.5.1"}}
     script = {"src/train.py": "import json\nimport numpy\nimport lightly.loss\nimport timm\n"}
-    (finding,) = judge("CODE005", files={**script, "src/requirements.txt": "einops\n"})
+    (finding,) = judge("CODE005", files={**script, "src/requirements.txt": "einops\n"}, **old)
     assert (finding.severity, finding.verified) == ("info", False)
     assert "lightly, timm, which requirements.txt does not name" in finding.message
-    assert judge("CODE005", files={**script, "src/requirements.txt": "lightly==1.5\ntimm\n"}) == []
-    optional = "try:\n    import wandb\nexcept ImportError:\n    wandb = None\n"
-    assert judge("CODE005", files={"src/train.py": optional, "src/requirements.txt": "einops\n"}) == []
+    assert judge("CODE005", files={**script, "src/requirements.txt": "lightly==1.5\ntimm\n"}, **old) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("torchvision==0.27.1", False),
+        ("torchvision==0.26.0", True),
+        ("torchaudio==2.11.0", False),
+        ("torchaudio<2.9", True),
+    ],
+)
+def test_what_is_built_for_another_torch_than_a_new_images_is_refused(
+    found, line: str, refused: bool
+) -> None:
+    assert [each for each, _ in found(f"{line}\n", **IN_LOCKED_IMAGE)] == (["error"] if refused else [])

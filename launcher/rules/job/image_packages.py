@@ -1,0 +1,92 @@
+"""What AWS's images hold for a script to import, and what a package of the index brings with it.
+
+The table `image_packages.json` names packages as pip does. `images` are those that each image has on
+SageMaker, by framework and full version: what all versions have in common, and what one has besides, some of
+it on one kind of processor alone. `brings` are well-known ones that no image needs to have, each with what
+pip installs beside it that not every image has. `modules` are the names by which a package is imported,
+where they are others than its own. What is not in the table is not known, and no rule may judge by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from launcher.facts import read_data_file
+from launcher.frozen import frozen
+from launcher.planning.images import image_release
+
+
+@frozen
+class ImagePackages:
+    """What an image brings: the modules that a script can import, and the versions built for its torch."""
+
+    modules: frozenset[str]
+    built_for_torch: Mapping[str, str]
+
+
+def image_packages(framework: str, version: str, processor: str | None) -> ImagePackages | None:
+    """What the image of a framework's version holds; None where that is not known.
+
+    `processor` is `cpu` or `gpu`, None where it may be either.
+    """
+    table, release = _table()["images"].get(framework), image_release(framework, version)
+    row = table["versions"].get(release.version) if table is not None and release is not None else None
+    if table is None or row is None:
+        return None
+    kinds = [processor] if processor is not None else ["cpu", "gpu"]
+    names = [*table["common"], *row["more"], *(name for kind in kinds for name in row[kind])]
+    return ImagePackages(_modules_of(names), row["built_for_torch"])
+
+
+def modules_brought(package: str) -> frozenset[str] | None:
+    """What can be imported once pip has installed a package without extras; None if that is not known."""
+    brought = _table()["brings"].get(package)
+    if brought is not None:
+        return _modules_of([package, *brought])
+    return _modules_of([package]) if package in _in_images() else None
+
+
+def package_of(module: str) -> str | None:
+    """What pip calls the package of a module (`PyYAML` for yaml), None if that is not known."""
+    return _by_module().get(module)
+
+
+def package_behind(name: str) -> str | None:
+    """The package without which a name of another one cannot be used; None where there is no such thing."""
+    return _table()["needs"].get(name)
+
+
+def _modules_of(packages: Iterable[str]) -> frozenset[str]:
+    named = _table()["modules"]
+    return frozenset(module for each in packages for module in named.get(each, (re.sub(r"[-.]", "_", each),)))
+
+
+@cache
+def _in_images() -> frozenset[str]:
+    return frozenset(
+        name
+        for framework in _table()["images"].values()
+        for names in (
+            framework["common"],
+            *(row[key] for row in framework["versions"].values() for key in ("more", "cpu", "gpu")),
+        )
+        for name in names
+    )
+
+
+@cache
+def _by_module() -> Mapping[str, str]:
+    """The package of each module; of several that hold it the first that the table names."""
+    found: dict[str, str] = {}
+    for package in (*_table()["brings"], *sorted(_in_images())):
+        for module in _modules_of([package]):
+            found.setdefault(module, package)
+    return found
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return read_data_file(__file__, "image_packages.json")
