@@ -31,6 +31,7 @@ from launcher.jobs.job_sections import (
     Mlflow,
     Network,
     Resources,
+    Slurm,
     Watchdog,
     WatchdogLimits,
 )
@@ -254,6 +255,12 @@ class JobSpec(Part):
     )
     limits: Limits = Limits()
     output: Output | None = None
+    backend: Literal["sagemaker", "slurm"] = Field(
+        "sagemaker", description="Where the job runs; `launch --slurm` and `launch --local` choose for one run."
+    )
+    slurm: Slurm | None = Field(
+        None, examples=[{"partition": "train", "shared": "/fsx/alice", "python": "/fsx/alice/venv"}]
+    )
     tags: Annotated[dict[str, ScalarText], OF_THE_API] = Field(
         {}, max_length=50, description="Tags of the training job."
     )
@@ -342,6 +349,18 @@ class JobSpec(Part):
                     + (f"; did you mean {near[0]}?" if near else "")
                 )
         return value
+
+    @model_validator(mode="after")
+    def _slurm_is_described(self) -> JobSpec:
+        if self.backend == "slurm" and self.slurm is None:
+            raise field_error(
+                "the job is to run on Slurm, and `slurm` does not say where: its files need a folder that all "
+                "nodes see",
+                remedy="Add `slurm: {shared: /FOLDER, python: /FOLDER/venv}`, and what else the cluster asks "
+                "for.",
+                below=("slurm",),
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_image(self) -> JobSpec:

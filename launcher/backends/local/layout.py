@@ -84,10 +84,20 @@ def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
             )
 
 
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+"""The network interface by which the hosts of a machine reach each other."""
+
+
 def lay_out(
-    folder: Path, request: RequestView, package: SourcePackage, inputs: Mapping[str, Path]
+    folder: Path,
+    request: RequestView,
+    package: SourcePackage,
+    inputs: Mapping[str, Path],
+    interface: str | None = LOOPBACK,
 ) -> list[Host]:
     """Create the hosts' folders as a container finds /opt/ml when it starts; returns the hosts.
+
+    `interface` is the network interface by which the hosts reach each other, None where each knows best.
 
     `folder` is the job's own and holds `checkpoints`, which all hosts share as they share a prefix on
     S3; where the boot copies there, each host has a folder of its own. Raises BackendError where the source
@@ -100,16 +110,16 @@ def lay_out(
     for host in hosts:
         config, data = host.root / "input" / "config", host.root / "input" / "data"
         config.mkdir(parents=True)
-        for name, content in _config_files(request, hosts, host).items():
+        for name, content in _config_files(request, hosts, host, interface).items():
             (config / name).write_text(json.dumps(content), encoding="utf-8")
         (data / RESERVED_CHANNEL).mkdir(parents=True)
         for name in (BOOT_NAME, SOURCE_NAME):
             shutil.copyfile(folder / name, data / RESERVED_CHANNEL / name)
         for channel, source in inputs.items():
             (data / channel).symlink_to(source.resolve(), target_is_directory=True)
-        checkpoints = Path(below(host.root, _checkpoint_path(request)))
+        checkpoints = Path(below(host.root, checkpoint_path(request)))
         checkpoints.parent.mkdir(parents=True, exist_ok=True)
-        if _copied_by_boot(request):
+        if copied_by_boot(request):
             checkpoints.mkdir()
         else:
             checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
@@ -162,10 +172,10 @@ def host_environment(
     return {
         **python_environment(python, os.environ),
         "TRAINING_JOB_NAME": str(request.name),
-        CHECKPOINT_DIR_VARIABLE: below(root, _checkpoint_path(request)),
+        CHECKPOINT_DIR_VARIABLE: below(root, checkpoint_path(request)),
         **devices,
         **requested,
-        **({CHECKPOINT_URI_VARIABLE: str(_folder_for_prefix(host))} if _copied_by_boot(request) else {}),
+        **({CHECKPOINT_URI_VARIABLE: str(_folder_for_prefix(host))} if copied_by_boot(request) else {}),
         **machine,
         ROOT_VARIABLE: str(root),
         "SLIPWAY_RENDEZVOUS": rendezvous,
@@ -221,7 +231,9 @@ def share_threads(ranks: int, users_environment: Mapping[str, str]) -> dict[str,
     return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
 
 
-def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> dict[str, Any]:
+def _config_files(
+    request: RequestView, hosts: Sequence[Host], host: Host, interface: str | None
+) -> dict[str, Any]:
     names, instance_type = [each.name for each in hosts], request.instance_type
     group = "homogeneousCluster"
     return {
@@ -246,18 +258,18 @@ def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> di
             "instance_groups": [
                 {"instance_group_name": group, "instance_type": instance_type, "hosts": names}
             ],
-            "network_interface_name": "lo0" if sys.platform == "darwin" else "lo",
+            "network_interface_name": interface,
         },
     }
 
 
-def _checkpoint_path(request: RequestView) -> str:
+def checkpoint_path(request: RequestView) -> str:
     """The job's checkpoint path; one outside /opt/ml cannot be had here and becomes the default."""
     path = request.checkpoints.local_path.rstrip("/")
     return path if leads_inside(path) else DEFAULT_CHECKPOINT_PATH
 
 
-def _copied_by_boot(request: RequestView) -> bool:
+def copied_by_boot(request: RequestView) -> bool:
     """Whether the hosts have checkpoints of their own, and the boot copies them to the job's folder."""
     return CHECKPOINT_SYNC_OPTION in request.boot_options
 
