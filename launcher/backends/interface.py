@@ -262,6 +262,14 @@ class Backend(ABC):
     def release_hosts(self, job_name: str) -> None:  # noqa: B027
         """End the warm pool that a job left, so that no other job gets its hosts; nothing without one."""
 
+    def failed_nodes(self, job_name: str, host: str | None) -> tuple[str, ...]:
+        """By which names another attempt is kept off the host of a job that failed; `host` is its name in
+        the job, such as algo-2.
+
+        None by default: of places that hand out hosts as they like.
+        """
+        return ()
+
     def renew(self) -> None:  # noqa: B027
         """Look for credentials again: those in use may have expired. Nothing where none are needed."""
 

@@ -503,7 +503,8 @@ class Slurm(Part):
         "it, with code, logs and checkpoints."
     )
     python: HostPath | None = Field(
-        None, description="The Python that runs the job on the nodes, or the folder of its virtual environment."
+        None,
+        description="The Python that runs the job on the nodes, or the folder of its virtual environment.",
     )
     image: str | None = Field(
         None,

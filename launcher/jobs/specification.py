@@ -256,7 +256,8 @@ class JobSpec(Part):
     limits: Limits = Limits()
     output: Output | None = None
     backend: Literal["sagemaker", "slurm"] = Field(
-        "sagemaker", description="Where the job runs; `launch --slurm` and `launch --local` choose for one run."
+        "sagemaker",
+        description="Where the job runs; `launch --slurm` and `launch --local` choose for one run.",
     )
     slurm: Slurm | None = Field(
         None, examples=[{"partition": "train", "shared": "/fsx/alice", "python": "/fsx/alice/venv"}]
@@ -272,6 +273,35 @@ class JobSpec(Part):
         if processes_per_host is not None:
             fields["distribution"]["processes_per_host"] = processes_per_host
         return fields
+
+    def without_service(self) -> JobSpec:
+        """The job as it is on hosts that no service of AWS hands out.
+
+        Left are what is run, with which settings, for how long, and the names of its inputs and checkpoints;
+        where these lie is another section's matter.
+        """
+        folders = self.slurm.inputs if self.slurm else {}
+        # Kept wherever the run lies, whether the file speaks of them or not.
+        checkpoint = self.checkpoint or Checkpoint()
+        return self.model_copy(
+            update={
+                "cluster": None,
+                "role_arn": None,
+                "network": Network(),
+                "output": None,
+                "debugger": False,
+                "debug": Debug(),
+                "mlflow": None,
+                "resources": Resources(
+                    instance_type=self.resources.instance_type, instance_count=self.resources.instance_count
+                ),
+                "inputs": {
+                    **dict.fromkeys(folders, _FROM_FOLDER),
+                    **dict.fromkeys(self.inputs, _FROM_FOLDER),
+                },
+                "checkpoint": checkpoint.model_copy(update={"s3_uri": None, "lustre": None}),
+            }
+        )
 
     @property
     def all_metrics(self) -> dict[str, str]:
@@ -377,6 +407,10 @@ class JobSpec(Part):
                 below=("image",),
             )
         return self
+
+
+_FROM_FOLDER = Input(s3_uri="s3://placeholder/folder")
+"""An input of which only its name counts."""
 
 
 def job_schema() -> dict[str, Any]:

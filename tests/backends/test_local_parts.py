@@ -23,8 +23,8 @@ from launcher.backends.local.python import choose_interpreter, interpreter_at, p
 from launcher.jobs.load_job import Variables
 from launcher.planning.request_view import RequestView
 from launcher.text.regular_files import open_regular
-from tests.backends.environments import environment, program
 from slipway.processes.process_output import LogTimes
+from tests.backends.environments import environment, program
 from tests.backends.workplace import SHORT, Workplace, finish, texts
 
 CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))

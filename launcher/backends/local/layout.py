@@ -132,17 +132,17 @@ def lay_out(
     return hosts
 
 
-def boot_command(request: RequestView, host: Host, python: Path) -> list[str]:
-    """The container's command with the Python that was chosen and this host's copy of the boot.
+def boot_command(request: RequestView, root: Path, python: str, *, installs: bool = False) -> list[str]:
+    """The container's command with the Python that was chosen and the boot below `root`, a host's own.
 
-    That Python has what the job requires already, so the boot is not asked to install it.
+    Unless it `installs`, that Python has what the job requires already, and the boot is not asked to.
     """
-    boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
+    boot = root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
     words = list(request.arguments)
-    if REQUIREMENTS_OPTION in request.boot_options:
+    if REQUIREMENTS_OPTION in request.boot_options and not installs:
         at = words.index(REQUIREMENTS_OPTION)
         del words[at : at + 2]
-    return [str(python), str(boot), *(below(host.root, word) for word in words)]
+    return [python, str(boot), *(below(root, word) for word in words)]
 
 
 def check_boot_starts(request: RequestView) -> None:
@@ -167,18 +167,29 @@ def host_environment(
     The request's values win over everything but the places, and over what suits this `machine` instead of
     the job's hosts.
     """
-    root = host.root
-    requested = {name: below(root, value) for name, value in request.environment.items()}
     return {
         **python_environment(python, os.environ),
+        **devices,
+        **job_variables(request, host.root, host.job_folder),
+        **machine,
+        ROOT_VARIABLE: str(host.root),
+        RENDEZVOUS_VARIABLE: rendezvous,
+    }
+
+
+RENDEZVOUS_VARIABLE = "SLIPWAY_RENDEZVOUS"
+"""The environment variable with the first host's address and port (`slipway/container.py`)."""
+
+
+def job_variables(request: RequestView, root: Path, folder: Path) -> dict[str, str]:
+    """The variables of the request for a host whose /opt/ml is `root`, of the job in `folder`."""
+    # Absolute, as the boot works elsewhere.
+    prefix = {CHECKPOINT_URI_VARIABLE: str((folder / "checkpoints").absolute())}
+    return {
         "TRAINING_JOB_NAME": str(request.name),
         CHECKPOINT_DIR_VARIABLE: below(root, checkpoint_path(request)),
-        **devices,
-        **requested,
-        **({CHECKPOINT_URI_VARIABLE: str(_folder_for_prefix(host))} if copied_by_boot(request) else {}),
-        **machine,
-        ROOT_VARIABLE: str(root),
-        "SLIPWAY_RENDEZVOUS": rendezvous,
+        **{name: below(root, value) for name, value in request.environment.items()},
+        **(prefix if copied_by_boot(request) else {}),
     }
 
 
@@ -272,11 +283,6 @@ def checkpoint_path(request: RequestView) -> str:
 def copied_by_boot(request: RequestView) -> bool:
     """Whether the hosts have checkpoints of their own, and the boot copies them to the job's folder."""
     return CHECKPOINT_SYNC_OPTION in request.boot_options
-
-
-def _folder_for_prefix(host: Host) -> Path:
-    """What stands for the job's prefix on S3; absolute, as the boot works elsewhere."""
-    return (host.job_folder / "checkpoints").resolve()
 
 
 def _lustre_checkpoints(request: RequestView) -> str | None:

@@ -75,7 +75,7 @@ def start_job(
         on_progress,
         withheld=request.secrets,
     )
-    commands = {host: boot_command(request, host, equipped) for host in hosts}
+    commands = {host: boot_command(request, host.root, str(equipped)) for host in hosts}
     _make_folder(folder, request)
     processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
     devices = share_devices(visible_devices(os.environ), len(hosts), processes)
