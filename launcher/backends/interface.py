@@ -84,6 +84,7 @@ class JobStatus:
     request: RequestView | None = field(default=None, repr=False, compare=False)
     stop: Stop | None = None
     shell: tuple[str, ...] = ()
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 class LogLine(NamedTuple):
@@ -189,6 +190,9 @@ class Backend(ABC):
 
     runs_here: ClassVar[bool] = False
     """Whether its jobs run on this machine, cost nothing, and end with the launcher that started them."""
+
+    bills: ClassVar[bool] = True
+    """Whether the time of its jobs is paid for at a price that is known here."""
 
     retries_itself: ClassVar[bool] = False
     """Whether the place itself starts a failed job again; the session then makes no other attempts."""

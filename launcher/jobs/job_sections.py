@@ -499,8 +499,8 @@ class Slurm(Part):
     constraint: SlurmWord | None = Field(None, description="Features that the nodes must have.")
     exclude: list[SlurmWord] = Field([], description="Nodes that the job must not get.")
     shared: HostPath = Field(
-        description="A folder that this machine and all nodes see under this path: each run has its own below "
-        "it, with code, logs and checkpoints."
+        description="A folder that this machine and all nodes see under this path: each run has its own "
+        "below it, with code, logs and checkpoints."
     )
     python: HostPath | None = Field(
         None,
@@ -510,7 +510,8 @@ class Slurm(Part):
         None,
         min_length=1,
         pattern=r"^[\w./:@#+-]+$",
-        description="Instead of python: the image of a container for Pyxis, such as nvcr.io#nvidia/pytorch:25.01-py3.",
+        description="Instead of python: the image of a container for Pyxis, such as "
+        "nvcr.io#nvidia/pytorch:25.01-py3.",
     )
     gpus: int | None = Field(
         None, ge=0, description="GPUs of each host. Default: those of `resources.instance_type`."

@@ -384,8 +384,8 @@ class JobSpec(Part):
     def _slurm_is_described(self) -> JobSpec:
         if self.backend == "slurm" and self.slurm is None:
             raise field_error(
-                "the job is to run on Slurm, and `slurm` does not say where: its files need a folder that all "
-                "nodes see",
+                "the job is to run on Slurm, and `slurm` does not say where: its files need a folder that "
+                "all nodes see",
                 remedy="Add `slurm: {shared: /FOLDER, python: /FOLDER/venv}`, and what else the cluster asks "
                 "for.",
                 below=("slurm",),

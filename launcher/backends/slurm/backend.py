@@ -1,8 +1,8 @@
 """The Slurm backend: each run one sbatch job, its files on a folder that the launcher and all nodes see.
 
-What a run printed, and how its hosts ended, is read from its folder; whether its job waits, runs or has ended,
-Slurm is asked. Once it is certain how a run ended, that is written into its folder, and Slurm is not asked any
-more: it forgets ended jobs after minutes (slurm.conf(5), MinJobAge).
+What a run printed, and how its hosts ended, is read from its folder; whether its job waits, runs or has
+ended, Slurm is asked. Once it is certain how a run ended, that is written into its folder, and Slurm is not
+asked any more: it forgets ended jobs after minutes (slurm.conf(5), MinJobAge).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from launcher.backends.slurm.records import (
     batch_host,
     claimed_by,
     host_ends,
-    node_of,
+    nodes_of,
     read_events,
 )
 from launcher.backends.slurm.script import NOTICE_SECONDS
@@ -68,6 +68,7 @@ class SlurmBackend(Backend):
     `variables` are what the values of secrets are taken from, None for the environment's own."""
 
     name = "Slurm"
+    bills = False
     polling = Polling(seconds=3.0, seconds_per_host=0.0, end_reads=1)
 
     def __init__(
@@ -109,6 +110,7 @@ class SlurmBackend(Backend):
             return replace(
                 record.status(),
                 transitions=_transitions(events),
+                nodes=nodes_of(record.folder, record.hosts),
                 processes_per_host=request.processes_per_host,
                 metrics=request.metrics,
                 instance_type=request.instance_type,
@@ -207,8 +209,8 @@ class SlurmBackend(Backend):
     def failed_nodes(self, job_name: str, host: str | None) -> tuple[str, ...]:
         """The node on which that host of the run was."""
         record = self._runs.record(job_name)
-        nodes = [node_of(each) for each in hosts_of(record.folder, record.hosts) if each.name == host]
-        return tuple(node for node in nodes if node)
+        nodes = nodes_of(record.folder, record.hosts)
+        return (nodes[host],) if host in nodes else ()
 
     def _start(
         self,
@@ -266,12 +268,10 @@ def _ended(record: SlurmRecord, job: SlurmJob | None, events: RunEvents) -> Slur
     """How a run ended: by who asked for it, by its hosts, and by what Slurm says of its job."""
     ends = host_ends(record.folder, record.hosts)
     stop = _asked(record) or _stopped_by_slurm(record, job, events)
-    nodes = [node_of(host) or "no node" for host in hosts_of(record.folder, record.hosts)]
-    placed = ", ".join(f"algo-{number} was {node}" for number, node in enumerate(nodes, 1))
     known = replace(
         record,
         ended=(job.ended if job else None) or events.ended or time.time(),
-        explanation=f"{job.explanation if job else f'Slurm forgot the job {record.job_id}'}: {placed}",
+        explanation=job.explanation if job else f"Slurm has forgotten its job {record.job_id}",
     )
     failed = [end for end in ends if end.exit_code != 0]
     if stop is not None and not _failed_by_itself(stop, ends):

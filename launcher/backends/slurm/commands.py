@@ -86,7 +86,9 @@ class SlurmCommands:
         if ran.returncode != 0:
             raise _refusal(f"look for the job {name}", ran.stderr)
         ids = sorted(set(ran.stdout.split()), key=int)
-        return self.job(ids[-1]) if ids else self._from_accounts([f"--name={name}", "--starttime=now-28days"])
+        if ids:
+            return self.job(ids[-1])
+        return self._from_accounts([f"--name={name}", "--starttime=now-28days"])
 
     def cancel(self, job_id: str, *options: str) -> None:
         """scancel, with options; nothing happens to a job that has ended."""
@@ -148,7 +150,7 @@ class SlurmCommands:
         except subprocess.TimeoutExpired:
             if words[0] == "sbatch":
                 raise UncertainError(
-                    f"sbatch said nothing for {BOUND_SECONDS:.0f} s: whether Slurm took the job is not known.",
+                    f"sbatch said nothing for {BOUND_SECONDS:.0f} s: whether Slurm took the job is open.",
                     "Launch again: a job that is there is found by its name, and no second one is started.",
                 ) from None
             raise SlurmSilent(

@@ -137,7 +137,9 @@ def _read_record(folder: Path) -> SlurmRecord:
     )
     if not good:
         raise UnreadableJob(file, "it is not what a launcher writes of a run on Slurm")
-    known = {name: content.get(name) for name in SlurmRecord.__dataclass_fields__ if name != "folder"}
+    known: dict[str, Any] = {
+        name: content.get(name) for name in SlurmRecord.__dataclass_fields__ if name != "folder"
+    }
     known["launcher"] = ProcessId(content["launcher"]["pid"], content["launcher"]["started"])
     known["state"], known["stop"] = JobState(content["state"]), stop_in(content.get("stop"))
     return SlurmRecord(folder, **known)
@@ -177,9 +179,10 @@ def claimed_by(folder: Path) -> str | None:
     return _text(folder / CLAIM_NAME)
 
 
-def node_of(host: Host) -> str | None:
-    """The node on which a host of the run was last."""
-    return _text(host.folder / "node")
+def nodes_of(folder: Path, hosts: int) -> dict[str, str]:
+    """The nodes on which the hosts of the run were last, by the hosts' names; of those that started."""
+    found = {host.name: _text(host.folder / "node") for host in hosts_of(folder, hosts)}
+    return {name: node for name, node in found.items() if node}
 
 
 def batch_host(folder: Path) -> Host:

@@ -225,8 +225,8 @@ _TEMPLATE = """\
 #!/bin/bash
 {options}
 
-# The run {name} of Slipway. Its folder, which `launch` makes, holds the code, each host's files and logs, and
-# the checkpoints. Submit this script again by hand only for a run whose job never started.
+# The run {name} of Slipway. Its folder, which a launch makes, holds the code, each
+# host's files and logs, and the checkpoints; this script lies there, too, as {script}.
 export SLIPWAY_RUN={run}
 
 # On the first node, once for each start: the job's first one, and one for each time that it is requeued.
@@ -240,7 +240,7 @@ run_job() {{
   # Of two jobs that were submitted for one run, one runs.
   (set -o noclobber; echo "$SLURM_JOB_ID" > "$SLIPWAY_RUN/{claim}") 2> /dev/null
   if [ "$(cat "$SLIPWAY_RUN/{claim}")" != "$SLURM_JOB_ID" ]; then
-    echo "slipway: the job $(cat "$SLIPWAY_RUN/{claim}") runs {name}; this one, $SLURM_JOB_ID, does nothing" >&2
+    echo "slipway: the job $(cat "$SLIPWAY_RUN/{claim}") has this run; $SLURM_JOB_ID does nothing" >&2
     exit 0
   fi
   note start "$SLURM_JOB_NODELIST"
@@ -275,12 +275,14 @@ run_host() {{
   {token_variable}=$(cat "$SLIPWAY_RUN/{token}")
   export {token_variable}
 {environment}
-  # The boot gets the signal itself, and its end is noted after it.
-  trap : TERM
+  echo "slipway: algo-$((SLURM_NODEID + 1)) is the node $SLURMD_NODENAME" >> "$SLIPWAY_LOG"
+  # The boot gets a signal itself, and its end is noted after it.
+  trap asked=1 TERM
   {boot} < /dev/null >> "$SLIPWAY_LOG" 2>&1
   code=$?
   echo "$code $(date +%s)" > "$host/end"
-  [ "$code" -eq 0 ] || sleep {peers}
+  # Before srun ends the others they may see for themselves what is wrong.
+  [ "$code" -eq 0 ] || [ -n "${{asked:-}}" ] || sleep {peers}
   exit "$code"
 }}
 

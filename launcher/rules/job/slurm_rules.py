@@ -20,10 +20,10 @@ def inputs_are_in_folders(subject: JobSubject) -> Iterator[Finding]:
         if name not in section.inputs:
             yield job_file.INVALID_VALUE.at(
                 ("inputs", name),
-                f"the input {name} has no folder on Slurm's nodes: nothing copies it there, and the script would "
-                "not find it",
-                remedy=f"Give a folder that all nodes see: `slurm: {{inputs: {{{name}: /FOLDER}}}}`, or --input "
-                f"{name}=/FOLDER.",
+                f"the input {name} has no folder on Slurm's nodes: nothing copies it there, and the script "
+                "would not find it",
+                remedy=f"Give a folder that all nodes see: `slurm: {{inputs: {{{name}: /FOLDER}}}}`, or "
+                f"--input {name}=/FOLDER.",
             )
 
 

@@ -43,8 +43,8 @@ def _shared_folder(asked: AskedNodes) -> Iterator[Finding]:
     if not asked.sees_shared:
         yield job_file.INVALID_VALUE.at(
             ("slurm", "shared"),
-            f"{asked.section.shared} is not there on this machine, or cannot be written to: the run's code and "
-            "logs could not be exchanged with the nodes",
+            f"{asked.section.shared} is not there on this machine, or cannot be written to: the run's code "
+            "and logs could not be exchanged with the nodes",
             remedy="Give a folder of your own on a file system that this machine and all nodes mount.",
         )
 
@@ -94,10 +94,10 @@ def _partition_limits(asked: AskedNodes, partition: SlurmPartition) -> Iterator[
         limit = duration_in_words(partition.max_seconds)
         yield job_file.INVALID_VALUE.at(
             ("limits", "max_runtime"),
-            f"the job asks for {duration_in_words(asked.seconds)}, and the partition {partition.name} gives a "
-            f"job {limit} at most: it would wait for ever (PartitionTimeLimit)",
-            remedy=f"Set limits.max_runtime to {partition.max_seconds // 60}m or less, and go on from the last "
-            "checkpoint with `launch resume`.",
+            f"the job asks for {duration_in_words(asked.seconds)}, and the partition {partition.name} gives "
+            f"a job {limit} at most: it would wait for ever (PartitionTimeLimit)",
+            remedy=f"Set limits.max_runtime to {partition.max_seconds // 60}m or less, and go on from the "
+            "last checkpoint with `launch resume`.",
         )
     if partition.max_nodes is not None and asked.hosts > partition.max_nodes:
         yield job_file.INVALID_VALUE.at(
@@ -144,7 +144,8 @@ def _fitting_nodes(asked: AskedNodes, partition: SlurmPartition, cluster: SlurmC
     if not asked.gpus and fitting and all(each.gpus for each in fitting):
         yield job_file.INVALID_VALUE.at(
             ("slurm",),
-            f"the nodes of {partition.name} have GPUs, and the job asks for none: its processes would see none",
+            f"the nodes of {partition.name} have GPUs, and the job asks for none: its processes would see "
+            "none",
             remedy="Set `slurm.gpus`, or a resources.instance_type that has GPUs.",
             severity=Severity.WARNING,
         )
