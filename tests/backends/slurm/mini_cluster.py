@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -132,12 +133,15 @@ class MiniCluster:
 
     def lose_node(self, name: str) -> None:
         """Kill a node's slurmd and all that it runs, as a host that loses its power."""
-        marks = (f"{self.folder}/spool/{name}", f"SLURMD_NODENAME={name}")
+        mark = f"SLURMD_NODENAME={name} "
+        tasks = [each for each in _processes(self.folder) if mark in each.texts[1]]
+        lost = {each.pid for each in tasks} | {_parent(each.pid) for each in tasks}
         _end(self.folder / f"{name}.pid", signal_number=9)
-        for process in _processes(self.folder):
-            if any(mark in text for mark in marks for text in process.texts):
+        # All at once: whoever watches over a process could else tell of its end.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in lost - {0, 1, os.getpid()}:
                 with contextlib.suppress(OSError):
-                    os.kill(process.pid, 9)
+                    os.kill(pid, number)
 
     def ready(self) -> None:
         """Wait until all nodes take jobs, and bring those back that do not."""
@@ -222,6 +226,14 @@ def _processes(folder: Path) -> Iterator[_Process]:
             )
             if any(str(folder) in text for text in texts):
                 yield _Process(int(entry.name), texts)
+
+
+def _parent(pid: int) -> int:
+    """The process that started another, such as the slurmstepd of a task; 0 where it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _end(pid_file: Path, signal_number: int = 15) -> None:
