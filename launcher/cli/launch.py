@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from launcher.session.launch_job import Launch, Submission
     from launcher.session.local_runs import Preflight
     from launcher.session.runs.diagnose_job import Check
-    from launcher.session.slurm_runs import SlurmLaunch
+    from launcher.session.slurm.launch_run import SlurmLaunch
     from launcher.source.tree import SourceTree
 
 
@@ -468,7 +468,7 @@ def make_slurm_launch(
     from launcher.cli.interaction import read_code
     from launcher.cli.job_view import show_progress
     from launcher.session.prepare_plan import variables_of
-    from launcher.session.slurm_runs import SlurmLaunch
+    from launcher.session.slurm.launch_run import SlurmLaunch
 
     return SlurmLaunch(
         loaded, session_region(), ignore, run_id, show_progress, read_code(loaded), variables_of(allow_env)

@@ -443,6 +443,10 @@ def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool
     from launcher.session.account_checks import gather_subject, judge_subject, rules_to_add
     from launcher.session.launch_job import plan_with_cluster
 
+    if loaded.spec is not None and loaded.spec.backend == "slurm":
+        from launcher.session.slurm.launch_run import SlurmLaunch
+
+        return SlurmLaunch(loaded, session_region(), ignore, source=read_code(loaded)).plan()
     clients = Clients()
     code = read_code(loaded)
     plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore, source=code)

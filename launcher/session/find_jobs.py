@@ -30,7 +30,7 @@ from launcher.cluster.manifest import cached_manifests
 from launcher.failure_modes.model import AwsRefusal, Refusal, UnusableSession
 from launcher.frozen import frozen
 from launcher.session.local_runs import local_home
-from launcher.session.slurm_runs import known_backends
+from launcher.session.slurm.known_folders import known_backends
 from launcher.text.values import nearest
 
 if TYPE_CHECKING:

@@ -53,8 +53,7 @@ from launcher.backends.slurm.records import (
     nodes_of,
     read_events,
 )
-from launcher.backends.slurm.script import NOTICE_SECONDS
-from launcher.backends.slurm.states import WHY_ENDED, SlurmJob
+from launcher.backends.slurm.states import NOTICE_SECONDS, WHY_ENDED, SlurmJob
 from launcher.diagnosis.model import Stop, StopCause
 
 if TYPE_CHECKING:

@@ -30,10 +30,12 @@ from launcher.backends.local.records import (
     status_file,
     stop_in,
 )
-from launcher.backends.slurm.script import CLAIM_NAME, EVENTS_NAME
 from launcher.diagnosis.model import Stop
 from launcher.frozen import frozen
 from launcher.text.regular_files import read_regular
+
+CLAIM_NAME, EVENTS_NAME = "job", "events"
+"""In a run's folder: the id of the job that the run belongs to; when it started and ended."""
 
 _MOST_BYTES = 1024 * 1024
 

@@ -25,6 +25,8 @@ from launcher.backends.local.layout import (
     job_variables,
 )
 from launcher.backends.local.start import HERE_VARIABLE
+from launcher.backends.slurm.records import CLAIM_NAME, EVENTS_NAME
+from launcher.backends.slurm.states import NOTICE_SECONDS
 from launcher.cluster.instances import instance_facts
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Slurm
@@ -35,13 +37,8 @@ from launcher.planning.training_plan import TrainingPlan
 SCRIPT_NAME = "job.sbatch"
 """The script in the run's folder, which each node reads there."""
 
-CLAIM_NAME, EVENTS_NAME, TOKEN_NAME = "job", "events", "token"
-"""In the run's folder: the id of the job that the run belongs to; when it started and ended; what only its
-hosts know."""
-
-NOTICE_SECONDS = 120
-"""So long before its time is up a job is told, as SageMaker gives one that is stopped
-(API reference, StopTrainingJob)."""
+TOKEN_NAME = "token"
+"""In the run's folder: what only its hosts know."""
 
 PEER_SECONDS = 5
 """For so long a host that failed waits before it ends, after which srun ends the others: until then they may
@@ -123,25 +120,31 @@ def render_script(parts: ScriptParts) -> str:
                 f"{name!r} in `environment` cannot be a variable of a shell script, as Slurm's jobs are.",
                 "Give it a name of letters, digits and underscores.",
             )
-    return _TEMPLATE.format(
-        options="\n".join(f"#SBATCH {option}" for option in _options(parts)),
-        name=parts.request.name,
-        run=shlex.quote(str(parts.folder)),
-        script=SCRIPT_NAME,
-        claim=CLAIM_NAME,
-        events=EVENTS_NAME,
-        token=TOKEN_NAME,
-        token_variable=HOST_TOKEN_VARIABLE,
-        root_variable=ROOT_VARIABLE,
-        rendezvous_variable=RENDEZVOUS_VARIABLE,
-        port=_port(parts.request),
-        srun=" ".join(map(shlex.quote, _srun(parts))),
-        environment="\n".join(
+    values = {
+        "OPTIONS": "\n".join(f"#SBATCH {option}" for option in _options(parts)),
+        "NAME": str(parts.request.name),
+        "RUN": shlex.quote(str(parts.folder)),
+        "SCRIPT": SCRIPT_NAME,
+        "CLAIM": CLAIM_NAME,
+        "EVENTS": EVENTS_NAME,
+        "TOKEN": TOKEN_NAME,
+        "TOKEN_VARIABLE": HOST_TOKEN_VARIABLE,
+        "ROOT_VARIABLE": ROOT_VARIABLE,
+        "RENDEZVOUS_VARIABLE": RENDEZVOUS_VARIABLE,
+        "PORT": _port(parts.request),
+        "SRUN": " ".join(map(shlex.quote, _srun(parts))),
+        "ENVIRONMENT": "\n".join(
             f"  export {name}={_word(value)}" for name, value in _environment(parts).items()
         ),
-        boot=" ".join(map(_word, _boot(parts))),
-        peers=PEER_SECONDS,
-    )
+        "BOOT": " ".join(map(_word, _boot(parts))),
+        "PEERS": str(PEER_SECONDS),
+    }
+    template = Path(__file__).with_name(SCRIPT_NAME).read_text("utf-8")
+    # In one go: what a value holds is not looked at again.
+    return _MARK.sub(lambda mark: values[mark[1]], template)
+
+
+_MARK = re.compile(r"@([A-Z_]+)@")
 
 
 def _options(parts: ScriptParts) -> list[str]:
@@ -219,72 +222,3 @@ def _word(text: str) -> str:
     """A word for the shell; the host's own folder in it is the shell's variable."""
     pieces = [shlex.quote(piece) if piece else "" for piece in text.split(_ROOT)]
     return f'"${ROOT_VARIABLE}"'.join(pieces) or "''"
-
-
-_TEMPLATE = """\
-#!/bin/bash
-{options}
-
-# The run {name} of Slipway. Its folder, which a launch makes, holds the code, each
-# host's files and logs, and the checkpoints; this script lies there, too, as {script}.
-export SLIPWAY_RUN={run}
-
-# On the first node, once for each start: the job's first one, and one for each time that it is requeued.
-run_job() {{
-  start=${{SLURM_RESTART_COUNT:-0}}
-  note() {{ printf '%s %s %s %s\\n' "$1" "$(date +%s)" "$start" "$2" >> "$SLIPWAY_RUN/{events}"; }}
-  if [ ! -d "$SLIPWAY_RUN/hosts" ]; then
-    echo "slipway: $SLIPWAY_RUN is not there on $SLURMD_NODENAME: all nodes must see this folder" >&2
-    exit 2
-  fi
-  # Of two jobs that were submitted for one run, one runs.
-  (set -o noclobber; echo "$SLURM_JOB_ID" > "$SLIPWAY_RUN/{claim}") 2> /dev/null
-  if [ "$(cat "$SLIPWAY_RUN/{claim}")" != "$SLURM_JOB_ID" ]; then
-    echo "slipway: the job $(cat "$SLIPWAY_RUN/{claim}") has this run; $SLURM_JOB_ID does nothing" >&2
-    exit 0
-  fi
-  note start "$SLURM_JOB_NODELIST"
-  export SLIPWAY_STOP_FILE="$SLIPWAY_RUN/end-$start"
-  if [ -e "$SLIPWAY_RUN/stop" ]; then
-    note end 143
-    exit 143
-  fi
-  trap 'note term 15; : > "$SLIPWAY_STOP_FILE"' TERM
-  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-  address=$(scontrol show node -o "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
-  export {rendezvous_variable}="${{address:-$first}}:{port}"
-  {srun} bash "$SLIPWAY_RUN/{script}" host &
-  steps=$!
-  wait "$steps"
-  code=$?
-  while kill -0 "$steps" 2> /dev/null; do
-    wait "$steps"
-    code=$?
-  done
-  note end "$code"
-  exit "$code"
-}}
-
-# On each node: what is a container on SageMaker. Below {root_variable} is what the job knows as /opt/ml.
-run_host() {{
-  host="$SLIPWAY_RUN/hosts/algo-$((SLURM_NODEID + 1))"
-  export {root_variable}="$host/ml" SLIPWAY_LOG="$host/log"
-  echo "$SLURMD_NODENAME" > "$host/node"
-  rm -f "$host/end" "$host/ml/output/failure"
-  unset PYTHONPATH PYTHONHOME VIRTUAL_ENV
-  {token_variable}=$(cat "$SLIPWAY_RUN/{token}")
-  export {token_variable}
-{environment}
-  echo "slipway: algo-$((SLURM_NODEID + 1)) is the node $SLURMD_NODENAME" >> "$SLIPWAY_LOG"
-  # The boot gets a signal itself, and its end is noted after it.
-  trap asked=1 TERM
-  {boot} < /dev/null >> "$SLIPWAY_LOG" 2>&1
-  code=$?
-  echo "$code $(date +%s)" > "$host/end"
-  # Before srun ends the others they may see for themselves what is wrong.
-  [ "$code" -eq 0 ] || [ -n "${{asked:-}}" ] || sleep {peers}
-  exit "$code"
-}}
-
-if [ "${{1:-}}" = host ]; then run_host; else run_job; fi
-"""

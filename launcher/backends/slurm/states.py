@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from launcher.backends.interface import JobState
 from launcher.frozen import frozen
 
+NOTICE_SECONDS = 120
+"""So long before its time is up a job is told, as SageMaker gives one that is stopped
+(API reference, StopTrainingJob)."""
+
 ENDED: Mapping[str, JobState] = {
     "COMPLETED": JobState.COMPLETED,
     "BOOT_FAIL": JobState.FAILED,

@@ -440,13 +440,7 @@ def imports_are_listed(subject: JobSubject) -> Iterator[Finding]:
     Nothing of an image of one's own, nor where the program installs packages or looks for modules itself.
     """
     job, program, source = subject.job, subject.program, subject.source
-    if (
-        job.framework is None
-        or program is None
-        or source.problems
-        or source.is_packed
-        or not subject.on_sagemaker
-    ):
+    if not (job.framework and program and subject.on_sagemaker) or source.problems or source.is_packed:
         return
     if any(re.search(r"sys\.path|sys\.modules|\bpip\b", file.text) for file in program.files):
         return

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from launcher.account.slurm_nodes import SlurmCluster, SlurmNode, SlurmPartition
 from launcher.failure_modes import job_file
-from launcher.failure_modes.model import Finding, Severity, Stage
-from launcher.failure_modes.registry import finds
+from launcher.failure_modes.model import Finding, Severity
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Slurm
 from launcher.text.values import duration_in_words, nearest
@@ -29,7 +28,6 @@ class AskedNodes:
     sees_shared: bool
 
 
-@finds(Stage.SPEC, job_file.INVALID_VALUE)
 def check_nodes(asked: AskedNodes, cluster: SlurmCluster) -> list[Finding]:
     """All that keeps the job from starting on this cluster, or makes it wait for long."""
     partition = cluster.partition(asked.section.partition)
