@@ -120,10 +120,11 @@ def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: Cluster) -> None:
     )
     name = as_json(cluster, str(job), "--detach")["name"]
     cluster.wait_for(name, "rank 2 on algo-2 has not entered all_reduce")
-    cause = as_json(cluster, "diagnose", name, code=1)["root_cause"]
-    assert (cause["rank"], cause["host"]) == (2, "algo-2")
     cluster.backend.stop(name)
     assert cluster.end_of(name).state is JobState.STOPPED
+    cause = as_json(cluster, "diagnose", name, code=1)["root_cause"]
+    assert cause["code"] == "NCCL004"
+    assert "rank 2 on algo-2 has not entered all_reduce" in cause["message"]
 
 
 def test_what_the_cluster_cannot_give_is_found_before_anything_is_submitted(cluster: Cluster) -> None:
