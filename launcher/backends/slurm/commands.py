@@ -185,10 +185,16 @@ def _first_line(said: str) -> str:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """The fields of a line of `scontrol -o`: values may hold blanks, and end where the next name begins."""
+    """The fields of a line of `scontrol -o`: values may hold blanks, and end where the next name begins.
+
+    The first of a name counts: what users write, such as a comment, comes behind Slurm's own fields.
+    """
     marks = list(_WORD.finditer(line))
-    ends = [mark.start() for mark in marks[1:]] + [len(line)]
-    return {mark[1]: line[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
+    found: dict[str, str] = {}
+    for mark, following in zip(marks, [*marks[1:], None], strict=True) if marks else ():
+        end = len(line) if following is None else following.start()
+        found.setdefault(mark[1], line[mark.end() : end].strip())
+    return found
 
 
 def jobs_in(text: str) -> list[SlurmJob]:

@@ -166,7 +166,8 @@ def _options(parts: ScriptParts) -> list[str]:
         "chdir": parts.folder,
         "output": batch_log,
         "open-mode": "append",
-        "signal": f"B:TERM@{NOTICE_SECONDS}",
+        # Of a short job a quarter is left, as it would be told before it has begun.
+        "signal": f"B:TERM@{min(NOTICE_SECONDS, parts.request.max_runtime_seconds // 4)}",
     }
     whole = [] if section.cpus or section.memory else ["--exclusive"]
     return [
