@@ -53,7 +53,7 @@ from launcher.backends.slurm.records import (
     nodes_of,
     read_events,
 )
-from launcher.backends.slurm.states import NOTICE_SECONDS, WHY_ENDED, SlurmJob
+from launcher.backends.slurm.states import WHY_ENDED, SlurmJob, notice_seconds
 from launcher.diagnosis.model import Stop, StopCause
 
 if TYPE_CHECKING:
@@ -296,8 +296,8 @@ def _stopped_by_slurm(record: SlurmRecord, job: SlurmJob | None, events: RunEven
     """What ended the job from outside, by Slurm's word or by the signal that the script got."""
     limit = _limit(record)
     if events.told is not None and events.starts and limit is not None:
-        near_its_end = events.told - events.starts[-1] > limit - NOTICE_SECONDS - _SLACK_SECONDS
-        if near_its_end:
+        slack = min(_SLACK_SECONDS, limit / 4)
+        if events.told - events.starts[-1] > limit - notice_seconds(limit) - slack:
             return Stop(StopCause.MAX_RUNTIME, at=events.told, limit=limit)
     if job is not None and job.state == "TIMEOUT":
         return Stop(StopCause.MAX_RUNTIME, at=job.ended, limit=limit)
@@ -313,13 +313,13 @@ _SLACK_SECONDS = 90.0
 """Slurm keeps limits of time to the minute, and looks every half (slurm.conf(5), OverTimeLimit)."""
 
 
-def _limit(record: SlurmRecord) -> float | None:
+def _limit(record: SlurmRecord) -> int | None:
     from launcher.backends.local.files import read_state
     from launcher.backends.local.records import REQUEST_FILE
     from launcher.planning.request_view import RequestView
 
     with contextlib.suppress(Exception):
-        return float(RequestView(read_state(record.folder / REQUEST_FILE)["request"]).max_runtime_seconds)
+        return RequestView(read_state(record.folder / REQUEST_FILE)["request"]).max_runtime_seconds
     return None
 
 

@@ -26,7 +26,7 @@ from launcher.backends.local.layout import (
 )
 from launcher.backends.local.start import HERE_VARIABLE
 from launcher.backends.slurm.records import CLAIM_NAME, EVENTS_NAME
-from launcher.backends.slurm.states import NOTICE_SECONDS
+from launcher.backends.slurm.states import notice_seconds
 from launcher.cluster.instances import instance_facts
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Slurm
@@ -43,9 +43,6 @@ TOKEN_NAME = "token"
 PEER_SECONDS = 5
 """For so long a host that failed waits before it ends, after which srun ends the others: until then they may
 see for themselves what is wrong, and say so."""
-
-_FIRST_PORT, _PORTS = 10_240, 11_000
-"""Below the range from which Linux gives ports to those who ask for any (32768, ip(7)); two a job."""
 
 _ROOT = "\1"
 """Stands for a host's own folder until the text is written; no value can hold it."""
@@ -131,7 +128,7 @@ def render_script(parts: ScriptParts) -> str:
         "TOKEN_VARIABLE": HOST_TOKEN_VARIABLE,
         "ROOT_VARIABLE": ROOT_VARIABLE,
         "RENDEZVOUS_VARIABLE": RENDEZVOUS_VARIABLE,
-        "PORT": _port(parts.request),
+        "PORT": shlex.quote(parts.request.environment.get("MASTER_PORT", "")),
         "SRUN": " ".join(map(shlex.quote, _srun(parts))),
         "ENVIRONMENT": "\n".join(
             f"  export {name}={_word(value)}" for name, value in _environment(parts).items()
@@ -166,8 +163,7 @@ def _options(parts: ScriptParts) -> list[str]:
         "chdir": parts.folder,
         "output": batch_log,
         "open-mode": "append",
-        # Of a short job a quarter is left, as it would be told before it has begun.
-        "signal": f"B:TERM@{min(NOTICE_SECONDS, parts.request.max_runtime_seconds // 4)}",
+        "signal": f"B:TERM@{notice_seconds(parts.request.max_runtime_seconds)}",
     }
     whole = [] if section.cpus or section.memory else ["--exclusive"]
     return [
@@ -196,12 +192,6 @@ def _srun(parts: ScriptParts) -> list[str]:
             "--container-mounts=" + ",".join(f"{each}:{each}" for each in dict.fromkeys(mounts)),
         ]
     return words
-
-
-def _port(request: RequestView) -> str:
-    """Where the ranks meet: the user's port, else one by the job's id, as nodes may have several jobs."""
-    given = request.environment.get("MASTER_PORT")
-    return shlex.quote(given) if given else f"$(({_FIRST_PORT} + 2 * (SLURM_JOB_ID % {_PORTS})))"
 
 
 def _environment(parts: ScriptParts) -> dict[str, str]:

@@ -14,6 +14,13 @@ NOTICE_SECONDS = 120
 """So long before its time is up a job is told, as SageMaker gives one that is stopped
 (API reference, StopTrainingJob)."""
 
+
+def notice_seconds(limit: int) -> int:
+    """How long before its time is up a job of this limit is told: of a short one a quarter is left, as it would
+    be told before it has begun."""
+    return min(NOTICE_SECONDS, limit // 4)
+
+
 ENDED: Mapping[str, JobState] = {
     "COMPLETED": JobState.COMPLETED,
     "BOOT_FAIL": JobState.FAILED,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "scontrol", "squeue", "scancel")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 90.0
 
 _CONFIGURATION = """\
 ClusterName=mini
@@ -198,9 +198,9 @@ def mini_cluster(folder: Path, nodes: int = 3, forgets_after: int = 300) -> Iter
         yield cluster
 
 
-def until(condition: Callable[[], Any]) -> Any:
+def until(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
     """The condition's first true value; fails when it does not come."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if value := condition():
             return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ from launcher.planning.finished_request import build_resumed_request
 from launcher.session.runs.diagnose_job import outcome_of
 from launcher.session.submit_job import Start
 from tests.backends.slurm.conftest import Cluster
-from tests.backends.slurm.mini_cluster import until
+from tests.backends.slurm.mini_cluster import MiniCluster, mini_cluster, until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -116,6 +117,17 @@ def test_a_run_that_is_stopped_saves_first_and_is_resumed_from_that(cluster: Clu
     again = cluster.backend.resume(name, request)
     assert cluster.end_of(again).state is JobState.COMPLETED
     assert "resumed" in cluster.texts(again, "algo-1")
+
+
+def test_a_run_whose_time_is_up_is_told_before_and_saves(cluster: Cluster) -> None:
+    name = cluster.backend.submit(cluster.plan(SAVES_WHEN_ASKED, limits={"max_runtime": "60s"}))
+    cluster.wait_for(name, "from nothing")
+    status = until(
+        lambda: found if (found := cluster.backend.describe(name)).state.is_final else None, seconds=150
+    )
+    assert (status.state, status.phase) == (JobState.STOPPED, "MaxRuntimeExceeded")
+    assert status.stop.cause is StopCause.MAX_RUNTIME
+    assert "saved" in cluster.texts(name, "algo-1")
 
 
 def test_a_run_that_waits_in_the_queue_leaves_it_when_it_is_stopped(cluster: Cluster) -> None:
@@ -255,11 +267,15 @@ def test_a_controller_that_restarts_is_waited_for_and_keeps_the_job(cluster: Clu
     assert cluster.end_of(name).state is JobState.STOPPED
 
 
-def test_how_a_run_ended_is_known_when_slurm_has_forgotten_its_job(cluster: Cluster) -> None:
-    name = cluster.backend.submit(cluster.plan("raise SystemExit(3)"))
-    (job_id,) = cluster.slurm.job_ids(name)
-    until(lambda: cluster.slurm.job_field(job_id, "JobState") == "FAILED")
-
-    status = cluster.end_of(name)
+def test_how_a_run_ended_is_known_when_slurm_has_forgotten_its_job(
+    running_slurm: MiniCluster, tmp_path: Path
+) -> None:
+    with mini_cluster(tmp_path / "c", nodes=1, forgets_after=2) as forgetful:
+        cluster = Cluster(forgetful, tmp_path, forgetful.shared)
+        one = {"instance_type": "ml.m5.xlarge"}
+        name = cluster.backend.submit(cluster.plan("raise SystemExit(3)", resources=one))
+        until(lambda: not forgetful.job_ids(name))
+        status = cluster.end_of(name)
     assert status.state is JobState.FAILED
     assert "exit code: 3" in str(status.failure_reason)
+    assert "forgotten" in str(status.explanation)

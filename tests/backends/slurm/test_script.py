@@ -52,7 +52,8 @@ def test_whole_nodes_of_the_types_gpus_are_asked_for_and_all_their_memory(tmp_pa
     run = f"/fsx/alice/slipway/{plan.name}"
     assert asked >= {
         f"--job-name={plan.name}", "--nodes=2", "--ntasks-per-node=1", "--time=1-02:00:00",
-        "--partition=train", "--gpus-per-node=8", "--mem=0", "--exclusive", f"--output={run}/slurm/log", "--signal=B:TERM@120",
+        "--partition=train", "--gpus-per-node=8", "--mem=0", "--exclusive",
+        f"--output={run}/slurm/log", "--signal=B:TERM@120",
         "--requeue",
     }  # fmt: skip
 
