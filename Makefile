@@ -58,7 +58,7 @@ gallery: setup
 
 # Runs on a real Slurm, which the tests start on this machine; it asks for root, slurm-wlm and munge.
 slurm: setup
-	$(BIN)/python -m pytest -m slurm tests/backends/slurm
+	$(BIN)/python -m pytest -m slurm tests/backends
 
 # Whether the commands still answer as they did when `python -m tools.checks.same freeze $(SAME)` asked them.
 SAME ?= ../same

@@ -120,8 +120,8 @@ class SlurmBackend(Backend):
 
     def read_logs(self, job_name: str, cursor: Cursor) -> LogBatch:
         """What the hosts and the sbatch script printed since the cursor."""
-        # The state first: what is written until it is final will still be read.
-        record = self._look(job_name)
+        # As it was seen last: who follows has just asked, and Slurm is not asked twice.
+        record = self._runs.record(job_name)
         lines: list[LogLine] = []
         reached: dict[str, str] = {}
         for host in (batch_host(record.folder), *hosts_of(record.folder, record.hosts)):

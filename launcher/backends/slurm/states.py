@@ -16,8 +16,8 @@ NOTICE_SECONDS = 120
 
 
 def notice_seconds(limit: int) -> int:
-    """How long before its time is up a job of this limit is told: of a short one a quarter is left, as it would
-    be told before it has begun."""
+    """How long before its time is up a job of this limit is told: of a short one a quarter is left, as it
+    would be told before it has begun."""
     return min(NOTICE_SECONDS, limit // 4)
 
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "scontrol", "squeue", "scancel")
 PATIENCE_SECONDS = 90.0
 
@@ -63,6 +65,14 @@ def missing_programs() -> list[str]:
     """What of Slurm is not installed here."""
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     return [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+
+
+def skip_without_slurm() -> None:
+    """Skip the test that asks where no Slurm can be started, and say what is missing."""
+    if missing := missing_programs():
+        pytest.skip(f"Slurm is not installed ({', '.join(missing)}): apt-get install slurm-wlm munge")
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's nodes are started by root alone")
 
 
 @dataclass

@@ -14,7 +14,7 @@ import pytest
 
 from launcher.backends.interface import BackendError, JobState
 from launcher.backends.slurm.commands import SlurmCommands
-from tests.backends.slurm.conftest import Cluster
+from tests.backends.slurm.cluster import SlurmPlace
 from tests.backends.slurm.mini_cluster import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -47,7 +47,7 @@ HANGS = """
 """
 
 
-def launch(cluster: Cluster, *words: str, code: int = 0) -> str:
+def launch(cluster: SlurmPlace, *words: str, code: int = 0) -> str:
     """Run the command line; its stdout. The exit code must be `code`."""
     ran = subprocess.run(
         [sys.executable, "-m", "launcher.cli.app", *words],
@@ -66,11 +66,11 @@ def launch(cluster: Cluster, *words: str, code: int = 0) -> str:
     return ran.stdout
 
 
-def as_json(cluster: Cluster, *words: str, code: int = 0) -> Any:
+def as_json(cluster: SlurmPlace, *words: str, code: int = 0) -> Any:
     return json.loads(launch(cluster, *words, "--output", "json", code=code))
 
 
-def test_a_run_is_launched_listed_looked_at_stopped_and_resumed_by_its_name(cluster: Cluster) -> None:
+def test_a_run_is_launched_listed_looked_at_stopped_and_resumed_by_its_name(cluster: SlurmPlace) -> None:
     file = cluster.job(
         """
         import os, time
@@ -101,7 +101,7 @@ def test_a_run_is_launched_listed_looked_at_stopped_and_resumed_by_its_name(clus
     launch(cluster, "report", name)
 
 
-def test_after_a_fault_of_its_hardware_another_attempt_goes_to_other_nodes(cluster: Cluster) -> None:
+def test_after_a_fault_of_its_hardware_another_attempt_goes_to_other_nodes(cluster: SlurmPlace) -> None:
     job = cluster.job(FAILS_ONCE, limits={"max_runtime": "30m", "max_retries": 1})
     result = as_json(cluster, str(job))
     first, second = result["attempts"]
@@ -112,7 +112,7 @@ def test_after_a_fault_of_its_hardware_another_attempt_goes_to_other_nodes(clust
     assert f"#SBATCH --exclude={failed}\n" in script
 
 
-def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: Cluster) -> None:
+def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: SlurmPlace) -> None:
     job = cluster.job(
         HANGS,
         distribution={"strategy": "torchrun", "processes_per_host": 2},
@@ -127,7 +127,7 @@ def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: Cluster) -> None:
     assert "rank 2 on algo-2 has not entered all_reduce" in cause["message"]
 
 
-def test_what_the_cluster_cannot_give_is_found_before_anything_is_submitted(cluster: Cluster) -> None:
+def test_what_the_cluster_cannot_give_is_found_before_anything_is_submitted(cluster: SlurmPlace) -> None:
     job = cluster.job("print('trained')", limits={"max_runtime": "2d"})
     found = as_json(cluster, str(job), "--slurm", "trian", "--set", "resources.instance_count=9", code=1)
     said = [each["message"] for each in found["findings"]]

@@ -21,7 +21,7 @@ from launcher.diagnosis.model import StopCause, Verdict
 from launcher.planning.finished_request import build_resumed_request
 from launcher.session.runs.diagnose_job import outcome_of
 from launcher.session.submit_job import Start
-from tests.backends.slurm.conftest import Cluster
+from tests.backends.slurm.cluster import SlurmPlace
 from tests.backends.slurm.mini_cluster import MiniCluster, mini_cluster, until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -50,7 +50,9 @@ WAITS = """
 """
 
 
-def test_a_run_completes_with_the_lines_of_all_hosts_and_the_names_of_their_nodes(cluster: Cluster) -> None:
+def test_a_run_completes_with_the_lines_of_all_hosts_and_the_names_of_their_nodes(
+    cluster: SlurmPlace,
+) -> None:
     name = cluster.backend.submit(
         cluster.plan(
             """
@@ -73,7 +75,7 @@ def test_a_run_completes_with_the_lines_of_all_hosts_and_the_names_of_their_node
     assert len(cluster.slurm.job_ids(name)) == 1
 
 
-def test_ranks_meet_across_hosts_and_the_first_that_fails_is_named_with_its_host(cluster: Cluster) -> None:
+def test_ranks_meet_across_hosts_and_the_first_that_fails_is_named_with_its_host(cluster: SlurmPlace) -> None:
     plan = cluster.plan(
         """
         import torch.distributed as dist
@@ -100,7 +102,7 @@ def test_ranks_meet_across_hosts_and_the_first_that_fails_is_named_with_its_host
     assert cluster.backend.failed_nodes(name, "algo-2") == (status.nodes["algo-2"],)
 
 
-def test_a_run_that_is_stopped_saves_first_and_is_resumed_from_that(cluster: Cluster) -> None:
+def test_a_run_that_is_stopped_saves_first_and_is_resumed_from_that(cluster: SlurmPlace) -> None:
     name = cluster.backend.submit(cluster.plan(SAVES_WHEN_ASKED))
     for host in ("algo-1", "algo-2"):
         until(lambda host=host: "from nothing" in cluster.texts(name, host))
@@ -119,7 +121,7 @@ def test_a_run_that_is_stopped_saves_first_and_is_resumed_from_that(cluster: Clu
     assert "resumed" in cluster.texts(again, "algo-1")
 
 
-def test_a_run_whose_time_is_up_is_told_before_and_saves(cluster: Cluster) -> None:
+def test_a_run_whose_time_is_up_is_told_before_and_saves(cluster: SlurmPlace) -> None:
     name = cluster.backend.submit(cluster.plan(SAVES_WHEN_ASKED, limits={"max_runtime": "60s"}))
     cluster.wait_for(name, "from nothing")
     status = until(
@@ -130,7 +132,7 @@ def test_a_run_whose_time_is_up_is_told_before_and_saves(cluster: Cluster) -> No
     assert "saved" in cluster.texts(name, "algo-1")
 
 
-def test_a_run_that_waits_in_the_queue_leaves_it_when_it_is_stopped(cluster: Cluster) -> None:
+def test_a_run_that_waits_in_the_queue_leaves_it_when_it_is_stopped(cluster: SlurmPlace) -> None:
     plan = cluster.plan(WAITS, resources={"instance_type": "ml.m5.xlarge", "instance_count": 3})
     first = cluster.backend.submit(plan)
     cluster.wait_for(first, "waits")
@@ -144,7 +146,7 @@ def test_a_run_that_waits_in_the_queue_leaves_it_when_it_is_stopped(cluster: Clu
     assert cluster.end_of(first).state is JobState.STOPPED
 
 
-def test_two_launches_of_one_run_start_one_job(cluster: Cluster) -> None:
+def test_two_launches_of_one_run_start_one_job(cluster: SlurmPlace) -> None:
     plan = cluster.plan(WAITS)
     first = Start(cluster.backend, "ci-17").once(plan)
     again = Start(cluster.backend, "ci-17").once(cluster.plan(WAITS))
@@ -154,7 +156,7 @@ def test_two_launches_of_one_run_start_one_job(cluster: Cluster) -> None:
     assert len(cluster.slurm.job_ids(first.name)) == 1
 
 
-def test_a_second_job_for_a_run_does_nothing(cluster: Cluster) -> None:
+def test_a_second_job_for_a_run_does_nothing(cluster: SlurmPlace) -> None:
     name = cluster.backend.submit(cluster.plan(WAITS))
     cluster.wait_for(name, "waits")
     script = cluster.shared / "slipway" / name / "job.sbatch"
@@ -164,7 +166,7 @@ def test_a_second_job_for_a_run_does_nothing(cluster: Cluster) -> None:
     assert cluster.backend.describe(name).state is JobState.IN_PROGRESS
 
 
-def test_what_a_killed_launch_left_before_sbatch_is_made_anew(cluster: Cluster) -> None:
+def test_what_a_killed_launch_left_before_sbatch_is_made_anew(cluster: SlurmPlace) -> None:
     plan = cluster.plan("print('trained')")
     name = str(plan.name)
     folder = cluster.shared / "slipway" / name
@@ -176,7 +178,7 @@ def test_what_a_killed_launch_left_before_sbatch_is_made_anew(cluster: Cluster) 
     assert cluster.end_of(name).state is JobState.COMPLETED
 
 
-def test_what_slurm_refuses_leaves_nothing(cluster: Cluster) -> None:
+def test_what_slurm_refuses_leaves_nothing(cluster: SlurmPlace) -> None:
     plan = cluster.plan(WAITS)
     section = {"partition": "absent", "shared": str(cluster.shared), "python": sys.executable}
     refused = cluster.plan(WAITS, slurm=section)
@@ -187,7 +189,7 @@ def test_what_slurm_refuses_leaves_nothing(cluster: Cluster) -> None:
         cluster.backend.describe(str(plan.name))
 
 
-def test_a_preempted_run_saves_is_requeued_and_goes_on_from_its_checkpoint(cluster: Cluster) -> None:
+def test_a_preempted_run_saves_is_requeued_and_goes_on_from_its_checkpoint(cluster: SlurmPlace) -> None:
     everything = {"instance_type": "ml.m5.xlarge", "instance_count": 3}
     name = cluster.backend.submit(cluster.plan(SAVES_WHEN_ASKED, resources=everything))
     cluster.wait_for(name, "from nothing")
@@ -207,7 +209,7 @@ def test_a_preempted_run_saves_is_requeued_and_goes_on_from_its_checkpoint(clust
     assert "resumed" in cluster.texts(name, "algo-1")
 
 
-def test_a_run_whose_node_is_lost_starts_again_on_another(cluster: Cluster) -> None:
+def test_a_run_whose_node_is_lost_starts_again_on_another(cluster: SlurmPlace) -> None:
     name = cluster.backend.submit(
         cluster.plan(
             """
@@ -237,7 +239,7 @@ def test_a_run_whose_node_is_lost_starts_again_on_another(cluster: Cluster) -> N
     assert "again" in cluster.texts(name, "algo-1")
 
 
-def test_a_broken_munge_is_named_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
+def test_a_broken_munge_is_named_and_nothing_is_lost_or_doubled(cluster: SlurmPlace) -> None:
     name = cluster.backend.submit(cluster.plan(WAITS))
     cluster.wait_for(name, "waits")
     plan = cluster.plan(WAITS)
@@ -254,7 +256,7 @@ def test_a_broken_munge_is_named_and_nothing_is_lost_or_doubled(cluster: Cluster
     assert cluster.slurm.job_ids(str(plan.name)) == []
 
 
-def test_a_controller_that_restarts_is_waited_for_and_keeps_the_job(cluster: Cluster) -> None:
+def test_a_controller_that_restarts_is_waited_for_and_keeps_the_job(cluster: SlurmPlace) -> None:
     name = cluster.backend.submit(cluster.plan(SAVES_WHEN_ASKED))
     cluster.wait_for(name, "from nothing")
     cluster.slurm.stop_controller()
@@ -271,7 +273,7 @@ def test_how_a_run_ended_is_known_when_slurm_has_forgotten_its_job(
     running_slurm: MiniCluster, tmp_path: Path
 ) -> None:
     with mini_cluster(tmp_path / "c", nodes=1, forgets_after=2) as forgetful:
-        cluster = Cluster(forgetful, tmp_path, forgetful.shared)
+        cluster = SlurmPlace(forgetful, tmp_path, forgetful.shared)
         one = {"instance_type": "ml.m5.xlarge"}
         name = cluster.backend.submit(cluster.plan("raise SystemExit(3)", resources=one))
         until(lambda: not forgetful.job_ids(name))
