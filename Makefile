@@ -9,7 +9,7 @@ export JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION := true
 # Hundreds of tests start a Python of their own: each would compile the launcher again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo facts gallery blind same test test-all second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
+.PHONY: setup demo facts gallery slurm blind same test test-all second-day peers lint audit bench attack faults stalls synth lock wheel wheel-check docs clean checkpoint-kills old-versions upload-kills restarts numbers
 
 setup: .venv/installed node_modules/installed
 
@@ -55,6 +55,10 @@ test-all: setup
 # Every example with --local, with what it requires from the package index.
 gallery: setup
 	$(BIN)/python -m pytest -m "gallery or not gallery" tests/gallery
+
+# Runs on a real Slurm, which the tests start on this machine; it asks for root, slurm-wlm and munge.
+slurm: setup
+	$(BIN)/python -m pytest -m slurm tests/backends
 
 # Whether the commands still answer as they did when `python -m tools.checks.same freeze $(SAME)` asked them.
 SAME ?= ../same

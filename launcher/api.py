@@ -43,6 +43,7 @@ from launcher.session.prepare_plan import JobSource, code_of, prepare, read_job,
 from launcher.session.runs.diagnose_job import Check, Outcome, diagnose_job, outcome_of
 from launcher.session.runs.follow_job import Interrupted, Notice, Screen, follow, pace_of, show_logs
 from launcher.session.runs.read_job_lines import Moving, log_filter
+from launcher.session.slurm.launch_run import SlurmLaunch
 from launcher.session.submit_job import run_id_of
 from launcher.text.values import elapsed_time, size_in_words, without_controls
 
@@ -162,6 +163,8 @@ def launch(
             if local:
                 made = _accepted(_planned(loaded, ignore, local))
                 return _launched_here(made, _folders(inputs or {}), python, allow_env)
+            if loaded.spec is not None and loaded.spec.backend == "slurm":
+                return _launched_on_slurm(loaded, ignore, run_id, allow_env)
             return _launched_on_aws(loaded, ignore, run_id, managed=managed)
 
 
@@ -213,6 +216,24 @@ def _launched_on_aws(loaded: LoadedJob, ignore: Sequence[str], run_id: str | Non
     started = launching.hand_over(made, start) if managed else start.once(made)
     name, check = started.name, account_check(launching.clients)
     return Job(start.backend, name, made.region, made.operation, check)
+
+
+def _launched_on_slurm(
+    loaded: LoadedJob, ignore: Sequence[str], run_id: str | None, allow_env: Sequence[str] | None
+) -> Job:
+    telling = Telling()
+    launching = SlurmLaunch(
+        loaded,
+        session_region(),
+        ignore,
+        run_id=run_id_of(run_id, os.environ),
+        on_progress=telling.submission,
+        source=code_of(loaded, telling.reading),
+        variables=variables_of(allow_env),
+    )
+    made = _accepted(launching.plan())
+    start = launching.submission(made).start
+    return Job(start.backend, start.once(made).name)
 
 
 def _launched_here(
@@ -369,10 +390,11 @@ class Job:
 
         Raises Refusal for a job on this machine, and where the SDK, the extra `sdk`, is not installed.
         """
-        if self._backend.runs_here:
+        if not self._backend.bills:
+            where = "on this machine" if self._backend.runs_here else f"on {self._backend.name}"
             raise Refusal(
-                f"{self.name} runs on this machine, and the SageMaker SDK knows nothing of it.",
-                "Use the other methods of its handle, or launch it without `local`.",
+                f"{self.name} runs {where}, and the SageMaker SDK knows nothing of it.",
+                "Use the other methods of its handle, or launch it on SageMaker.",
             )
         return sdk_resource(self.name, self._operation, self.region)
 

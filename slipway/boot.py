@@ -69,13 +69,14 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 def _main(arguments: Sequence[str], environment: dict[str, str]) -> int:
     stop = StopRequest()
     lifeline = environment.pop("SLIPWAY_LIFELINE", None)
+    stop_file = environment.pop("SLIPWAY_STOP_FILE", None)
     task = parse_task(arguments)
     root = Path(environment.get("SLIPWAY_ROOT") or DEFAULT_ROOT)
     failure = root / "output" / "failure"
     masking = NOTHING_MASKED
     take_room(failure)
     try:
-        stop.listen(lifeline)
+        stop.listen(lifeline, stop_file)
         secrets = take_secrets(environment)
         masking = Masking(secrets.values())
         _tell_what_is_not_masked(secrets)

@@ -170,6 +170,11 @@ class Outage(AwsRefusal):
         super().__init__(message, remedy)
         self.throttled = throttled
 
+    @property
+    def reason(self) -> str:
+        """Why nothing can be seen for now, in a few words."""
+        return "AWS limits the rate of calls" if self.throttled else "no connection to AWS"
+
 
 class CredentialsExpired(AwsRefusal):
     """The credentials have expired; with new ones the same call will be answered."""

@@ -84,6 +84,7 @@ class JobStatus:
     request: RequestView | None = field(default=None, repr=False, compare=False)
     stop: Stop | None = None
     shell: tuple[str, ...] = ()
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 class LogLine(NamedTuple):
@@ -190,6 +191,9 @@ class Backend(ABC):
     runs_here: ClassVar[bool] = False
     """Whether its jobs run on this machine, cost nothing, and end with the launcher that started them."""
 
+    bills: ClassVar[bool] = True
+    """Whether the time of its jobs is paid for at a price that is known here."""
+
     retries_itself: ClassVar[bool] = False
     """Whether the place itself starts a failed job again; the session then makes no other attempts."""
 
@@ -261,6 +265,14 @@ class Backend(ABC):
 
     def release_hosts(self, job_name: str) -> None:  # noqa: B027
         """End the warm pool that a job left, so that no other job gets its hosts; nothing without one."""
+
+    def failed_nodes(self, job_name: str, host: str | None) -> tuple[str, ...]:
+        """By which names another attempt is kept off the host of a job that failed; `host` is its name in
+        the job, such as algo-2.
+
+        None by default: of places that hand out hosts as they like.
+        """
+        return ()
 
     def renew(self) -> None:  # noqa: B027
         """Look for credentials again: those in use may have expired. Nothing where none are needed."""

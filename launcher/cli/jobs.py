@@ -64,6 +64,9 @@ def list_jobs(
     ] = None,
     limit: Annotated[int, Parameter(help="How many at most; 0 for all.")] = DEFAULT_LIMIT,
     local: Annotated[bool, Parameter(negative="", help="The local runs of this project.")] = False,
+    slurm: Annotated[
+        bool, Parameter(negative="", help="The runs on the Slurm clusters that this machine has launched to.")
+    ] = False,
     queue: Annotated[str | None, Parameter(help="The jobs in the queue of this cluster.")] = None,
     managed: Annotated[str | None, Parameter(help="The managed runs of this cluster.")] = None,
     watch: Annotated[bool, Parameter(negative="", help="Show them anew until Ctrl-C.")] = False,
@@ -81,7 +84,7 @@ def list_jobs(
     from launcher.session.runs.read_job_lines import parse_since
 
     if managed is not None:
-        if name or status or since or local or queue or watch or goodput:
+        if name or status or since or local or slurm or queue or watch or goodput:
             raise Refusal(
                 "--managed lists the runs of a cluster, the newest.", "Leave out the other options."
             )
@@ -94,6 +97,8 @@ def list_jobs(
         since=parse_since(since, datetime.now().astimezone()) if since else None,
         limit=limit or None,
     )
+    if sum((local, slurm, queue is not None)) > 1:
+        raise Refusal("--local, --slurm and --queue are three places.", "Give one of them.")
     clients = Clients(brisk=True)
 
     def look(tell: Callable[[str], None] = message) -> list[JobSummary]:
@@ -101,15 +106,22 @@ def list_jobs(
             # A program that asks for the account's jobs is not given others.
             is_text = output is OutputFormat.TEXT and not goodput
             return jobs_of(
-                query, clients, session_region(), local=local, queue=queue, or_local=is_text, tell=tell
+                query,
+                clients,
+                session_region(),
+                local=local,
+                slurm=slurm,
+                queue=queue,
+                or_local=is_text,
+                tell=tell,
             )
 
         return bounded(LOOK_SECONDS, "list the jobs", ask)
 
-    if goodput and (local or queue or watch):
+    if goodput and (local or slurm or queue or watch):
         raise Refusal(
             "--goodput is of what SageMaker bills for training jobs.",
-            "Leave out --local, --queue and --watch; each attempt of a queued job is a training job, too.",
+            "Leave out --local, --slurm, --queue and --watch; an attempt of a queued job is a training job.",
         )
     if watch:
         return watch_jobs(look, output)
@@ -553,7 +565,7 @@ def resume(
             f"Stop it first: launch stop {job.name}",
         )
     if not job.backend.runs_here:
-        return _resume_on_aws(job.backend, job.name, region, run, yes, detach, output, clients)
+        return _resume_there(job.backend, job.name, region, run, yes, detach, output, clients)
     if detach or run_id is not None:
         raise Refusal("a local job runs here and now.", "Leave out --detach and --run-id.")
     return _resume_here(job.backend, job.name, output)
@@ -582,7 +594,7 @@ def _resume_here(backend: Backend, name: str, output: OutputFormat) -> int:
     return conclude(outcome, output, {"resumed_from": name})
 
 
-def _resume_on_aws(
+def _resume_there(
     backend: Backend,
     name: str,
     region: str | None,
@@ -601,11 +613,12 @@ def _resume_on_aws(
     resumption = plan_resumption(Start(backend, run_id, on_progress=show_progress), name, region)
     if resumption.begun is None:
         if output is OutputFormat.TEXT:
-            cost = cost_in_words(RequestView(resumption.plan.request or {}), region)
             console().print(f"resume {name} as {resumption.name}", markup=False)
-            console().print(f"cost: {cost}", markup=False)
+            if backend.bills:
+                cost = cost_in_words(RequestView(resumption.plan.request or {}), region)
+                console().print(f"cost: {cost}", markup=False)
             console().print(_SAME_CODE.format(name=name), markup=False)
-        if is_asking_possible(yes, output) and not confirm("Submit to SageMaker?"):
+        if is_asking_possible(yes, output) and not confirm("Submit it?"):
             message("not submitted")
             return 0
     started = resumption.run()

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launch_job import Launch, Submission
     from launcher.session.local_runs import Preflight
+    from launcher.session.runs.diagnose_job import Check
+    from launcher.session.slurm.launch_run import SlurmLaunch
     from launcher.source.tree import SourceTree
 
 
@@ -68,6 +70,14 @@ def launch(
     ],
     dry_run: Annotated[bool, Parameter(negative="", help="Print the request; send nothing.")] = False,
     local: Annotated[bool, Parameter(negative="", help="Run on this machine, without AWS.")] = False,
+    slurm: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            consume_multiple=(0, 1),
+            help="Run on Slurm, as the job file's section `slurm` says; with a PARTITION in that one.",
+        ),
+    ] = None,
     detach: Annotated[bool, Parameter(negative="", help="Submit, and do not follow.")] = False,
     python: Annotated[
         str | None,
@@ -91,7 +101,11 @@ def launch(
     run_id: RunIdOption = None,
     inputs: Annotated[
         list[str] | None,
-        Parameter(name="--input", negative="", help="With --local, a channel's folder: --input train=./data"),
+        Parameter(
+            name="--input",
+            negative="",
+            help="With --local or --slurm, a channel's folder: --input train=./data",
+        ),
     ] = None,
     save: Annotated[
         Path | None,
@@ -110,6 +124,8 @@ def launch(
 
     about_here = python is not None or processes is not None
     _check_options(local, about_here, dry_run, detach, queue, share, run_id, managed)
+    if slurm is not None:
+        set_ = [*(set_ or ()), *_on_slurm(slurm, inputs, local=local, through=queue or managed)]
     if processes is not None:
         set_, ignore = override_processes(processes, set_, ignore)
     if (rank is not None or grep is not None) and (dry_run or detach or managed):
@@ -137,10 +153,16 @@ def launch(
                 return refuse(plan, output)
             here = LocalRunOptions(parse_input_folders(inputs or ()), python, processes, yes, allow_env)
             return _run_local(plan, here, output, partial(choose_lines, plan.view, rank, grep))
-        from launcher.aws.clients import Clients
         from launcher.session.submit_job import run_id_of
 
         run = run_id_of(run_id, os.environ)
+        if loaded.spec is not None and loaded.spec.backend == "slurm":
+            if queue or managed:
+                raise Refusal(_NOT_ON_SLURM, "Leave out --queue and --managed.")
+            on_slurm = make_slurm_launch(loaded, ignore or (), run, allow_env)
+            return _launch_on_slurm(on_slurm, detach, yes, output, (rank, grep))
+        from launcher.aws.clients import Clients
+
         launching = make_launch(
             loaded, ignore or (), Clients(), run, queued=queue, share=share, managed=managed
         )
@@ -220,6 +242,20 @@ def _check_options(
         raise Refusal("--run-id is about jobs on AWS.", "Leave it out with --local and --dry-run.")
 
 
+_NOT_ON_SLURM = "--queue and --managed are about jobs on AWS, and this one is for Slurm."
+
+
+def _on_slurm(slurm: list[str], inputs: list[str] | None, *, local: bool, through: bool) -> list[str]:
+    """The changes of the job file by which it runs on Slurm. Raises Refusal where that contradicts others."""
+    if local:
+        raise Refusal("--local runs the job here, and --slurm there.", "Leave out one of the two.")
+    if through:
+        raise Refusal(_NOT_ON_SLURM, "Leave out --queue and --managed.")
+    changed = ["backend=slurm", *(f"slurm.partition={each}" for each in slurm)]
+    folders = parse_input_folders(inputs or ())
+    return [*changed, *(f'slurm.inputs."{name}"={folder}' for name, folder in folders.items())]
+
+
 def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputFormat) -> int:
     from launcher.cli.plan import show_plan
 
@@ -270,8 +306,47 @@ def _run_local(plan: TrainingPlan, here: LocalRunOptions, output: OutputFormat, 
 def _launch_on_aws(
     launching: Launch, detach: bool, yes: bool, output: OutputFormat, lines: tuple[str | None, str | None]
 ) -> int:
-    from launcher.cli.job_view import show_started
+    from launcher.session.account_checks import account_check
 
+    ready = _get_ready(launching, yes, output, lines)
+    if isinstance(ready, int):
+        return ready
+    if launching.managed:
+        from launcher.cli.job_view import show_started
+
+        started = launching.hand_over(ready.plan, ready.submission.start)
+        show_started(started, output, managed=True)
+        message(f"handed over; look at it with: launch status {started.name}")
+        return 0
+    if not detach and not launching.queued:
+        _hint_at_controller(ready.plan, output)
+    return _submit(launching, ready, detach, output, account_check(launching.clients))
+
+
+def _launch_on_slurm(
+    launching: SlurmLaunch,
+    detach: bool,
+    yes: bool,
+    output: OutputFormat,
+    lines: tuple[str | None, str | None],
+) -> int:
+    ready = _get_ready(launching, yes, output, lines)
+    return ready if isinstance(ready, int) else _submit(launching, ready, detach, output, None)
+
+
+@frozen
+class _Ready:
+    """A plan that may be submitted, the way that it goes, and which of the job's lines are shown."""
+
+    plan: TrainingPlan
+    submission: Submission
+    choose: Choose
+
+
+def _get_ready(
+    launching: Launch | SlurmLaunch, yes: bool, output: OutputFormat, lines: tuple[str | None, str | None]
+) -> _Ready | int:
+    """Plan, show what was found, and ask; the exit code where nothing is to be submitted."""
     plan = launching.plan()
     if plan.refused:
         return refuse(plan, output)
@@ -280,34 +355,27 @@ def _launch_on_aws(
     submission = launching.submission(plan)
     if submission.begun is None:
         _introduce(plan, output)
-        if is_asking_possible(yes, output) and not confirm(_question(plan, submission.account)):
+        if is_asking_possible(yes, output) and not confirm(_question(plan, submission)):
             message("not submitted")
             return 0
-    if launching.managed:
-        started = launching.hand_over(plan, submission.start)
-        show_started(started, output, managed=True)
-        message(f"handed over; look at it with: launch status {started.name}")
-        return 0
-    if not detach:
-        if not launching.queued:
-            _hint_at_controller(plan, output)
-        return _attempts(launching, plan, submission, output, choose)
-    show_started(submission.start.once(plan), output)
-    return 0
+    return _Ready(plan, submission, choose)
 
 
-def _attempts(
-    launching: Launch, plan: TrainingPlan, submission: Submission, output: OutputFormat, choose: Choose
+def _submit(
+    launching: Launch | SlurmLaunch, ready: _Ready, detach: bool, output: OutputFormat, check: Check | None
 ) -> int:
-    from launcher.cli.job_view import AttemptsView, attend, conclude
-    from launcher.session.account_checks import account_check
+    """Submit, and follow the job and its attempts; with `detach` nobody does."""
+    from launcher.cli.job_view import AttemptsView, attend, conclude, show_started
 
-    check = account_check(launching.clients)
-    backend, view = submission.backend, AttemptsView(console_for_output(output))
+    start, plan = ready.submission.start, ready.plan
+    if detach:
+        show_started(start.once(plan), output)
+        return 0
+    view = AttemptsView(console_for_output(output))
     outcome = launching.run(
         plan,
-        submission.start,
-        follow=lambda name: attend(backend, name, output, choose, check),
+        start,
+        follow=lambda name: attend(start.backend, name, output, ready.choose, check),
         display=view,
     )
     if outcome is None:
@@ -324,16 +392,20 @@ def _hint_at_controller(plan: TrainingPlan, output: OutputFormat) -> None:
         message(f"this terminal starts other attempts, as long as it runs; {how} a controller does")
 
 
-def _question(plan: TrainingPlan, account: str) -> str:
+def _question(plan: TrainingPlan, submission: Submission) -> str:
     from launcher.planning.job_cost import cost_in_words
     from launcher.planning.request_view import RequestView
     from launcher.planning.show_plan import mask_text
 
     # The price has just been shown with the summary, and belongs to the question all the same.
     view = RequestView(plan.request or {})
-    hosts = f"{view.hosts or 1} × {' or '.join(view.instance_types) or 'hosts'}"
+    count = view.hosts or 1
+    if plan.slurm is not None:
+        return f"Submit to Slurm: {count} host{'s' * (count != 1)}?"
+    hosts = f"{count} × {' or '.join(view.instance_types) or 'hosts'}"
     what = mask_text(plan, hosts, ("resources",))
-    return f"Submit to SageMaker in account {account}: {what}, {cost_in_words(view, plan.region)}?"
+    account, cost = submission.account, cost_in_words(view, plan.region)
+    return f"Submit to SageMaker in account {account}: {what}, {cost}?"
 
 
 def _introduce(plan: TrainingPlan, output: OutputFormat, python: Interpreter | None = None) -> None:
@@ -385,6 +457,21 @@ def make_launch(
         show_progress,
         read_code(loaded) if source is None else source,
         managed,
+    )
+
+
+def make_slurm_launch(
+    loaded: LoadedJob, ignore: Sequence[str], run_id: str | None, allow_env: Sequence[str] | None
+) -> SlurmLaunch:
+    """The same of a job that is to run on Slurm."""
+    from launcher.aws.session import session_region
+    from launcher.cli.interaction import read_code
+    from launcher.cli.job_view import show_progress
+    from launcher.session.prepare_plan import variables_of
+    from launcher.session.slurm.launch_run import SlurmLaunch
+
+    return SlurmLaunch(
+        loaded, session_region(), ignore, run_id, show_progress, read_code(loaded), variables_of(allow_env)
     )
 
 

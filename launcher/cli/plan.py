@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from launcher.backends.local.python import Interpreter
+    from launcher.jobs.job_sections import Slurm
     from launcher.jobs.load_job import LoadedJob
     from launcher.planning.request_view import RequestChannel, RequestView, SearchedParameter
     from launcher.planning.training_plan import TrainingPlan
@@ -119,7 +120,16 @@ def plan_json(plan: TrainingPlan) -> dict[str, Any]:
         "findings": [finding.to_json() for finding in plan.findings],
         "source": source and source_json(source, lambda text: mask_text(plan, text, ("code",))),
         "requirements": installed.to_json() if installed else None,
+        **({} if plan.slurm is None or plan.request is None else {"sbatch": _sbatch(plan)}),
     }
+
+
+def _sbatch(plan: TrainingPlan) -> str:
+    """The script for sbatch, as it is shown."""
+    from launcher.backends.slurm.script import script_of
+    from launcher.planning.show_plan import mask_text
+
+    return mask_text(plan, script_of(plan))
 
 
 def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
@@ -139,6 +149,10 @@ def show_plan(plan: TrainingPlan, output: OutputFormat) -> None:
         return
     show_summary(plan)
     show_settings(plan)
+    if plan.slurm is not None:
+        terminal.print("\n[bold]sbatch script[/bold]")
+        terminal.print(_sbatch(plan), markup=False, soft_wrap=True)
+        return
     terminal.print(f"\n[bold]{plan.operation} request[/bold]")
     terminal.print(Syntax(as_json(mask_request(plan)), "json", background_color="default", word_wrap=True))
 
@@ -193,6 +207,8 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
     }
     if python is not None:
         rows["python"] = str(python)
+    elif plan.slurm is not None:
+        rows |= _slurm(plan.slurm, str(plan.name))
     else:
         rows |= {
             **_service(view),
@@ -223,6 +239,26 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "output": (("output",),),
 }
 """The fields of the job file that a row of the summary speaks of."""
+
+
+def _slurm(section: Slurm, name: str) -> dict[str, str]:
+    """What is asked of Slurm, and where the run's files lie."""
+    from launcher.backends.slurm.script import python_of, run_folder
+
+    asked = {
+        "partition": section.partition or "the default one",
+        "account": section.account,
+        "qos": section.qos,
+        "constraint": section.constraint,
+        "without": ", ".join(section.exclude) or None,
+    }
+    inputs = {f"{channel}: {folder}" for channel, folder in section.inputs.items()}
+    return {
+        "slurm": ", ".join(f"{what} {value}" for what, value in asked.items() if value),
+        "python": f"in the image {section.image}" if section.image else python_of(section),
+        "channels": "\n".join(sorted(inputs)) or "none",
+        "folder": str(run_folder(section) / name),
+    }
 
 
 def _version(plan: TrainingPlan) -> dict[str, str]:
@@ -422,6 +458,10 @@ def _plan_live(loaded: LoadedJob, ignore: Sequence[str], *, fix: bool, yes: bool
     from launcher.session.account_checks import gather_subject, judge_subject, rules_to_add
     from launcher.session.launch_job import plan_with_cluster
 
+    if loaded.spec is not None and loaded.spec.backend == "slurm":
+        from launcher.session.slurm.launch_run import SlurmLaunch
+
+        return SlurmLaunch(loaded, session_region(), ignore, source=read_code(loaded)).plan()
     clients = Clients()
     code = read_code(loaded)
     plan = plan_with_cluster(loaded, clients, session_region=session_region(), ignore=ignore, source=code)

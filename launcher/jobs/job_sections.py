@@ -4,8 +4,8 @@
 are obtained and placed, `network` what they may reach; `inputs` the channels by which it is given its data,
 `checkpoint` where checkpoints go and who moves them; `watchdog` when the boot asks the ranks where they are;
 `ladder` what the script is told on the rungs of `launch ladder`; `mlflow` where SageMaker's managed MLflow
-keeps what the job tells of itself; `debug` ways into a job that runs. `tuning` is in `tuning`, the rest in
-`specification`.
+keeps what the job tells of itself; `debug` ways into a job that runs; `slurm` what a Slurm cluster is asked
+for. `tuning` is in `tuning`, the rest in `specification`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from launcher.jobs.script_inputs import (
     DEFAULT_CHECKPOINT_PATH,
     channel_folder,
 )
-from launcher.jobs.values import Duration, Part, S3Uri, ScalarText, scalar_text
+from launcher.jobs.values import Duration, Part, S3Uri, ScalarText, Size, scalar_text
 from launcher.text.values import BUCKET_NAME
 
 _ARCHIVE_ON_S3 = re.compile(rf"s3://{BUCKET_NAME}/.+\.(tar\.gz|tgz)")
@@ -481,3 +481,63 @@ class Debug(Part):
     remote: bool = Field(
         False, description="Let a shell into the containers, through AWS Systems Manager (`launch status`)."
     )
+
+
+SlurmWord = Annotated[str, StringConstraints(pattern=r"^[\w.,:@+&|*!()\[\]-]+$")]
+"""A name or an expression of Slurm's: one word, as it stands behind an option of sbatch."""
+
+HostPath = Annotated[str, StringConstraints(pattern=r"^/[\w./@+-]*$")]
+"""An absolute path on Slurm's hosts, of characters that neither a shell nor sbatch takes for more."""
+
+
+class Slurm(Part):
+    """What a Slurm cluster is asked for: used with `backend: slurm`, or `launch --slurm`."""
+
+    partition: SlurmWord | None = Field(None, description="Default: the cluster's default partition.")
+    account: SlurmWord | None = Field(None, description="The account that is charged.")
+    qos: SlurmWord | None = Field(None, description="The quality of service.")
+    constraint: SlurmWord | None = Field(None, description="Features that the nodes must have.")
+    exclude: list[SlurmWord] = Field([], description="Nodes that the job must not get.")
+    shared: HostPath = Field(
+        description="A folder that this machine and all nodes see under this path: each run has its own "
+        "below it, with code, logs and checkpoints."
+    )
+    python: HostPath | None = Field(
+        None,
+        description="The Python that runs the job on the nodes, or the folder of its virtual environment.",
+    )
+    image: str | None = Field(
+        None,
+        min_length=1,
+        pattern=r"^[\w./:@#+-]+$",
+        description="Instead of python: the image of a container for Pyxis, such as "
+        "nvcr.io#nvidia/pytorch:25.01-py3.",
+    )
+    gpus: int | None = Field(
+        None, ge=0, description="GPUs of each host. Default: those of `resources.instance_type`."
+    )
+    cpus: int | None = Field(
+        None, ge=1, description="CPUs of each host, which then may have other jobs. Default: whole hosts."
+    )
+    memory: Size | None = Field(
+        None, ge=1_000_000, description="Memory of each host, such as 200GB. Default: all of it."
+    )
+    inputs: dict[ChannelName, HostPath] = Field(
+        {}, description="The folder of each of the job's inputs, in place of S3."
+    )
+
+    @model_validator(mode="after")
+    def _one_python(self) -> Slurm:
+        if self.python is None and self.image is None:
+            raise field_error(
+                "neither python nor image is given: nothing on the nodes would run the job",
+                remedy="Give `python` with a Python or a virtual environment that all nodes see and that has "
+                "torch, or `image` with a container's image where the cluster has Pyxis.",
+            )
+        if self.python is not None and self.image is not None:
+            raise field_error(
+                "both python and image are given, and a job runs with one of them",
+                remedy="Keep `python` for what the nodes have, or `image` for a container's.",
+                below=("image",),
+            )
+        return self

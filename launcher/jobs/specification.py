@@ -31,6 +31,7 @@ from launcher.jobs.job_sections import (
     Mlflow,
     Network,
     Resources,
+    Slurm,
     Watchdog,
     WatchdogLimits,
 )
@@ -254,6 +255,13 @@ class JobSpec(Part):
     )
     limits: Limits = Limits()
     output: Output | None = None
+    backend: Literal["sagemaker", "slurm"] = Field(
+        "sagemaker",
+        description="Where the job runs; `launch --slurm` and `launch --local` choose for one run.",
+    )
+    slurm: Slurm | None = Field(
+        None, examples=[{"partition": "train", "shared": "/fsx/alice", "python": "/fsx/alice/venv"}]
+    )
     tags: Annotated[dict[str, ScalarText], OF_THE_API] = Field(
         {}, max_length=50, description="Tags of the training job."
     )
@@ -265,6 +273,35 @@ class JobSpec(Part):
         if processes_per_host is not None:
             fields["distribution"]["processes_per_host"] = processes_per_host
         return fields
+
+    def without_service(self) -> JobSpec:
+        """The job as it is on hosts that no service of AWS hands out.
+
+        Left are what is run, with which settings, for how long, and the names of its inputs and checkpoints;
+        where these lie is another section's matter.
+        """
+        folders = self.slurm.inputs if self.slurm else {}
+        # Kept wherever the run lies, whether the file speaks of them or not.
+        checkpoint = self.checkpoint or Checkpoint()
+        return self.model_copy(
+            update={
+                "cluster": None,
+                "role_arn": None,
+                "network": Network(),
+                "output": None,
+                "debugger": False,
+                "debug": Debug(),
+                "mlflow": None,
+                "resources": Resources(
+                    instance_type=self.resources.instance_type, instance_count=self.resources.instance_count
+                ),
+                "inputs": {
+                    **dict.fromkeys(folders, _FROM_FOLDER),
+                    **dict.fromkeys(self.inputs, _FROM_FOLDER),
+                },
+                "checkpoint": checkpoint.model_copy(update={"s3_uri": None, "lustre": None}),
+            }
+        )
 
     @property
     def all_metrics(self) -> dict[str, str]:
@@ -344,6 +381,18 @@ class JobSpec(Part):
         return value
 
     @model_validator(mode="after")
+    def _slurm_is_described(self) -> JobSpec:
+        if self.backend == "slurm" and self.slurm is None:
+            raise field_error(
+                "the job is to run on Slurm, and `slurm` does not say where: its files need a folder that "
+                "all nodes see",
+                remedy="Add `slurm: {shared: /FOLDER, python: /FOLDER/venv}`, and what else the cluster asks "
+                "for.",
+                below=("slurm",),
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_image(self) -> JobSpec:
         if self.framework is None and self.image is None:
             raise field_error(
@@ -358,6 +407,10 @@ class JobSpec(Part):
                 below=("image",),
             )
         return self
+
+
+_FROM_FOLDER = Input(s3_uri="s3://placeholder/folder")
+"""An input of which only its name counts."""
 
 
 def job_schema() -> dict[str, Any]:

@@ -24,6 +24,7 @@ from launcher.failure_modes import checkpoints, debugger, job_file, storage
 from launcher.failure_modes.model import FailureMode, Finding, Severity, Source, Stage, any_blocks
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
+from launcher.jobs.job_sections import Slurm
 from launcher.jobs.load_job import NOTHING_REPLACED, Substitutions
 from launcher.jobs.script_inputs import CHECKPOINT_CHANNEL, DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.jobs.specification import JobSpec, Strategy
@@ -189,6 +190,11 @@ class TrainingPlan:
     def view(self) -> RequestView | None:
         """What the request says; None where there is none."""
         return None if self.request is None else RequestView(self.request)
+
+    @property
+    def slurm(self) -> Slurm | None:
+        """What the job file says of Slurm, where the job is to run there."""
+        return self.spec.slurm if self.spec is not None and self.spec.backend == "slurm" else None
 
     @property
     def refused(self) -> bool:

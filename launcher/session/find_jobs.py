@@ -1,4 +1,4 @@
-"""A job by its name: in this project's local runs, on SageMaker, else in the queue of a cluster.
+"""A job by its name: in this project's local runs, on Slurm, on SageMaker, else in the queue of a cluster.
 
 Each place is asked in turn, and none stands in the way of another: a queue that cannot be asked, or that is
 gone, is told only where the job was found nowhere.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
 from launcher.backends.interface import (
     Backend,
+    BackendError,
     FoundJob,
     JobQuery,
     JobState,
@@ -29,6 +30,7 @@ from launcher.cluster.manifest import cached_manifests
 from launcher.failure_modes.model import AwsRefusal, Refusal, UnusableSession
 from launcher.frozen import frozen
 from launcher.session.local_runs import local_home
+from launcher.session.slurm.known_folders import known_backends
 from launcher.text.values import nearest
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path | None 
     local = LocalBackend(place)
     if local.holds(name):
         return FoundJob(local, local.describe(name))
+    for on_slurm in known_backends():
+        if on_slurm.holds(name):
+            return FoundJob(on_slurm, on_slurm.describe(name))
     try:
         backend = sagemaker_backend(clients, region)
         return _find_on_sagemaker(backend, name, clients, region)
@@ -70,7 +75,8 @@ def find_job(name: str, clients: Clients, region: str | None, home: Path | None 
         queued, silent = _queued(name, clients, region)
         if queued is not None:
             return queued
-        near = _nearest(name, [*_names(local), *_names(backend)])
+        names = [each for there in known_backends() for each in there.job_names()]
+        near = _nearest(name, [*_names(local), *names, *_names(backend)])
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         # Where a queue did not answer, nobody knows.
         kind = AwsRefusal if silent else UnknownJob
@@ -131,12 +137,13 @@ def list_jobs(
     region: str | None,
     *,
     local: bool = False,
+    slurm: bool = False,
     queue: str | None = None,
     or_local: bool = False,
     home: Path | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[JobSummary]:
-    """The jobs of this project, of a cluster's queue, or of the account and region; newest first.
+    """The jobs of this project, of Slurm, of a cluster's queue, or of the account and region; newest first.
 
     With `or_local` those of this project, where it has some, without credentials or a region. `tell` hears of
     that, of where they are, and of each that cannot be read, in a sentence. Raises Refusal for a cluster that
@@ -148,6 +155,8 @@ def list_jobs(
         if not found and not _names(LocalBackend(place)):
             tell(_where_local(place))
         return found
+    if slurm:
+        return _slurm_jobs(query, tell)
     if queue is not None:
         return _queue_of(queue, clients).jobs(query)
     try:
@@ -164,6 +173,19 @@ def _local_jobs(place: Path, query: JobQuery, tell: Callable[[str], None]) -> li
     for problem in backend.unreadable():
         tell(f"not listed: {problem.message} {problem.remedy}")
     return backend.jobs(query)
+
+
+def _slurm_jobs(query: JobQuery, tell: Callable[[str], None]) -> list[JobSummary]:
+    backends = known_backends()
+    if not backends:
+        tell("no run was launched on Slurm from this machine yet; a job file names the folder that has them")
+    jobs = []
+    for backend in backends:
+        try:
+            jobs += backend.jobs(query)
+        except BackendError as problem:
+            tell(f"not listed: {problem.message} {problem.remedy}")
+    return sorted(jobs, key=lambda job: job.created, reverse=True)[: query.limit]
 
 
 def sagemaker_backend(clients: Clients, region: str | None) -> SageMakerBackend:

@@ -20,7 +20,7 @@ from launcher.aws.lookups import expected_owners, fetch_manifest
 from launcher.backends.interface import Backend, BackendError, JobState, OnProgress
 from launcher.backends.sagemaker.upload import read_stored_source
 from launcher.cluster.manifest import Cluster, ManifestError, cache_manifest, is_path
-from launcher.failure_modes.model import Finding, Retry
+from launcher.failure_modes.model import Finding, Refusal, Retry
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Checkpoint
 from launcher.jobs.load_job import LoadedJob
@@ -212,6 +212,15 @@ class Launch:
             )
 
 
+def _refuse_on_slurm(loaded: LoadedJob) -> None:
+    """Raise Refusal for a job that is to run on Slurm, where only SageMaker is meant."""
+    if loaded.spec is not None and loaded.spec.backend == "slurm":
+        raise Refusal(
+            f"{loaded.file} is for Slurm (`backend: slurm`), and this goes to SageMaker.",
+            "Use `launch JOB.yaml`, or change its place with --set backend=sagemaker.",
+        )
+
+
 def plan_for_submission(
     loaded: LoadedJob,
     clients: Clients,
@@ -257,8 +266,10 @@ def plan_with_cluster(
 
     Reads the code, too, where that lies on S3.
 
-    The manifest is kept on this machine, for planning offline; where it cannot be, a finding says so.
+    The manifest is kept on this machine, for planning offline; where it cannot be, a finding says so. Raises
+    Refusal for a job that is for Slurm.
     """
+    _refuse_on_slurm(loaded)
     job, source = loaded.spec, source or code_of(loaded)
     if job is not None and source is not None and source.is_unread:
         s3 = clients("s3", job.region or session_region)
@@ -361,6 +372,7 @@ def run_attempts(
             start.backend.release_hosts(started.name)
         pause(decision.wait_seconds)
         resumes = start.backend.has_checkpoint(started.name)
+        job = _without_failed_nodes(job, attempts[-1], outcome, start.backend)
         another = replan(replace(loaded, spec=next_job(job, attempts, decision, resumes=resumes)))
         if another.refused:
             display.decided(outcome, GiveUp(_refusals(another)))
@@ -390,6 +402,15 @@ def next_job(
     return job.model_copy(update={"checkpoint": checkpoint, "tags": {**job.tags, **tags}})
 
 
+def _without_failed_nodes(job: JobSpec, last: Attempt, outcome: Outcome, backend: Backend) -> JobSpec:
+    """The job kept off the node that an attempt failed of, where its place lets one say so."""
+    cause = outcome.diagnosis.root_cause if outcome.diagnosis else None
+    if job.slurm is None or not last.blames_hosts or cause is None:
+        return job
+    excluded = dict.fromkeys([*job.slurm.exclude, *backend.failed_nodes(last.name, cause.host)])
+    return job.model_copy(update={"slurm": job.slurm.model_copy(update={"exclude": list(excluded)})})
+
+
 def _decide_next(
     job: JobSpec, plan: TrainingPlan, attempts: Sequence[Attempt], backend: Backend
 ) -> TryAgain | GiveUp:
@@ -399,7 +420,7 @@ def _decide_next(
         max_retries=_max_retries(job, plan, backend),
         instance_types=[resources.instance_type, *resources.instance_types],
         service_chooses=resources.instance_choice == "service",
-        may_check_hosts=resources.with_infra_check().infra_check,
+        may_check_hosts=plan.slurm is None and resources.with_infra_check().infra_check,
     )
     if isinstance(decision, GiveUp) or job.limits.max_usd is None:
         return decision

@@ -33,7 +33,7 @@ from launcher.program.index import Unread
 from launcher.program.process_environment import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, read_program
 from launcher.rules.job.check import check_job, check_source
-from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource
+from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource, RunPlace
 from launcher.rules.script.check import relative_to_working_folder
 from launcher.rules.script.findings import ScriptSubject
 from launcher.session.lint_scripts import Lint, Selection, lint_subjects, write_whole
@@ -119,7 +119,11 @@ def prepare(
     """
     cluster: Cluster | None = None
     notes: list[Finding] = []
-    if loaded.spec is not None and loaded.spec.cluster is not None:
+    if (
+        loaded.spec is not None
+        and loaded.spec.cluster is not None
+        and (here or loaded.spec.backend != "slurm")
+    ):
         cluster, notes = _known_cluster(loaded.spec.cluster, loaded.file.parent)
     return prepare_for(
         loaded,
@@ -154,9 +158,12 @@ def prepare_for(
         findings = (*loaded.findings, *_about_readable_source(loaded, ignore))
         return TrainingPlan(job={}, region=None, request=None, package=None, findings=findings)
     source = source or source_of(job, loaded.file.parent)
-    if here and job.limits.max_usd is not None:
-        # This machine costs nothing by the hour.
+    place = place_of(job, here=here)
+    if place is not RunPlace.SAGEMAKER and job.limits.max_usd is not None:
+        # Neither this machine nor what Slurm gives out has a price here.
         job = job.model_copy(update={"limits": job.limits.model_copy(update={"max_usd": None})})
+    if place is RunPlace.SLURM:
+        job = job.without_service()
     plan = plan_job(
         job,
         cluster,
@@ -174,15 +181,15 @@ def prepare_for(
         cluster=cluster,
         names=source.names,
         command_line=script_command_line(job, source),
-        here=here,
+        place=place,
         starts_ranks=isinstance(program, Program) and starts_ranks(program),
         program=program if isinstance(program, Program) else None,
     )
     judged = [] if program is None else [_judgeable(program, plan.spec or job, plan)]
     on_script = lint_subjects(judged).findings
     found = accept([*check_job(subject), *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
-    if here:
-        # Informations are about a submission and say nothing of a run here.
+    if place is not RunPlace.SAGEMAKER:
+        # Informations are about a submission to AWS and say nothing of a run elsewhere.
         found = tuple(each for each in found if each.severity is not Severity.INFO)
     credentials = find_credentials(replace(plan, findings=found))
     return replace(
@@ -192,6 +199,13 @@ def prepare_for(
         ),
         substitutions=loaded.substitutions,
     )
+
+
+def place_of(job: JobSpec, *, here: bool = False) -> RunPlace:
+    """Where a job is to run; `here` where the command says so."""
+    if here:
+        return RunPlace.LOCAL
+    return RunPlace.SLURM if job.backend == "slurm" else RunPlace.SAGEMAKER
 
 
 def plan_date() -> date:

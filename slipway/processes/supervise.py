@@ -56,6 +56,8 @@ class StopRequest:
 
     GRACE_SECONDS = 110.0
     LIFELINE_GRACE_SECONDS = 10.0
+    LOOK_SECONDS = 1.0
+    """Between two looks for the file that asks: it lies on a folder that all hosts share."""
 
     def __init__(self) -> None:
         self.at: float | None = None
@@ -64,9 +66,11 @@ class StopRequest:
         self.pending: list[int] = []
         self.held_by: Callable[[float], bool] = lambda _: False
 
-    def listen(self, lifeline: str | None) -> None:
+    def listen(self, lifeline: str | None, stop_file: str | None = None) -> None:
         """Take SIGTERM and SIGINT, and watch the file descriptor `lifeline` where one is given.
 
+        Where `stop_file` names a file, its appearance asks for the end as SIGTERM does: of schedulers that
+        signal all processes of a host at once, torchrun among them, which gives its ranks less time.
         Also undoes that SIGCHLD is ignored, as by some who start this: no process below would have an exit
         status. Raises BootError (CODE002) for a `lifeline` that is none.
         """
@@ -76,6 +80,8 @@ class StopRequest:
         if lifeline:
             descriptor = _open_descriptor(lifeline)
             threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
+        if stop_file:
+            threading.Thread(target=self._watch_for, args=(Path(stop_file),), daemon=True).start()
 
     def request(self, number: int) -> None:
         """Ask for the end with this signal; a second one is handed on as well."""
@@ -92,6 +98,11 @@ class StopRequest:
         while os.read(descriptor, 1):
             pass
         self.grace = self.LIFELINE_GRACE_SECONDS
+        self.request(signal.SIGTERM)
+
+    def _watch_for(self, file: Path) -> None:
+        while not file.exists():
+            time.sleep(self.LOOK_SECONDS)
         self.request(signal.SIGTERM)
 
 

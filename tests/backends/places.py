@@ -22,6 +22,8 @@ from launcher.cluster.manifest import Cluster
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare_for
+from tests.backends.slurm.cluster import SlurmPlace
+from tests.backends.slurm.mini_cluster import mini_cluster, skip_without_slurm
 from tests.backends.workplace import SHORT, Workplace
 from tests.emulator.batch import EmulatedQueue
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -84,23 +86,41 @@ def local_place(folder: Path, manifest: dict[str, Any]) -> Iterator[Place]:
     workplace = Workplace(folder)
 
     def plan(name: str, lines: Lines, end: str) -> TrainingPlan:
-        script = f"""
-            import json, os, time
-            for line in json.loads({json.dumps(dict(lines))!r})[os.environ["SM_CURRENT_HOST"]]:
-                print(line, flush=True)
-            if {end == "waits"}:
-                time.sleep(600)
-            if {end == "fails"}:
-                raise ValueError("planted")
-        """
-        return workplace.plan(script, name=f"{name}-0unique", hosts=len(lines))
+        return workplace.plan(_script(lines, end), name=f"{name}-0unique", hosts=len(lines))
 
     with LocalBackend(workplace.home, grace=SHORT) as backend:
         yield Place(backend, plan, backend.job_names)
     assert workplace.processes() == []
 
 
-PLACES = {"sagemaker": sagemaker_place, "queue": queue_place, "local": local_place}
+@contextmanager
+def slurm_place(folder: Path, manifest: dict[str, Any]) -> Iterator[Place]:
+    """Jobs on a real Slurm, which is started for them."""
+    skip_without_slurm()
+    with mini_cluster(folder / "c", nodes=2) as slurm:
+        cluster = SlurmPlace(slurm, folder, slurm.shared)
+
+        def plan(name: str, lines: Lines, end: str) -> TrainingPlan:
+            resources = {"instance_type": "ml.m5.xlarge", "instance_count": len(lines)}
+            file = cluster.job(_script(lines, end), name=name, resources=resources)
+            return prepare_for(load_job(file), None, session_region=REGION, unique="0unique")
+
+        yield Place(cluster.backend, plan, cluster.backend.job_names)
+
+
+PLACES = {"sagemaker": sagemaker_place, "queue": queue_place, "local": local_place, "slurm": slurm_place}
+
+
+def _script(lines: Lines, end: str) -> str:
+    return f"""
+        import json, os, time
+        for line in json.loads({json.dumps(dict(lines))!r})[os.environ["SM_CURRENT_HOST"]]:
+            print(line, flush=True)
+        if {end == "waits"}:
+            time.sleep(600)
+        if {end == "fails"}:
+            raise ValueError("planted")
+    """
 
 
 @dataclass

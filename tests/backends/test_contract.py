@@ -30,7 +30,9 @@ ONE = {"algo-1": ["line 0"]}
 ABSENT = "absent-0unique"
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.slurm) if name == "slurm" else name for name in PLACES]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path, manifest: dict[str, Any]) -> Iterator[Place]:
     with PLACES[request.param](tmp_path, manifest) as place:
         yield place

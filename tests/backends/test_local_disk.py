@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.backends.interface import BackendError, JobQuery, JobState
-from launcher.backends.local import files, job, logs
+from launcher.backends.local import files, job
 from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.files import read_state, write_state
 from tests.backends.workplace import WAIT, Workplace, eventually, finish, texts
@@ -28,7 +28,6 @@ def fill(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fill() -> None:
         monkeypatch.setattr(files, "replace_file", full)
         monkeypatch.setattr(files, "_write_over", full)
-        monkeypatch.setattr(logs.LogClock, "tick", full)
 
     return fill
 
@@ -92,7 +91,7 @@ def test_a_watch_that_breaks_fails_the_job_and_leaves_nothing_of_it(
     def broken(*_: Any) -> None:
         raise RuntimeError("the clock stopped")
 
-    monkeypatch.setattr(logs.LogClock, "tick", broken)
+    monkeypatch.setattr(job.LocalJob, "_note_ends", broken)
     status = finish(local)
     assert (status.state, status.failure_reason) == (
         JobState.FAILED,

@@ -18,11 +18,12 @@ from launcher.backends.local.backend import LocalBackend
 from launcher.backends.local.files import Host
 from launcher.backends.local.job import HostEnd, failure_reason
 from launcher.backends.local.layout import debugging_here, share_devices, share_threads
-from launcher.backends.local.logs import LogClock, Position, read_lines
+from launcher.backends.local.logs import Position, read_lines
 from launcher.backends.local.python import choose_interpreter, interpreter_at, python_environment
 from launcher.jobs.load_job import Variables
 from launcher.planning.request_view import RequestView
 from launcher.text.regular_files import open_regular
+from slipway.processes.process_output import LogTimes
 from tests.backends.environments import environment, program
 from tests.backends.workplace import SHORT, Workplace, finish, texts
 
@@ -37,9 +38,11 @@ def host(tmp_path: Path) -> Host:
     return host
 
 
-def write(host: Host, text: bytes) -> None:
+def write(host: Host, text: bytes) -> int:
+    """Append to the host's log; how long that is then."""
     with host.log.open("ab") as log:
         log.write(text)
+        return log.tell()
 
 
 def read(
@@ -68,18 +71,18 @@ def test_lines_come_once_and_only_when_they_are_whole(host: Host) -> None:
 def test_each_line_has_the_time_at_which_it_was_first_seen(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = LogClock([host])
-    for now, text in ((100.0, b"a\nb\n"), (105.0, b"c\nd"), (107.0, b"d\n")):
-        write(host, text)
+    times = LogTimes(host.log_times)
+    for now, text in ((100.0, b"a\nb\n"), (105.0, b"c\nd"), (107.0, b"d\n"), (200.0, b"e\n")):
         monkeypatch.setattr("time.time", lambda now=now: now)
-        clock.tick()
-        clock.tick()
+        times.grown(write(host, text))
+        os.utime(host.log, (now, now))
     lines, position = read_lines(host, Position(), to_the_end=False)
-    assert [(line.text, line.time) for line in lines] == [("a", 100), ("b", 100), ("c", 105), ("dd", 107)]
-    write(host, b"e\n")
-    os.utime(host.log, (200, 200))
+    told = [("a", 100), ("b", 100), ("c", 105), ("dd", 107), ("e", 200)]
+    assert [(line.text, line.time) for line in lines] == told
+    write(host, b"f\n")
+    os.utime(host.log, (300, 300))
     lines, _ = read_lines(host, position, to_the_end=False)
-    assert [(line.text, line.time) for line in lines] == [("e", 200)]
+    assert [(line.text, line.time) for line in lines] == [("f", 300)]
 
 
 def test_what_was_left_out_is_said_in_one_line(host: Host) -> None:
@@ -125,13 +128,14 @@ def test_a_part_that_is_deleted_while_it_is_read_is_left_out(
 
 
 def test_the_times_go_on_over_all_parts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = LogClock([host])
+    times = LogTimes(host.log_times)
     monkeypatch.setattr("time.time", lambda: 100.0)
-    write(host, b"one\n")
-    clock.tick()
+    times.grown(write(host, b"one\n"))
     monkeypatch.setattr("time.time", lambda: 105.0)
     (host.folder / "log-000000000000050").write_bytes(b"two\n")
-    clock.tick()
+    times.grown(54)
+    times.grown(54)
+    os.utime(host.folder / "log-000000000000050", (105, 105))
     first, position = read_lines(host, Position(), to_the_end=False)
     second, _ = read_lines(host, position, to_the_end=False)
     assert [line.time for line in first + second] == [100, 105, 105]

@@ -58,6 +58,7 @@ class LocalBackend(Backend):
 
     name = "local"
     polling = Polling(seconds=0.2, seconds_per_host=0.0, end_reads=1)
+    bills = False
     runs_here = True
 
     def __init__(

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from launcher.backends.interface import JobState
 from launcher.backends.local.files import Host, is_asked_to_stop, who_asked
-from launcher.backends.local.logs import LogClock
 from launcher.backends.local.processes import (
     LOST_STATUS,
     boots_among,
@@ -85,7 +84,6 @@ class LocalJob(threading.Thread):
         self._hosts = hosts
         self._max_seconds = max_seconds
         self._grace = grace or Grace()
-        self._clock = LogClock(hosts)
         self._boots: dict[Host, subprocess.Popen[bytes]] = {}
         self._ends: dict[Host, HostEnd] = {}
         self._ending: _Schedule | None = None
@@ -169,8 +167,6 @@ class LocalJob(threading.Thread):
 
     def _watch(self) -> None:
         while len(self._ends) < len(self._boots):
-            with self._noting_trouble():
-                self._clock.tick()
             self._note_ends()
             if self._ending is None:
                 self._ending = self._why_end()
@@ -233,8 +229,6 @@ class LocalJob(threading.Thread):
             self._lifeline = None
 
     def _conclude(self) -> None:
-        with self._noting_trouble():
-            self._clock.tick()
         ending, ends = self._ending, list(self._ends.values())
         if ending is not None and ending.stop is not None:
             expired = ending.stop.cause is StopCause.MAX_RUNTIME

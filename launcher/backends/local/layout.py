@@ -84,10 +84,20 @@ def check_inputs(request: RequestView, inputs: Mapping[str, Path]) -> None:
             )
 
 
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+"""The network interface by which the hosts of a machine reach each other."""
+
+
 def lay_out(
-    folder: Path, request: RequestView, package: SourcePackage, inputs: Mapping[str, Path]
+    folder: Path,
+    request: RequestView,
+    package: SourcePackage,
+    inputs: Mapping[str, Path],
+    interface: str | None = LOOPBACK,
 ) -> list[Host]:
     """Create the hosts' folders as a container finds /opt/ml when it starts; returns the hosts.
+
+    `interface` is the network interface by which the hosts reach each other, None where each knows best.
 
     `folder` is the job's own and holds `checkpoints`, which all hosts share as they share a prefix on
     S3; where the boot copies there, each host has a folder of its own. Raises BackendError where the source
@@ -100,16 +110,16 @@ def lay_out(
     for host in hosts:
         config, data = host.root / "input" / "config", host.root / "input" / "data"
         config.mkdir(parents=True)
-        for name, content in _config_files(request, hosts, host).items():
+        for name, content in _config_files(request, hosts, host, interface).items():
             (config / name).write_text(json.dumps(content), encoding="utf-8")
         (data / RESERVED_CHANNEL).mkdir(parents=True)
         for name in (BOOT_NAME, SOURCE_NAME):
             shutil.copyfile(folder / name, data / RESERVED_CHANNEL / name)
         for channel, source in inputs.items():
             (data / channel).symlink_to(source.resolve(), target_is_directory=True)
-        checkpoints = Path(below(host.root, _checkpoint_path(request)))
+        checkpoints = Path(below(host.root, checkpoint_path(request)))
         checkpoints.parent.mkdir(parents=True, exist_ok=True)
-        if _copied_by_boot(request):
+        if copied_by_boot(request):
             checkpoints.mkdir()
         else:
             checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
@@ -122,17 +132,17 @@ def lay_out(
     return hosts
 
 
-def boot_command(request: RequestView, host: Host, python: Path) -> list[str]:
-    """The container's command with the Python that was chosen and this host's copy of the boot.
+def boot_command(request: RequestView, root: Path, python: str, *, installs: bool = False) -> list[str]:
+    """The container's command with the Python that was chosen and the boot below `root`, a host's own.
 
-    That Python has what the job requires already, so the boot is not asked to install it.
+    Unless it `installs`, that Python has what the job requires already, and the boot is not asked to.
     """
-    boot = host.root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
+    boot = root / "input" / "data" / RESERVED_CHANNEL / BOOT_NAME
     words = list(request.arguments)
-    if REQUIREMENTS_OPTION in request.boot_options:
+    if REQUIREMENTS_OPTION in request.boot_options and not installs:
         at = words.index(REQUIREMENTS_OPTION)
         del words[at : at + 2]
-    return [str(python), str(boot), *(below(host.root, word) for word in words)]
+    return [python, str(boot), *(below(root, word) for word in words)]
 
 
 def check_boot_starts(request: RequestView) -> None:
@@ -157,18 +167,29 @@ def host_environment(
     The request's values win over everything but the places, and over what suits this `machine` instead of
     the job's hosts.
     """
-    root = host.root
-    requested = {name: below(root, value) for name, value in request.environment.items()}
     return {
         **python_environment(python, os.environ),
-        "TRAINING_JOB_NAME": str(request.name),
-        CHECKPOINT_DIR_VARIABLE: below(root, _checkpoint_path(request)),
         **devices,
-        **requested,
-        **({CHECKPOINT_URI_VARIABLE: str(_folder_for_prefix(host))} if _copied_by_boot(request) else {}),
+        **job_variables(request, host.root, host.job_folder),
         **machine,
-        ROOT_VARIABLE: str(root),
-        "SLIPWAY_RENDEZVOUS": rendezvous,
+        ROOT_VARIABLE: str(host.root),
+        RENDEZVOUS_VARIABLE: rendezvous,
+    }
+
+
+RENDEZVOUS_VARIABLE = "SLIPWAY_RENDEZVOUS"
+"""The environment variable with the first host's address and port (`slipway/container.py`)."""
+
+
+def job_variables(request: RequestView, root: Path, folder: Path) -> dict[str, str]:
+    """The variables of the request for a host whose /opt/ml is `root`, of the job in `folder`."""
+    # Absolute, as the boot works elsewhere.
+    prefix = {CHECKPOINT_URI_VARIABLE: str((folder / "checkpoints").absolute())}
+    return {
+        "TRAINING_JOB_NAME": str(request.name),
+        CHECKPOINT_DIR_VARIABLE: below(root, checkpoint_path(request)),
+        **{name: below(root, value) for name, value in request.environment.items()},
+        **(prefix if copied_by_boot(request) else {}),
     }
 
 
@@ -221,7 +242,9 @@ def share_threads(ranks: int, users_environment: Mapping[str, str]) -> dict[str,
     return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
 
 
-def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> dict[str, Any]:
+def _config_files(
+    request: RequestView, hosts: Sequence[Host], host: Host, interface: str | None
+) -> dict[str, Any]:
     names, instance_type = [each.name for each in hosts], request.instance_type
     group = "homogeneousCluster"
     return {
@@ -246,25 +269,20 @@ def _config_files(request: RequestView, hosts: Sequence[Host], host: Host) -> di
             "instance_groups": [
                 {"instance_group_name": group, "instance_type": instance_type, "hosts": names}
             ],
-            "network_interface_name": "lo0" if sys.platform == "darwin" else "lo",
+            "network_interface_name": interface,
         },
     }
 
 
-def _checkpoint_path(request: RequestView) -> str:
+def checkpoint_path(request: RequestView) -> str:
     """The job's checkpoint path; one outside /opt/ml cannot be had here and becomes the default."""
     path = request.checkpoints.local_path.rstrip("/")
     return path if leads_inside(path) else DEFAULT_CHECKPOINT_PATH
 
 
-def _copied_by_boot(request: RequestView) -> bool:
+def copied_by_boot(request: RequestView) -> bool:
     """Whether the hosts have checkpoints of their own, and the boot copies them to the job's folder."""
     return CHECKPOINT_SYNC_OPTION in request.boot_options
-
-
-def _folder_for_prefix(host: Host) -> Path:
-    """What stands for the job's prefix on S3; absolute, as the boot works elsewhere."""
-    return (host.job_folder / "checkpoints").resolve()
 
 
 def _lustre_checkpoints(request: RequestView) -> str | None:

@@ -2,9 +2,8 @@
 
 What a host prints is one stream of bytes. Its boot keeps the beginning in the file `log` and the end in
 files beside it, each named for the offset at which it begins in the stream, such as `log-000000067108864`;
-of a flood the middle is left out (`slipway/processes/process_output.py`). While the launcher runs it notes
-beside them, whenever the stream has grown, its size and the time, so that lines of different hosts can be
-put in order, also later.
+of a flood the middle is left out (`slipway/processes/process_output.py`). It notes beside them which size
+the stream had when, so that lines of different hosts can be put in order, also later.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ import io
 import re
 import stat
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from launcher.backends.interface import LogLine
-from launcher.backends.local.files import FORMAT, Host, UnreadableJob, check_format
+from launcher.backends.local.files import Host, UnreadableJob, check_format
 from launcher.backends.local.records import LATEST
 from launcher.frozen import frozen
 from launcher.text.regular_files import open_regular
@@ -30,23 +28,6 @@ _LATER_PART = re.compile(r"log-(\d{1,18})")
 _HEADER = b"format "
 _LONGEST_NOTE = 80
 _TRIES = 5
-
-
-class LogClock:
-    """Notes when the logs grow."""
-
-    def __init__(self, hosts: Sequence[Host]) -> None:
-        self._sizes = dict.fromkeys(hosts, 0)
-
-    def tick(self) -> None:
-        """Note the size of each log that has grown since the last call. Raises OSError on a full disk."""
-        for host, known in self._sizes.items():
-            size = _parts(host)[-1].end
-            if size != known:
-                with host.log_times.open("a", encoding="ascii") as times:
-                    header = "" if times.tell() else f"{_HEADER.decode()}{FORMAT}\n"
-                    times.write(f"{header}{size} {time.time():.3f}\n")
-                self._sizes[host] = size
 
 
 @frozen
@@ -158,7 +139,7 @@ class _Times:
 
     def __init__(self, host: Host, position: int) -> None:
         self.position = position
-        # Beyond the last note, as after the launcher's death: when the log was last written to.
+        # Beyond the last note: when the log was last written to.
         self._otherwise = _changed(_parts(host)[-1].file)
         self._notes = _open(host.log_times)
         self._notes.seek(position)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.backends.interface import BackendError, JobState, JobStatus, UnknownJob
 from launcher.backends.local.files import UnreadableJob, hosts_of, read_state, write_state
@@ -124,19 +124,19 @@ def read_record(folder: Path) -> JobRecord:
     return JobRecord(
         folder=folder,
         launcher=ProcessId(
-            checked("pid", lambda value: _is_whole(value) and value > 0, launcher),
-            checked("started", _is_time, launcher),
+            checked("pid", lambda value: is_whole(value) and value > 0, launcher),
+            checked("started", is_time, launcher),
         ),
-        hosts=checked("hosts", lambda value: _is_whole(value) and 0 < value <= MAX_HOSTS),
+        hosts=checked("hosts", lambda value: is_whole(value) and 0 < value <= MAX_HOSTS),
         state=JobState(checked("state", lambda value: isinstance(value, str) and value in set(JobState))),
         phase=checked("phase", lambda value: isinstance(value, str)),
         failure_reason=checked("failure_reason", lambda value: value is None or isinstance(value, str)),
-        started=checked("started", _is_time),
-        ended=checked("ended", lambda value: value is None or _is_time(value)),
+        started=checked("started", is_time),
+        ended=checked("ended", lambda value: value is None or is_time(value)),
         python=path("python"),
         environment=path("environment"),
         gpus=checked("gpus", lambda value: value is None or isinstance(value, bool)),
-        stop=_stop_in(checked("stop", lambda value: value is None or _is_stop(value))),
+        stop=stop_in(checked("stop", lambda value: value is None or is_stop(value))),
     )
 
 
@@ -145,27 +145,31 @@ def status_file(folder: Path) -> Path:
     return folder / STATUS_FILE
 
 
-def _stop_in(value: Mapping[str, Any] | None) -> Stop | None:
+def stop_in(value: Mapping[str, Any] | None) -> Stop | None:
+    """The stop that a status file holds."""
     if value is None:
         return None
     return Stop(StopCause(value["cause"]), value.get("who"), value.get("at"), value.get("limit"))
 
 
-def _is_stop(value: object) -> bool:
+def is_stop(value: object) -> bool:
+    """Whether a status file's value is a stop."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("cause"), str)
         and value["cause"] in set(StopCause)
         and isinstance(value.get("who"), str | None)
-        and all(value.get(name) is None or _is_time(value[name]) for name in ("at", "limit"))
+        and all(value.get(name) is None or is_time(value[name]) for name in ("at", "limit"))
     )
 
 
-def _is_whole(value: object) -> bool:
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number; a truth value is none."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_time(value: object) -> bool:
+def is_time(value: object) -> bool:
+    """Whether it is a time of which Python has a date, in seconds since the epoch."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
@@ -183,8 +187,10 @@ REQUEST_FILE = "request.json"
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
 
-class JobStore:
-    """The jobs below `home`, as their files and processes show them."""
+class RunFolder:
+    """The runs below `home`, each a folder that holds a status file; `kind` is what people call them."""
+
+    kind: ClassVar[str] = "local job"
 
     def __init__(self, home: Path) -> None:
         self.home = home.absolute()
@@ -200,13 +206,55 @@ class JobStore:
             return []
         except OSError as error:
             raise BackendError(
-                f"{self.home}, the folder of the local runs, cannot be read: {error.strerror}.",
+                f"{self.home}, the folder of the {self.kind}s, cannot be read: {error.strerror}.",
                 "Make it readable, or delete what lies there.",
             ) from error
 
     def holds(self, job_name: str) -> bool:
         """Whether there is a job of that name here, readable or not."""
         return _is_name(job_name) and os.path.lexists(status_file(self.home / job_name))
+
+    def folder(self, job_name: str) -> Path:
+        """Where a job of that name is, or would be. Raises BackendError for what is no name of a job."""
+        if not _is_name(job_name):
+            raise BackendError(
+                f"{job_name!r} is not the name of a training job.",
+                "Names have letters, digits and single hyphens, at most 63.",
+            )
+        return self.home / job_name
+
+    def request(self, job_name: str) -> Request:
+        """The request that a job was started from.
+
+        Raises UnknownJob where there is no such job, UnreadableJob where its request cannot be read.
+        """
+        if not self.holds(job_name):
+            raise self.unknown(job_name)
+        folder = self.home / job_name
+        try:
+            content = read_state(folder / REQUEST_FILE)
+        except FileNotFoundError:
+            raise UnreadableJob(folder / REQUEST_FILE, "it is not there") from None
+        # The first launchers wrote the request alone.
+        request = content.get("request") if "format" in content else content
+        if not isinstance(request, dict):
+            raise no_request(folder)
+        return request
+
+    def known(self) -> str:
+        """The names of the jobs, for a message."""
+        return ", ".join(self.names()) or "none"
+
+    def unknown(self, job_name: str) -> UnknownJob:
+        """What to raise for a name that no job has."""
+        return UnknownJob(
+            f"there is no {self.kind} {job_name} below {self.home}; there are: {self.known()}.",
+            "Correct the name, or go to the project in which it was launched.",
+        )
+
+
+class JobStore(RunFolder):
+    """The jobs on this machine, as their files and processes show them."""
 
     def unreadable(self) -> list[UnreadableJob]:
         """What is wrong with those jobs that cannot be read, in the order of their names."""
@@ -224,14 +272,14 @@ class JobStore:
         """What a job's status file says. Raises UnknownJob where there is none, or UnreadableJob."""
         # What is not a name could be a path to somewhere else.
         if not self.holds(job_name):
-            raise self._unknown(job_name)
+            raise self.unknown(job_name)
         try:
             return read_record(self.home / job_name)
         except FileNotFoundError as error:
             file = status_file(self.home / job_name)
             if os.path.lexists(file):
                 raise UnreadableJob(file, "it is a link to what is not there") from error
-            raise self._unknown(job_name) from None
+            raise self.unknown(job_name) from None
 
     def living_record(self, job_name: str) -> JobRecord:
         """A job's record, with what has become of the job since: one whose launcher was killed was stopped.
@@ -250,41 +298,6 @@ class JobStore:
             return replace(record, state=JobState.STOPPING, phase=JobState.STOPPING.value, stop=stop)
         kill_all(record.folder)
         return _close_orphaned_record(record)
-
-    def request(self, job_name: str) -> Request:
-        """The request that a job was started from.
-
-        Raises UnknownJob where there is no such job, UnreadableJob where its request cannot be read.
-        """
-        folder = self.record(job_name).folder
-        try:
-            content = read_state(folder / REQUEST_FILE)
-        except FileNotFoundError:
-            raise UnreadableJob(folder / REQUEST_FILE, "it is not there") from None
-        # The first launchers wrote the request alone.
-        request = content.get("request") if "format" in content else content
-        if not isinstance(request, dict):
-            raise no_request(folder)
-        return request
-
-    def folder(self, job_name: str) -> Path:
-        """Where a job of that name is, or would be. Raises BackendError for what is no name of a job."""
-        if not _is_name(job_name):
-            raise BackendError(
-                f"{job_name!r} is not the name of a training job.",
-                "Names have letters, digits and single hyphens, at most 63.",
-            )
-        return self.home / job_name
-
-    def known(self) -> str:
-        """The names of the jobs, for a message."""
-        return ", ".join(self.names()) or "none"
-
-    def _unknown(self, job_name: str) -> UnknownJob:
-        return UnknownJob(
-            f"there is no local job {job_name} below {self.home}; there are: {self.known()}.",
-            "Correct the name, or go to the project in which it was launched.",
-        )
 
 
 def no_request(folder: Path) -> UnreadableJob:

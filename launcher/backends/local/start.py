@@ -30,7 +30,7 @@ from launcher.backends.local.layout import (
 from launcher.backends.local.overlay import python_with_requirements
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.python import check_can_run, visible_devices
-from launcher.backends.local.records import REQUEST_FILE, JobRecord, JobStore
+from launcher.backends.local.records import REQUEST_FILE, JobRecord, JobStore, RunFolder
 from launcher.failure_modes import storage
 from launcher.jobs.load_job import Variables, allowed_variables
 from launcher.jobs.script_inputs import RESERVED_CHANNEL
@@ -59,14 +59,14 @@ def start_job(
     `environments`; `variables` are what its secrets are taken from. Raises BackendError where this machine
     cannot run it.
     """
-    request, package = _runnable_request(plan)
+    request, package = runnable_request(plan)
     folder = store.folder(str(request.name))
     hosts = hosts_of(folder, request.hosts or 1)
     check_can_run(python)
     check_boot_starts(request)
     check_inputs(request, inputs)
     secrets = secrets_here(request, variables)
-    earlier = _checkpoints_to_resume(plan, store)
+    earlier = checkpoints_to_resume(plan, store)
     equipped = python_with_requirements(
         python,
         package.source,
@@ -75,7 +75,7 @@ def start_job(
         on_progress,
         withheld=request.secrets,
     )
-    commands = {host: boot_command(request, host, equipped) for host in hosts}
+    commands = {host: boot_command(request, host.root, str(equipped)) for host in hosts}
     _make_folder(folder, request)
     processes = plan.job.get("distribution", {}).get("processes_per_host") or 1
     devices = share_devices(visible_devices(os.environ), len(hosts), processes)
@@ -97,12 +97,12 @@ def start_job(
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError):
-            raise _no_room(folder, error) from error
+            raise no_room(folder, error) from error
         raise
     return job
 
 
-def _runnable_request(plan: TrainingPlan) -> tuple[RequestView, SourcePackage]:
+def runnable_request(plan: TrainingPlan) -> tuple[RequestView, SourcePackage]:
     """The plan's request and its source, where it is one that a machine can run."""
     if plan.refused or plan.view is None or plan.package is None:
         raise UnusablePlan
@@ -120,7 +120,7 @@ def _make_folder(folder: Path, request: RequestView) -> None:
     except FileExistsError:
         raise BackendError(f"there is a local job {request.name} already.", "Use another name.") from None
     except OSError as error:
-        raise _no_room(folder, error) from error
+        raise no_room(folder, error) from error
 
 
 def _write_files(record: JobRecord, plan: TrainingPlan, earlier: Path | None) -> None:
@@ -128,7 +128,7 @@ def _write_files(record: JobRecord, plan: TrainingPlan, earlier: Path | None) ->
     record.write()
     write_state(record.folder / REQUEST_FILE, {"request": plan.request})
     if earlier is not None:
-        _copy_checkpoints(earlier, record.folder / "checkpoints")
+        copy_checkpoints(earlier, record.folder / "checkpoints")
 
 
 def _environments(
@@ -156,7 +156,7 @@ def _environments(
     }
 
 
-def _checkpoints_to_resume(plan: TrainingPlan, store: JobStore) -> Path | None:
+def checkpoints_to_resume(plan: TrainingPlan, store: RunFolder) -> Path | None:
     """The checkpoints of the job to resume from, or None for a job that starts from nothing."""
     name: str | None = (plan.job.get("checkpoint") or {}).get("resume_from")
     if not name:
@@ -164,8 +164,8 @@ def _checkpoints_to_resume(plan: TrainingPlan, store: JobStore) -> Path | None:
     checkpoints = store.home / name / "checkpoints"
     if not store.holds(name):
         raise BackendError(
-            f"there is no local job {name} to resume from; there are: {store.known()}.",
-            "Give the name of a job that ran here in `checkpoint.resume_from`.",
+            f"there is no {store.kind} {name} to resume from; there are: {store.known()}.",
+            "Give the name of one of them in `checkpoint.resume_from`.",
         )
     # As on AWS: who asks to go on does not want to start at step 0.
     if not any(files for _, _, files in os.walk(checkpoints)):
@@ -205,7 +205,7 @@ def _link_problem(link: Path, within: Path) -> str:
     return "" if found.is_relative_to(within) else f"is a link to {target!r}, which leads out of the folder"
 
 
-def _copy_checkpoints(earlier: Path, copy: Path) -> None:
+def copy_checkpoints(earlier: Path, copy: Path) -> None:
     """Copy an earlier job's checkpoints, of which `_check_entries` found nothing wrong.
 
     Links lead to the same places within the copy.
@@ -232,10 +232,10 @@ def _special_kind(mode: int) -> str:
     return f"is {next((name for is_one, name in kinds if is_one(mode)), 'a device')}, and no file"
 
 
-def _no_room(folder: Path, error: OSError) -> BackendError:
+def no_room(folder: Path, error: OSError) -> BackendError:
     """The refusal of a job whose folder could not be made: a full disk, a read-only folder."""
     return BackendError(
-        f"the local run cannot be prepared in {folder}: {error.strerror or error}"
+        f"the run cannot be prepared in {folder}: {error.strerror or error}"
         f"{f' ({error.filename})' if error.filename else ''}.",
         f"Free some of the disk, such as old runs in {folder.parent}, or launch from a folder that you may "
         "write to.",

@@ -56,12 +56,12 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
     """Environment, hyperparameters (at any depth) and arguments, by the form of a value or by its name; and
     values that were given as the name of a secret, by their form.
 
-    A run on this machine stores nothing at AWS: there it is a warning.
+    A run on this machine or on Slurm stores nothing at AWS: there it is a warning.
     """
     would = (
         "on AWS it would be stored in clear text with the job, and the service would refuse it; here "
         "it is kept in the run's folder"
-        if subject.here
+        if not subject.on_sagemaker
         else "it would be stored in clear text with the job, and the service refuses requests in which it "
         "finds credentials"
     )
@@ -76,7 +76,7 @@ def no_credentials(subject: JobSubject) -> Iterator[Finding]:
             yield job_file.CREDENTIAL.at(
                 path,
                 f"{shown} in {path[0]} looks like {what}: {would}",
-                severity=Severity.WARNING if subject.here else None,
+                severity=None if subject.on_sagemaker else Severity.WARNING,
                 subject=field,
             )
 
@@ -138,7 +138,7 @@ def secrets_are_the_clusters(subject: JobSubject) -> Iterator[Finding]:
     A warning: whoever looks after the role may have let it read more.
     """
     cluster, job = subject.cluster, subject.job
-    if cluster is None or job.role_arn is not None or subject.here:
+    if cluster is None or job.role_arn is not None or not subject.on_sagemaker:
         return
     for variable, secret in job.secrets.items():
         if not any(names_the_same(secret, known) for known in cluster.secrets):
@@ -158,7 +158,7 @@ def secrets_are_the_clusters(subject: JobSubject) -> Iterator[Finding]:
 @finds(Stage.SPEC, isolation.ISOLATED_BUT_CALLS_OUT)
 def isolated_containers_call_nobody(subject: JobSubject) -> Iterator[Finding]:
     """What the job file asks for, and a container without a network cannot do."""
-    if not subject.job.network.isolation or subject.here:
+    if not subject.job.network.isolation or not subject.on_sagemaker:
         return
     for path, message, remedy in _certain_calls(subject):
         yield isolation.ISOLATED_BUT_CALLS_OUT.at(path, message, remedy=remedy)
@@ -223,7 +223,7 @@ def isolated_scripts_call_nobody(subject: JobSubject) -> Iterator[Finding]:
     A warning, and none in a `try`, nor where the program or the environment speaks of going without.
     """
     program = subject.program
-    if not subject.job.network.isolation or subject.here or program is None:
+    if not subject.job.network.isolation or not subject.on_sagemaker or program is None:
         return
     told = set[str]()
     for call, name in _calls_out(program, subject.job):
@@ -312,7 +312,7 @@ def _whatever_the_rank(node: ast.AST) -> ast.AST:
 @finds(Stage.SPEC, isolation.HOSTS_ENCRYPT_THEIR_TRAFFIC)
 def encryption_has_its_price(subject: JobSubject) -> Iterator[Finding]:
     """A warning with several hosts; with one there is no traffic to encrypt."""
-    if not subject.job.network.encryption or subject.here:
+    if not subject.job.network.encryption or not subject.on_sagemaker:
         return
     hosts, instance_type = subject.job.resources.instance_count, subject.job.resources.instance_type
     if hosts == 1:
@@ -342,7 +342,7 @@ def encryption_is_within_a_network(subject: JobSubject) -> Iterator[Finding]:
     Source: its answer in the SageMaker SDK's tests (2.257.6, test_encryption_flag_in_non_vpc_mode_invalid).
     """
     view = subject.plan.view
-    if subject.job.network.encryption and not subject.here and view is not None and not view.subnet_ids:
+    if subject.job.network.encryption and subject.on_sagemaker and view is not None and not view.subnet_ids:
         yield job_file.BREAKS_API_MODEL.at(
             ("network", "encryption"),
             "`network.encryption: true` without subnets: the API encrypts what hosts send each other only in "
@@ -358,7 +358,13 @@ def a_network_has_subnets_and_groups(subject: JobSubject) -> Iterator[Finding]:
     job, view = subject.job, subject.plan.view
     given = {"subnets": job.network.subnets, "security_group_ids": job.network.security_group_ids}
     lacking = [name for name, ids in given.items() if not ids]
-    if len(lacking) != 1 or job.cluster is not None or subject.here or view is None or view.subnet_ids:
+    if (
+        len(lacking) != 1
+        or job.cluster is not None
+        or not subject.on_sagemaker
+        or view is None
+        or view.subnet_ids
+    ):
         return
     (named,) = given.keys() - lacking
     yield job_file.BREAKS_API_MODEL.at(
@@ -439,7 +445,7 @@ SDK's default), cdk-hnb659fds-assets-111122223333-eu-west-1, and those of an acc
 def buckets_are_named_by_the_jobs_region(subject: JobSubject) -> Iterator[Finding]:
     """A warning, as a name proves little. What the service itself reads and writes is in the job's region."""
     job, region = subject.job, subject.plan.region
-    if subject.here or region is None or "region" in subject.plan.placeholders:
+    if not subject.on_sagemaker or region is None or "region" in subject.plan.placeholders:
         return
     places: dict[Path, str | None] = {
         ("inputs", name, "s3_uri"): each.s3_uri for name, each in job.inputs.items()

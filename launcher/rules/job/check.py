@@ -97,6 +97,11 @@ from launcher.rules.job.requirement_rules import (
     toolkit_knows_one_file,
     torch_is_that_of_the_image,
 )
+from launcher.rules.job.slurm_rules import (
+    boot_starts_the_script,
+    inputs_are_in_folders,
+    nothing_is_asked_of_sagemaker,
+)
 from launcher.rules.job.subject import JobSubject, SourceSubject
 
 RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
@@ -180,6 +185,9 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     torch_is_that_of_the_image,
     toolkit_knows_one_file,
     hyperparameters_are_in_the_scripts_style,
+    inputs_are_in_folders,
+    boot_starts_the_script,
+    nothing_is_asked_of_sagemaker,
 )
 
 SOURCE_RULES: tuple[Callable[[SourceSubject], Iterator[Finding]], ...] = (

@@ -586,7 +586,7 @@ def lustre_is_in_the_jobs_zone(subject: JobSubject) -> Iterator[Finding]:
         return
     zones = {each.id: each.availability_zone for each in cluster.subnets} if cluster else {}
     if cluster is None or cluster.lustre is None or (len(given) > 1 and not zones.keys() & set(given)):
-        if len(given) > 1 and not subject.here:
+        if len(given) > 1 and subject.on_sagemaker:
             yield storage.LUSTRE_IN_ANOTHER_ZONE.at(
                 ("network", "subnets"),
                 f"the job may be placed in any of {len(given)} subnets, whose zones are not known here, and "

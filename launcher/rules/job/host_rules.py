@@ -368,7 +368,7 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
     reference = parse_image_uri(uri or "")
     in_china = reference is not None and reference.region.startswith("cn-")
     has_domain = reference is None or in_china is (".com.cn/" in reference.uri)
-    if uri is None or subject.here or (_REGISTRY.match(uri) and has_domain):
+    if uri is None or not subject.on_sagemaker or (_REGISTRY.match(uri) and has_domain):
         return
     yield images.IMAGE_UNAVAILABLE.at(
         ("image",),
@@ -382,7 +382,7 @@ def image_is_in_ecr(subject: JobSubject) -> Iterator[Finding]:
 def image_of_aws_is_known(subject: JobSubject) -> Iterator[Finding]:
     """A warning, as AWS may have built images since the table was made."""
     reference = parse_image_uri(subject.job.image or "")
-    if reference is None or subject.here or not is_registry_of_aws(reference.account):
+    if reference is None or not subject.on_sagemaker or not is_registry_of_aws(reference.account):
         return
     image = parse_aws_image(reference.uri)
     release = image_release(image.framework, image.version) if image else None
@@ -418,7 +418,13 @@ def image_uses_the_gpus(subject: JobSubject) -> Iterator[Finding]:
     """A warning: an image for CPUs runs on a host with GPUs, and uses none of them."""
     image = parse_aws_image(subject.job.image or "")
     facts = subject.facts
-    if image is None or facts is None or subject.here or image.processor != "cpu" or not facts.has_gpus:
+    if (
+        image is None
+        or facts is None
+        or not subject.on_sagemaker
+        or image.processor != "cpu"
+        or not facts.has_gpus
+    ):
         return
     yield images.DRIVER_MISMATCH.at(
         ("image",),

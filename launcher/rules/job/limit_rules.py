@@ -63,7 +63,7 @@ def _is_spot(subject: JobSubject) -> bool:
 def a_budget_has_a_price(subject: JobSubject) -> Iterator[Finding]:
     """What a job costs can only be bounded where it is known what an hour costs."""
     limits, resources = subject.job.limits, subject.job.resources
-    if limits.max_usd is None or subject.here:
+    if limits.max_usd is None or not subject.on_sagemaker:
         return
     if resources.capacity.training_plan is not None:
         yield job_file.INVALID_VALUE.at(
@@ -106,7 +106,7 @@ def a_given_price_is_needed(subject: JobSubject) -> Iterator[Finding]:
 def a_budget_pays_for_a_start(subject: JobSubject) -> Iterator[Finding]:
     """A job whose budget ends in the minutes in which it starts has cost money and trained nothing."""
     view = subject.plan.view
-    if view is None or not view.is_cut_by_budget or view.budget is None or subject.here:
+    if view is None or not view.is_cut_by_budget or view.budget is None or not subject.on_sagemaker:
         return
     seconds = view.search.max_seconds if view.search is not None else view.max_runtime_seconds
     if seconds is not None and seconds < SHORTEST_RUN_SECONDS:

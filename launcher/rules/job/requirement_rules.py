@@ -100,7 +100,7 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     """
     job, program, source = subject.job, subject.program, subject.source
     image = _packages_of_image(subject)
-    if (job.framework is None and image is None) or program is None or subject.here:
+    if (job.framework is None and image is None) or program is None or not subject.on_sagemaker:
         return
     if source.problems or source.is_packed or "PYTHONPATH" in job.environment:
         return

@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from enum import StrEnum
 from itertools import pairwise
 from typing import NoReturn, Protocol
 
@@ -44,6 +45,14 @@ class GivenVariable:
     path: tuple[str, ...]
 
 
+class RunPlace(StrEnum):
+    """Where a job is to run: what is wrong in one place may be of no matter in another."""
+
+    SAGEMAKER = "sagemaker"
+    SLURM = "slurm"
+    LOCAL = "local"
+
+
 class SourceSubject(Protocol):
     """What the rules on the source judge by: a job, or what is readable of one whose file has errors."""
 
@@ -72,9 +81,9 @@ class JobSubject:
 
     What the plan has derived (processes, checkpoints, Debugger, who starts the script) is asked of `plan`.
     `cluster` is the manifest, None where there is none or it was not read yet. `names` are those of
-    SEARCHED_NAMES that the source uses, `command_line` what the script's own parser is seen to take. `here`
-    says that the job is to run on this machine, `starts_ranks` that the script starts processes itself;
-    `program` is the script with its modules, None where it is none of Python's or cannot be read.
+    SEARCHED_NAMES that the source uses, `command_line` what the script's own parser is seen to take. `place`
+    is where the job is to run, `starts_ranks` says that the script starts processes itself; `program` is the
+    script with its modules, None where it is none of Python's or cannot be read.
     """
 
     job: JobSpec
@@ -84,7 +93,7 @@ class JobSubject:
     cluster: Cluster | None = None
     names: frozenset[str] = frozenset()
     command_line: CommandLine = NOTHING_SEEN
-    here: bool = False
+    place: RunPlace = RunPlace.SAGEMAKER
     starts_ranks: bool = False
     program: Program | None = None
 
@@ -92,6 +101,16 @@ class JobSubject:
     def code(self) -> Code:
         """What the job file says of the code."""
         return self.job.code
+
+    @property
+    def here(self) -> bool:
+        """Whether the job is to run on this machine."""
+        return self.place is RunPlace.LOCAL
+
+    @property
+    def on_sagemaker(self) -> bool:
+        """Whether it is to run on SageMaker, in a container of its image and with its service's options."""
+        return self.place is RunPlace.SAGEMAKER
 
     @property
     def has_efa(self) -> bool:

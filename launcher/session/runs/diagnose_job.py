@@ -507,8 +507,10 @@ _OURS = ("slipway", "flight_recorder")
 
 
 def places_of(status: JobStatus) -> Iterator[tuple[str, str]]:
-    """What to call each place, and the place: a folder of this machine that holds something, or a URI of S3,
-    which is not asked and of which is said only what goes there."""
+    """What to call each place, and the place: the machines of the hosts; a folder that holds something here,
+    or a URI of S3, which is not asked and of which is said only what goes there."""
+    if status.nodes:
+        yield "hosts", ", ".join(f"{host} on {node}" for host, node in status.nodes.items())
     if status.checkpoints:
         if "://" in status.checkpoints:
             yield "checkpoints go to", status.checkpoints

@@ -265,8 +265,7 @@ class Follower:
         return status, batch
 
     def _wait_out(self, outage: Outage) -> None:
-        what = "AWS limits the rate of calls" if outage.throttled else "no connection to AWS"
-        self._wait(outage, self._pace.outage, f"{what}, trying again")
+        self._wait(outage, self._pace.outage, f"{outage.reason}, trying again")
 
     def _wait_for_credentials(self, expired: CredentialsExpired) -> None:
         self._wait(

@@ -16,7 +16,7 @@ from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
 from launcher.program.program import Program, read_program
 from launcher.rules.job.check import check_job
-from launcher.rules.job.subject import JobSubject
+from launcher.rules.job.subject import JobSubject, RunPlace
 from launcher.session.prepare_plan import script_command_line, source_of
 from launcher.source.tree import SourceTree
 
@@ -75,7 +75,7 @@ def judge(write_job: Callable[..., Path]) -> Judge:
             source=source,
             cluster=cluster,
             names=frozenset(names),
-            here=here,
+            place=RunPlace.LOCAL if here else RunPlace.SAGEMAKER,
             command_line=script_command_line(loaded.spec, source),
             program=_program_of(source),
         )

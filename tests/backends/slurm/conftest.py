@@ -1,0 +1,37 @@
+"""One real Slurm for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.slurm.cluster import SlurmPlace
+from tests.backends.slurm.mini_cluster import MiniCluster, mini_cluster, skip_without_slurm
+
+
+@pytest.fixture(scope="session")
+def running_slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
+    skip_without_slurm()
+    # A short path: a socket's may have 107 characters.
+    folder = tmp_path_factory.mktemp("slurm")
+    with mini_cluster(folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm(running_slurm: MiniCluster) -> Iterator[MiniCluster]:
+    """The cluster with all its nodes idle, before the test and after it."""
+    running_slurm.ready()
+    yield running_slurm
+    for job_id in running_slurm.job_ids():
+        if running_slurm.job_field(job_id, "JobState") not in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"):
+            running_slurm.call("scancel", job_id)
+
+
+@pytest.fixture
+def cluster(slurm: MiniCluster, tmp_path: Path) -> SlurmPlace:
+    shared = slurm.shared / tmp_path.name
+    shared.mkdir()
+    return SlurmPlace(slurm, tmp_path, shared)
