@@ -381,7 +381,7 @@ def _name_of(part: ast.AST) -> str | None:
 
 def _only_result(function: ast.AST) -> ast.expr | None:
     """What a function gives that always comes to one `return`."""
-    returns = file_of(function).returns_of.get(function, ())
+    returns = file_of(function).returns_of.get(function, [])
     outer = parent_of(returns[0]) if len(returns) == 1 else None
     while isinstance(outer, ast.With):
         outer = parent_of(outer)
