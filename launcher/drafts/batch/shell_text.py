@@ -71,7 +71,7 @@ _ONLY_A_RUN = re.compile(
     r"\$\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)|`[^`]*+`|\$\(|`|\$[0-9@*#?!-]|\$\{[^A-Za-z_}][^}]*+\}"
 )
 _PARTS = re.compile("|".join(each.pattern for each in (_EXPANSION, _ARITHMETIC, _ONLY_A_RUN)))
-_FIELD = re.compile(r"(?:\x01[^\x02]*\x02|[^\s\x01])+")
+_FIELD = re.compile(r"(?:\x01[^\x01\x02]*+\x02|[^\s\x01])++")
 _PLACEHOLDER = re.compile(r"<[A-Za-z](?:[^<>\n|;&]*[^<>\n|;&\s])?>(?![\w/.])")
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 
