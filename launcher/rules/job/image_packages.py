@@ -56,7 +56,8 @@ def package_of(module: str) -> str | None:
 
 def package_behind(name: str) -> str | None:
     """The package without which a name of another one cannot be used; None where there is no such thing."""
-    return _table()["needs"].get(name)
+    package: str | None = _table()["needs"].get(name)
+    return package
 
 
 def _modules_of(packages: Iterable[str]) -> frozenset[str]:
