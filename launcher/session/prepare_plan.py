@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, is_path, load_manifest
 from launcher.documents import read_document
-from launcher.failure_modes import job_file
+from launcher.failure_modes import checkpoints, job_file
 from launcher.failure_modes.model import Finding, Refusal, Severity, Stage, accept
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
@@ -183,7 +183,7 @@ def prepare_for(
     found = accept([*check_job(subject), *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
     if here:
         # Informations are about a submission and say nothing of a run here.
-        found = tuple(each for each in found if each.severity is not Severity.INFO)
+        found = tuple(map(_said_here, (each for each in found if each.severity is not Severity.INFO)))
     credentials = find_credentials(replace(plan, findings=found))
     return replace(
         plan,
@@ -192,6 +192,12 @@ def prepare_for(
         ),
         substitutions=loaded.substitutions,
     )
+
+
+def _said_here(finding: Finding) -> Finding:
+    """A finding on a run on this machine: what a host loses with its disk is not lost here."""
+    lost = finding.code == checkpoints.PATH_NOT_KEPT.code and finding.severity is Severity.ERROR
+    return replace(finding, severity=Severity.WARNING) if lost else finding
 
 
 def plan_date() -> date:
