@@ -35,7 +35,7 @@ from launcher.drafts.script_uses import (
     place_of,
 )
 from launcher.frozen import frozen
-from launcher.planning.images import image_release
+from launcher.planning.images import image_release, image_versions
 from launcher.program.program import Program
 from launcher.program.surroundings.channels import channel_reads
 from launcher.program.surroundings.options import as_attribute
@@ -178,7 +178,10 @@ def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> 
 
 
 def _framework(program: Program, requirements: RequirementsFile | None) -> DraftField:
-    """PyTorch or TensorFlow, in the version that the requirements pin, where there is an image of it."""
+    """PyTorch or TensorFlow, in the version that the requirements pin, where there is an image of it.
+
+    Where they exclude the newest image, it is the newest that they allow.
+    """
     modules = {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
     name = "tensorflow" if "tensorflow" in modules and "torch" not in modules else "pytorch"
     package = "torch" if name == "pytorch" else name
@@ -190,6 +193,10 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
         release = image_release(name, pins[0]) if len(pins) == 1 else None
         if release is not None:
             return DraftField(("framework",), {"name": name, "version": pins[0]}, f"as {each.place} has it")
+        allowed = [version for version in image_versions(name) if said.specifier.contains(version)]
+        if allowed and allowed[-1] != image_versions(name)[-1]:
+            comment = f"the newest with an image that {each.place} allows"
+            return DraftField(("framework",), {"name": name, "version": allowed[-1]}, comment)
     return DraftField(("framework",), {"name": name}, _VERSION)
 
 

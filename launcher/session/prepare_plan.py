@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, is_path, load_manifest
 from launcher.documents import read_document
-from launcher.failure_modes import job_file
+from launcher.failure_modes import checkpoints, job_file
 from launcher.failure_modes.model import Finding, Refusal, Severity, Stage, accept
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
@@ -191,6 +191,8 @@ def prepare_for(
     if place is not RunPlace.SAGEMAKER:
         # Informations are about a submission to AWS and say nothing of a run elsewhere.
         found = tuple(each for each in found if each.severity is not Severity.INFO)
+    if place is RunPlace.LOCAL:
+        found = tuple(map(_said_here, found))
     credentials = find_credentials(replace(plan, findings=found))
     return replace(
         plan,
@@ -206,6 +208,12 @@ def place_of(job: JobSpec, *, here: bool = False) -> RunPlace:
     if here:
         return RunPlace.LOCAL
     return RunPlace.SLURM if job.backend == "slurm" else RunPlace.SAGEMAKER
+
+
+def _said_here(finding: Finding) -> Finding:
+    """A finding on a run on this machine: what a host loses with its disk is not lost here."""
+    lost = finding.code == checkpoints.PATH_NOT_KEPT.code and finding.severity is Severity.ERROR
+    return replace(finding, severity=Severity.WARNING) if lost else finding
 
 
 def plan_date() -> date:

@@ -238,3 +238,13 @@ def test_code_that_is_not_readable_itself_is_not_looked_for(write_job: WriteJob)
     for code in ({"entry_point": "trian.py", "source": "src"}, {"source_dir": "src"}, "src", unset):
         found = codes(prepared(write_job(code=code)))
         assert found and "CODE002" not in found, code
+
+
+@pytest.mark.parametrize(("here", "severity"), [(False, "error"), (True, "warning")])
+def test_what_a_hosts_disk_loses_does_not_keep_a_run_from_this_machine(
+    write_job: WriteJob, here: bool, severity: str
+) -> None:
+    file = write_job()
+    (file.parent / "src" / "train.py").write_text("import torch\ntorch.save({}, 'model.ckpt')\n")
+    plan = prepare(read_job(JobSource(file)), session_region="us-west-2", here=here)
+    assert [each.severity.value for each in plan.findings if each.code == "CKPT007"] == [severity]

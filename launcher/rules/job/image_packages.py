@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from packaging.version import Version
+
 from launcher.facts import read_data_file
 from launcher.frozen import frozen
 from launcher.planning.images import image_release
@@ -21,10 +23,14 @@ from launcher.planning.images import image_release
 
 @frozen
 class ImagePackages:
-    """What an image brings: the modules that a script can import, and the versions built for its torch."""
+    """What an image brings: the modules that a script can import, and the versions built for its torch.
+
+    `shown_by` is the newest version that is known, of an image that is newer; empty of one that is known.
+    """
 
     modules: frozenset[str]
     built_for_torch: Mapping[str, str]
+    shown_by: str = ""
 
 
 def image_packages(framework: str, version: str, processor: str | None) -> ImagePackages | None:
@@ -33,12 +39,19 @@ def image_packages(framework: str, version: str, processor: str | None) -> Image
     `processor` is `cpu` or `gpu`, None where it may be either.
     """
     table, release = _table()["images"].get(framework), image_release(framework, version)
-    row = table["versions"].get(release.version) if table is not None and release is not None else None
-    if table is None or row is None:
+    if table is None or release is None:
+        return None
+    known = table["versions"]
+    newest = max(known, key=Version)
+    # AWS adds versions faster than packages: what the newest known image lacks a newer one lacks as well.
+    is_newer = release.version not in known and Version(release.version) > Version(newest)
+    row = known.get(newest if is_newer else release.version)
+    if row is None:
         return None
     kinds = [processor] if processor is not None else ["cpu", "gpu"]
     names = [*table["common"], *row["more"], *(name for kind in kinds for name in row[kind])]
-    return ImagePackages(_modules_of(names), row["built_for_torch"])
+    built = {} if is_newer else row["built_for_torch"]
+    return ImagePackages(_modules_of(names), built, newest if is_newer else "")
 
 
 def modules_brought(package: str) -> frozenset[str] | None:

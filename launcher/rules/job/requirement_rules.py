@@ -107,15 +107,14 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     if any(re.search(r"sys\.path|sys\.modules|\bpip\b", file.text) for file in program.files):
         return
     brought = _modules_of_requirements(subject)
-    certain = image is not None and brought is not None
     present = (image.modules if image is not None else frozenset()) | (brought or frozenset())
     not_known: dict[str, Location] = {}
     for top, (file, node, shown) in _imports_from_elsewhere(subject, program).items():
         package = package_of(top)
         if top in present:
             continue
-        if certain and package is not None:
-            yield _missing_package(subject, package, shown, file.location(node))
+        if image is not None and brought is not None and package is not None:
+            yield _missing_package(subject, package, shown, file.location(node), image)
         elif not _QUIETLY_THERE.fullmatch(top):
             not_known.setdefault(top, file.location(node))
     if not_known:
@@ -195,13 +194,16 @@ def _names_within(node: ast.stmt, module: str) -> Iterator[str]:
         yield from (f"{module}.{each.name}" for each in node.names)
 
 
-def _missing_package(subject: JobSubject, package: str, shown: str, location: Location) -> Finding:
+def _missing_package(
+    subject: JobSubject, package: str, shown: str, location: Location, image: ImagePackages
+) -> Finding:
     """A package that is known to be in none of the places; with the line of the file that is to be made."""
     source, wanted = subject.source, subject.source.requirements
     listed = wanted.file if wanted is not None else subject.job.code.requirements or DEFAULT_REQUIREMENTS
+    by = f" (by what that of {image.shown_by} holds)" if image.shown_by else ""
     finding = training_script.REQUIREMENT_MISSING.finding(
         Stage.SPEC,
-        f"{posixpath.basename(location.file)} imports {shown}: neither the image nor "
+        f"{posixpath.basename(location.file)} imports {shown}: neither the image{by} nor "
         + (f"what {listed} installs" if wanted is not None else "the source folder")
         + " has it, and the script would end with 'No module named' on every host",
         remedy=f"Add the line {package} to {listed} in the source folder (`launch check --fix` does)."

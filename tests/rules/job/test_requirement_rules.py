@@ -301,6 +301,16 @@ def test_each_image_is_known_by_itself(judge, fields: dict[str, object], expecte
     assert [each.replace("opencv-python-headless line 1", "cv2") for each in found] == expected
 
 
+def test_a_newer_image_than_those_that_are_known_is_taken_to_lack_the_same(judge) -> None:
+    newest = {"framework": {"name": "pytorch", "version": "2.14"}}
+    script = "from torch.utils.tensorboard import SummaryWriter\nimport pandas\n"
+    (finding,) = judge("CODE005", files={"src/train.py": script}, **newest)
+    assert finding.subject == "tensorboard"
+    assert "neither the image (by what that of 2.13.0 holds) nor the source folder has it" in finding.message
+    files = {"src/train.py": "import torchvision\n", "src/requirements.txt": "torchvision==0.28.0\n"}
+    assert judge("CODE005", files=files, **newest) == []
+
+
 def test_nothing_is_known_of_other_images(judge) -> None:
     for image in (
         "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",

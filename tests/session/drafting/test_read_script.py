@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.drafts.script_draft import GivenByUser, draft_script
 from launcher.failure_modes.model import Refusal
 from launcher.program import program
 from launcher.program.program import FileCache
@@ -60,3 +61,23 @@ def test_no_file_is_written_over(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="No such file or directory"):
         write_job_file(tmp_path / "nowhere" / "job.yaml", "name: a\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "framework"),
+    [
+        ("torch==2.8.0", {"name": "pytorch", "version": "2.8.0"}),
+        ("torch<2.6", {"name": "pytorch", "version": "2.5.1"}),
+        ("torch>=2.0,<2.9", {"name": "pytorch", "version": "2.8.0"}),
+        ("torch>=2.0", {"name": "pytorch"}),
+        ("torch>99", {"name": "pytorch"}),
+        ("torch<2.6; python_version < '3.9'", {"name": "pytorch"}),
+    ],
+)
+def test_the_image_is_the_newest_that_the_requirements_allow(
+    tmp_path: Path, line: str, framework: dict[str, str]
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\nprint(torch)\n")
+    (tmp_path / "requirements.txt").write_text(f"{line}\n")
+    found, _ = read_script(tmp_path, tmp_path / "job.yaml", FileCache())
+    assert draft_script(found, GivenByUser()).data()["framework"] == framework
