@@ -541,7 +541,7 @@ def _truth_of_bindings(bound: Sequence[_BoundTruth]) -> Truth:
 
 
 def _set_on_some(bound: Sequence[_BoundTruth]) -> Truth:
-    """The truth of a flag that is down but where some ranks alone may raise it: `if rank == 0: stop = f()`."""
+    """The truth of a flag that some ranks alone may raise: `stop = False`, `if rank == 0: stop = f()`."""
     raising = [each.under for each in bound[1:] if each.truth is not False]
     first = raising[0] if raising and bound[0].truth is False and bound[0].under is True else None
     if not isinstance(first, Guard):

@@ -524,6 +524,7 @@ def failure_to_meet_ends_the_process(program: Program) -> Iterator[Finding]:
 
 
 _BROAD = frozenset({"RuntimeError", "Exception", "BaseException"})
+_PARTING = (ast.Break, ast.Return)
 
 
 def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterator[ast.ExceptHandler]:
@@ -545,8 +546,11 @@ def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterat
 
 
 def _ends_or_trains(program: Program, statement: ast.Try) -> bool:
-    """Whether a statement trains as well, or the process ends behind it."""
+    """Whether a statement trains as well, is tried until it succeeds, or the process ends behind it."""
     block = getattr(parent_of(statement), "body", [])
+    left = (isinstance(node, _PARTING) for each in statement.handlers for node in ast.walk(each))
+    if isinstance(parent_of(statement), ast.While) and not any(left):
+        return True
     behind = block[block.index(statement) + 1 :] if statement in block else []
     return ends_with_an_error(behind) or trains_within(program, statement)
 

@@ -7,7 +7,7 @@ sampler and tell it the epoch.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -142,11 +142,15 @@ class Loaders:
     @cached_property
     def is_data_parallel(self) -> bool:
         """Whether all ranks train one model, each with data of its own; False where that is not sure."""
+        return self.is_wrapped_by(library_names("model_wrappers"))
+
+    def is_wrapped_by(self, names: Iterable[str]) -> bool:
+        """Whether one of these makes the model one of all ranks, and nothing splits it in other ways."""
         for file in self.program.files:
             for binding in file.imports:
                 if is_import_of(binding.module or "", "parallelism_imports"):
                     return False
-        return any(True for _ in self.program.calls(*library_names("model_wrappers")))
+        return any(True for _ in self.program.calls(*names))
 
     def given(self, call: ast.Call, name: str) -> ast.expr | None:
         """What a DataLoader is given for one of PARAMETERS or by keyword."""

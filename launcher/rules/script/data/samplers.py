@@ -37,6 +37,7 @@ from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability, runs_once
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.values import (
+    INIT_PROCESS_GROUP,
     Constant,
     Either,
     Instance,
@@ -58,7 +59,8 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
     Every rank then trains on the whole dataset: N processes do the same work N times over. Only loaders that
     surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
     what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split, unless the
-    Trainer is told not to (`use_distributed_sampler=False`).
+    Trainer is told not to (`use_distributed_sampler=False`). One that was forgotten beside a model that
+    Accelerate prepares is found.
 
     Bad: `for batch in DataLoader(dataset, shuffle=True): ddp(batch).backward()`
     Good: `for batch in DataLoader(dataset, sampler=DistributedSampler(dataset)): ...`
@@ -82,10 +84,18 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
         )
 
 
+_PREPARING = ("accelerate.Accelerator.prepare", "lightning.fabric.Fabric.setup")
+"""What wraps a model, and splits the loaders that it, or what stands beside it, is given."""
+
+_WRAPPERS = (*library_names("model_wrappers"), *_PREPARING)
+
+
 def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop]]:
     """The loaders that give every rank the same data, each with a loop that trains with it."""
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not loaders.is_data_parallel:
+    if not loaders.calls or not loaders.is_wrapped_by(_WRAPPERS):
+        return
+    if any(has_star_arguments(call) for call, _ in program.calls(*_PREPARING)):
         return
     seen = set[ast.Call]()
     for loop in loaders.training_loops:
@@ -118,7 +128,7 @@ def _is_of_several(program: Program, loader: ast.Call, loop: ast.AST) -> bool:
     may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
     files = {program.entry, file_of(loader), file_of(loop)}
     files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
-    for call, _ in program.calls(*library_names("model_wrappers")):
+    for call, _ in program.calls(*_WRAPPERS):
         if file_of(call) in files:
             return True
         sites = _calls_of(program, scope_of(call).function)
@@ -255,7 +265,7 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
-    given = (argument_of(call, "rank", 4) for call, _ in program.calls(GROUP))
+    given = (argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP))
     joined = [each for each in map(program.value, filter(None, given)) if isinstance(each, RankValue)]
     for sampler in program.analysis(Loaders).samplers:
         rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
