@@ -391,7 +391,7 @@ class FunctionWalk:
             self.divergences += [Divergence(run, more) for run in body.certain if run.concerns(more)]
             body = Block([], [run.indirectly() for run in body.everything])
         for leaving in body.leaving:
-            if isinstance(leaving.statement, ast.Break):  # The others go on to the next round.
+            if not isinstance(leaving.statement, ast.Continue):  # The others go on to the next round.
                 self._missed(
                     Departure(leaving.statement, leaving.staying, frozenset()), _next_round(body, leaving)
                 )

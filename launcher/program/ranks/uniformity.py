@@ -69,6 +69,7 @@ _PURE_CALLS = frozenset(
         "len",
         "min",
         "max",
+        "sum",
         "range",
         "round",
         "dict",

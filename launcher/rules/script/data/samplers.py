@@ -265,15 +265,14 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
-    given = (argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP))
-    joined = [each for each in map(program.value, filter(None, given)) if isinstance(each, RankValue)]
+    joined = [argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP)]
     for sampler in program.analysis(Loaders).samplers:
         rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
         value = None if rank is None else program.value(rank)
         if not isinstance(value, RankValue) or value.kind is not RankKind.LOCAL:
             continue
         # The index that spawn gives is the global rank on one host, for which most scripts spawn.
-        if value.source == "spawn" and all(each.kind is RankKind.LOCAL for each in joined):
+        if value.source == "spawn" and not any(_is_added_to(program, each, value) for each in joined if each):
             continue
         size = None if replicas is None else program.value(replicas)
         if size is None or (isinstance(size, WorldSize) and size.source in _OF_ALL_HOSTS):
@@ -287,15 +286,18 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
             )
 
 
+def _is_added_to(program: Program, rank: ast.expr, local: RankValue) -> bool:
+    """Whether a rank is calculated from the one on the host: `args.rank = args.rank * gpus + gpu`."""
+    made = [rank, *(each.value for each in program.evaluation.sources(rank))]
+    sums = [part for each in made if each for part in ast.walk(each) if isinstance(part, ast.BinOp)]
+    return any(program.value(part) == local for each in sums for part in (each.left, each.right))
+
+
 _OF_ALL_HOSTS = frozenset(
     {
-        "WORLD_SIZE",
-        "OMPI_COMM_WORLD_SIZE",
-        "torch.distributed.get_world_size",
-        "accelerate.Accelerator.num_processes",
-        "accelerate.PartialState.num_processes",
-        "lightning.fabric.Fabric.world_size",
-        "lightning.pytorch.Trainer.world_size",
+        *("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "torch.distributed.get_world_size"),
+        *("accelerate.Accelerator.num_processes", "accelerate.PartialState.num_processes"),
+        *("lightning.fabric.Fabric.world_size", "lightning.pytorch.Trainer.world_size"),
     }
 )
 
