@@ -162,6 +162,7 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
 _RANK_STARTERS = library_names("rank_starters")
 _CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
+_ASKING = tuple(map(External, ("isinstance", "issubclass", "type", "super")))
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 
 
@@ -332,6 +333,8 @@ class CallGraph:
             yield from self._called_entries(parent, function)
         elif isinstance(parent, ast.Attribute) or (handed and WRITTEN_OUT in handed.__dict__):
             return  # A member of a class; a partial application: its calls are calls of the function.
+        elif called in _ASKING:
+            return
         elif handed and called == External("functools.partial") and handed.args[:1] == [use]:
             rest = [*handed.args[1:], ast.Starred(use)]  # Whoever calls it gives it.
             yield _site_of(function, handed, ast.Call(use, rest, handed.keywords), bound)
@@ -401,8 +404,6 @@ class CallGraph:
 
     def _started(self, name: str, call: ast.Call, function: FunctionNode, bound: bool) -> CallSite | None:
         """A function that is handed to what starts processes with it."""
-        if name in ("isinstance", "issubclass", "type", "super"):
-            return CallSite(call, {})
         if name.rpartition(".")[2] in _CALLING_EACH:
             return CallSite(call, None)
         given = next((each.value for each in call.keywords if each.arg == "args"), None)
