@@ -2,12 +2,12 @@
 
 From the bottom: `index` walks each file once into scopes, bindings and calls. `values` are what an expression
 can be known to be, a rank, a world size, an object of a library; `texts` puts texts together. `bindings` says
-which definitions reach a use and who calls a function with what; `evaluate` makes a value of every expression
-of that. `program` reads the files and is what rules are given; `dataflow` asks it where a value comes from,
-`process_environment` which variables and processes it makes. On these stand the analyses of `ranks`. What the
-names of libraries mean is data: a table for each library in `libraries/`. Each module imports those before it
-and none behind it. The room knows Python and the libraries of distributed training, and nothing of jobs or
-AWS. What it does not know is UNKNOWN.
+which definitions reach a use and who calls a function with what, `records` what the fields of dataclasses
+are given; `evaluate` makes a value of every expression of that. `program` reads the files and is what rules
+are given; `dataflow` asks it where a value comes from, `process_environment` which variables and processes it
+makes. On these stand the analyses of `ranks`. What the names of libraries mean is data: a table for each
+library in `libraries/`. Each module imports those before it and none behind it. The room knows Python and the
+libraries of distributed training, and nothing of jobs or AWS. What it does not know is UNKNOWN.
 
 A rule is a function from a program to findings:
 

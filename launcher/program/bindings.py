@@ -50,7 +50,6 @@ from launcher.program.values import (
     WorldSize,
     alternatives,
     calls_of_entries,
-    default_of_field,
     joined,
     library_names,
     like,
@@ -331,6 +330,10 @@ class CallGraph:
             yield from self._inherited(parent, function)
         elif isinstance(parent, ast.Dict):
             yield from self._called_entries(parent, function)
+        elif isinstance(parent, ast.Tuple) and (receiving := self._started_with(parent, use)) is not None:
+            for name in receiving:
+                for each in self._calls_of(name, function):
+                    yield None if each is None else CallSite(each, bind_arguments(function, each, bound))
         elif isinstance(parent, ast.Attribute) or (handed and WRITTEN_OUT in handed.__dict__):
             return  # A member of a class; a partial application: its calls are calls of the function.
         elif called in _ASKING:
@@ -401,6 +404,29 @@ class CallGraph:
             by_super = isinstance(above, ast.Call) and last_name(above.func) == "super"
             if by_super and scope_of(call).node is own[-1].node:
                 yield CallSite(call, bind_arguments(function, call, True))
+
+    def _started_with(self, given: ast.Tuple, use: ast.expr) -> list[ast.Name] | None:
+        """Where a function that is started as a process reads one of the arguments that it gets: `fn`, for
+        `run` of `Process(target=start, args=(rank, size, run))`; None where nothing is started so."""
+        holder = parent_of(given)
+        call = parent_of(holder) if isinstance(holder, ast.keyword) and holder.arg == "args" else holder
+        started = self.value(call.func) if isinstance(call, ast.Call) else UNKNOWN
+        if not isinstance(call, ast.Call) or not isinstance(started, External):
+            return None
+        targets = [each.value for each in call.keywords if each.arg in ("target", "fn")] or call.args[:1]
+        target = self.value(targets[0]) if targets else UNKNOWN
+        spawns = started.name in _RANK_STARTERS
+        if not isinstance(target, Defined) or not (spawns or started.name in _PROCESSES):
+            return None
+        if isinstance(target.node, ast.ClassDef):
+            return None
+        place = given.elts.index(use) + int(spawns) + int(target.owner is not None)
+        own = file_of(target.node).scopes[target.node]
+        return [
+            use
+            for each in positional_of(target.node)[place : place + 1]
+            for use in self._uses_of(each.arg, own)
+        ]
 
     def _started(self, name: str, call: ast.Call, function: FunctionNode, bound: bool) -> CallSite | None:
         """A function that is handed to what starts processes with it."""
@@ -577,112 +603,6 @@ class ParameterEvaluator:
         if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():
             return Instance(named.name, ast.Call(annotation, [], []))
         return UNKNOWN
-
-
-_RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
-_RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
-_REPLACING = ("replace", "_replace", "evolve")
-_LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict", "field"})
-
-
-class RecordFields:
-    """The fields of one program's dataclasses, named tuples and their like, with what they are given."""
-
-    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
-        """Nothing is looked for before somebody asks; `value` says what an expression is."""
-        self.files = files
-        self.value = value
-        self._constructions: dict[ast.ClassDef, list[ast.Call]] = {}
-
-    def bindings(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a field gets its value: in each call of the class, or by its default where one gives none.
-
-        Empty where the class is no record with such a field. A literal default is not sure to hold where the
-        class is handed to a parser that makes the object.
-        """
-        fields = self.fields_of(definition)
-        if name not in fields:
-            return []
-        position, default = [*fields].index(name), fields[name]
-        calls = self._calls(definition)
-        given = [_given_to_field(spread(call, self.value), name, position) for call in calls]
-        found = [each for each in given if each is not None]
-        if default is not None and (not calls or None in given):
-            found.append(default)
-        literal = default and default.value
-        if isinstance(literal, ast.Call) and last_name(literal.func) == "field":
-            literal = default_of_field(literal)
-        if isinstance(literal, ast.Constant) and self._is_handed_on(definition):
-            found.append(Binding(name, BindingKind.OTHER, definition))
-        return [*found, *self._replaced(definition, name)]
-
-    def fields_of(self, definition: ast.ClassDef, depth: int = 5) -> dict[str, Binding | None]:
-        """The fields in the order of the constructor, with their defaults; none where it is no record."""
-        found: dict[str, Binding | None] = {}
-        is_record = any(
-            last_name(getattr(each, "func", each)) in _RECORD_DECORATORS for each in definition.decorator_list
-        )
-        for base in definition.bases:
-            is_record = is_record or last_name(base) in _RECORD_BASES
-            parent = self.value(base) if depth else UNKNOWN
-            if isinstance(parent, Defined) and isinstance(parent.node, ast.ClassDef):
-                inherited = self.fields_of(parent.node, depth - 1)
-                is_record = is_record or bool(inherited)
-                found |= inherited
-        if not is_record:
-            return {}
-        bound = file_of(definition).scopes[definition].bindings
-        for statement in definition.body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                name = statement.target.id
-                found[name] = bound[name][-1] if name in bound else None
-        return found
-
-    def _calls(self, definition: ast.ClassDef) -> list[ast.Call]:
-        known = self._constructions.get(definition)
-        if known is None:
-            self._constructions[definition] = []  # While we look, others wait in vain.
-            names = {*self.files.known_as({definition.name}), "cls"}
-            known = self._constructions[definition] = [
-                call
-                for file in self.files.mentioning(definition.name)
-                for name in sorted(names)
-                for call in file.calls_of.get(name, ())
-                if self.value(call.func) == Defined(definition)
-            ]
-        return known
-
-    def _is_handed_on(self, definition: ast.ClassDef) -> bool:
-        """Whether the class itself is an argument, as of `HfArgumentParser(Settings)`."""
-        name = definition.name
-        for use in (each for file in self.files.mentioning(name) for each in file.names.get(name, ())):
-            outer = parent_of(use)
-            while isinstance(outer, ast.Tuple | ast.List | ast.keyword):
-                outer = parent_of(outer)
-            called = outer.func if isinstance(outer, ast.Call) else use
-            if called is not use and last_name(called) not in _LOOKING:
-                return True
-        return False
-
-    def _replaced(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
-        for file in self.files.mentioning(*_REPLACING):
-            for call in (each for last in _REPLACING for each in file.calls_of.get(last, ())):
-                owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-                for keyword in (each for each in call.keywords if each.arg == name):
-                    if Made(definition) in map(self.value, (*call.args[:1], *owner)):
-                        yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
-
-
-def _given_to_field(call: ast.Call, name: str, position: int) -> Binding | None:
-    """What a constructor gives a field; None where it gives nothing, OTHER where a star hides it."""
-    value = next((each.value for each in call.keywords if each.arg == name), None)
-    starred = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
-    if value is None and position < len(call.args) and not starred:
-        value = call.args[position]
-    if value is not None:
-        return Binding(name, BindingKind.ASSIGNED, value, value)
-    hidden = starred or any(each.arg is None for each in call.keywords)
-    return Binding(name, BindingKind.OTHER, call) if hidden else None
 
 
 class ParserOptions:

@@ -18,7 +18,6 @@ from launcher.program.bindings import (
     CallGraph,
     ParameterEvaluator,
     ParserOptions,
-    RecordFields,
     bind_arguments,
     reaching_definitions,
 )
@@ -42,6 +41,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
+from launcher.program.records import RecordFields
 from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,

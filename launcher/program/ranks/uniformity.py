@@ -381,8 +381,10 @@ def _name_of(part: ast.AST) -> str | None:
 
 def _only_result(function: ast.AST) -> ast.expr | None:
     """What a function gives that always comes to one `return`."""
-    returns = file_of(function).returns_of.get(function, [])
-    outer = parent_of(returns[0]) if len(returns) == 1 else None
+    found = [*file_of(function).returns_of.get(function, ())]
+    if len(found) != 1:
+        return None
+    outer = parent_of(found[0])
     while isinstance(outer, ast.With):
         outer = parent_of(outer)
-    return returns[0].value if outer is function else None
+    return found[0].value if outer is function else None
