@@ -112,6 +112,7 @@ def test_after_a_fault_of_its_hardware_another_attempt_goes_to_other_nodes(clust
     assert f"#SBATCH --exclude={failed}\n" in script
 
 
+@pytest.mark.timeout(400)
 def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: SlurmPlace) -> None:
     job = cluster.job(
         HANGS,
@@ -119,7 +120,7 @@ def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: SlurmPlace) -> None
         watchdog={"stall": "5s", "first_step": "5m"},
     )
     name = as_json(cluster, str(job), "--detach")["name"]
-    cluster.wait_for(name, "rank 2 on algo-2 has not entered all_reduce")
+    cluster.wait_for(name, "rank 2 on algo-2 has not entered all_reduce", 240)
     cluster.backend.stop(name)
     assert cluster.end_of(name).state is JobState.STOPPED
     cause = as_json(cluster, "diagnose", name, code=1)["root_cause"]

@@ -50,7 +50,7 @@ WAITS = """
 """
 
 
-def test_a_run_completes_with_the_lines_of_all_hosts_and_the_names_of_their_nodes(
+def test_a_run_completes_with_the_lines_of_all_hosts_and_the_nodes_they_were_on(
     cluster: SlurmPlace,
 ) -> None:
     name = cluster.backend.submit(
