@@ -40,8 +40,9 @@ class RunJob:
 
     `ended_as` is the state as it is shown (Completed, Failed, Stopped), or the phase of a job that has not
     ended; `seconds` is the time since its start. `runs_here` says that it ran on this machine and cost
-    nothing. `billed` is for how many seconds each of its hosts is billed, `usd` what all of them cost then,
-    None where that is not known; `parts` are these seconds by what they went to.
+    nothing, `bills` whether its hosts have a price that is known. `billed` is for how many seconds each of
+    its hosts is billed, `usd` what all of them cost then, None where that is not known; `parts` are these
+    seconds by what they went to.
     """
 
     ended_as: str
@@ -52,6 +53,7 @@ class RunJob:
     instance_type: str | None = None
     phases: tuple[RunPhase, ...] = ()
     runs_here: bool = False
+    bills: bool = True
     billed: float | None = None
     usd: float | None = None
     parts: Mapping[str, float] = field(default_factory=dict)

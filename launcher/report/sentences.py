@@ -261,6 +261,8 @@ def cost_in_sentence(run: RunReport) -> str | None:
         return None
     if job.runs_here:
         return "It ran on this machine and cost nothing."
+    if not job.bills:
+        return "It ran on hosts of which no price is known here."
     if job.has_ended and job.usd is not None and job.billed is not None:
         plan = "" if planned is None else f" Planned: {planned.cost}."
         return f"{job.usd:,.2f} USD for {elapsed_time(job.billed)} that each host is billed for.{plan}"

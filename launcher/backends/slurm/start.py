@@ -71,7 +71,9 @@ def start_run(
     earlier = checkpoints_to_resume(plan, runs)
     if section.image is None:
         parts = replace(parts, python=_equipped_python(parts, package, runs.home, on_progress))
-    _claim(runs, folder, commands, on_progress)
+    found = _claim(runs, folder, plan, commands, on_progress)
+    if found is not None:
+        return found
     try:
         record = _prepare(parts, package, inputs, plan, earlier)
     except BaseException as error:
@@ -99,30 +101,53 @@ def _equipped_python(
     return str(equipped)
 
 
-def _claim(runs: SlurmRuns, folder: Path, commands: SlurmCommands, on_progress: OnProgress | None) -> None:
-    """Make the run's folder, which one launcher alone can. Raises NameTakenError where there is a job."""
+def _claim(
+    runs: SlurmRuns,
+    folder: Path,
+    plan: TrainingPlan,
+    commands: SlurmCommands,
+    on_progress: OnProgress | None,
+) -> SlurmRecord | None:
+    """Make the run's folder, which one launcher alone can; the run, where the plan was submitted before.
+
+    Raises NameTakenError where another plan was, UncertainError where a launcher may still be at it.
+    """
     for _ in range(2):
         try:
             runs.home.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700)
         except FileExistsError:
-            _clear_broken(runs, folder, commands, on_progress)
+            found = _submitted_before(runs, folder, plan, commands)
+            if found is not None:
+                return found
+            _clear_broken(runs, folder, on_progress)
         except OSError as error:
             raise no_room(folder, error) from error
         else:
-            return
+            return None
     raise BackendError(f"{folder} cannot be made: another launcher makes it, too.", "Launch again.")
 
 
-def _clear_broken(
-    runs: SlurmRuns, folder: Path, commands: SlurmCommands, on_progress: OnProgress | None
-) -> None:
+def _submitted_before(
+    runs: SlurmRuns, folder: Path, plan: TrainingPlan, commands: SlurmCommands
+) -> SlurmRecord | None:
+    """The run of that name, where Slurm has its job or it has ended; None of one that never got so far."""
+    job = commands.job_named(folder.name)
+    if not runs.holds(folder.name):
+        return None
+    record = runs.record(folder.name)
+    if job is None and not record.state.is_final:
+        return None
+    if runs.request(folder.name) != plan.request:
+        raise NameTakenError(f"there is a run {folder.name} of another job already.", "Use another name.")
+    return record if record.job_id or job is None else replace(record, job_id=job.job_id)
+
+
+def _clear_broken(runs: SlurmRuns, folder: Path, on_progress: OnProgress | None) -> None:
     """Put aside what a launcher left that ended before it had submitted anything.
 
-    Raises NameTakenError where there is a job, UncertainError where a launcher may still be at it.
+    Raises UncertainError where a launcher may still be at it.
     """
-    if commands.job_named(folder.name) is not None:
-        raise NameTakenError(f"there is a run {folder.name} already.", "Use another name, or look at it.")
     if runs.holds(folder.name):
         record = runs.record(folder.name)
         busy = record.job_id is not None or record.is_being_submitted

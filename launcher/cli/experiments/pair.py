@@ -34,6 +34,7 @@ from launcher.cli.launch import (
     confirm_preflight,
     make_launch,
     make_local_backend,
+    make_slurm_launch,
     parse_input_folders,
 )
 from launcher.failure_modes.model import Refusal
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.follow_job import Notice
     from launcher.session.runs.read_job_lines import TrainingProgress
+    from launcher.session.slurm.launch_run import SlurmLaunch
 
 _ENDINGS = (".yaml", ".yml")
 
@@ -247,17 +249,21 @@ def _run_on_aws(
     return EXIT_INTERRUPTED
 
 
-def _launches(jobs: Sequence[LoadedJob], ignore: Sequence[str]) -> list[Launch]:
+def _launches(jobs: Sequence[LoadedJob], ignore: Sequence[str]) -> list[Launch | SlurmLaunch]:
     from launcher.aws.clients import Clients
     from launcher.session.runs.compare_runs import LABELS
     from launcher.session.submit_job import run_id_of
 
     run, clients = run_id_of(None, os.environ), Clients()
-    return [
+    launches: list[Launch | SlurmLaunch] = []
+    for label, job in zip(LABELS, jobs, strict=True):
         # Also two sides that are alike in everything are two jobs.
-        make_launch(job, ignore, clients, None if run is None else f"{run}/pair-{label}")
-        for label, job in zip(LABELS, jobs, strict=True)
-    ]
+        own = None if run is None else f"{run}/pair-{label}"
+        if job.spec is not None and job.spec.backend == "slurm":
+            launches.append(make_slurm_launch(job, ignore, own, None))
+        else:
+            launches.append(make_launch(job, ignore, clients, own))
+    return launches
 
 
 def _introduced(
@@ -393,6 +399,8 @@ def show_refused(plans: Sequence[TrainingPlan], output: OutputFormat) -> None:
 
 def question(plans: Sequence[TrainingPlan], account: str) -> str:
     """What is asked before both are submitted."""
+    if all(plan.slurm is not None for plan in plans):
+        return "Submit both to Slurm?"
     costs = "; ".join(f"{label} {_what(plan)}, {_price(plan, None)}" for label, plan in _labelled(plans))
     return f"Submit both to SageMaker in account {account}: {costs}?"
 
@@ -505,4 +513,6 @@ def _price(plan: TrainingPlan, python: str | None) -> str:
 
     if python is not None:
         return f"here by {python}"
+    if plan.slurm is not None:
+        return "on Slurm"
     return cost_in_words(RequestView(plan.request or {}), plan.region)

@@ -167,7 +167,7 @@ def _report(
 def _job(found: FoundJob, times: LineTimes, diagnosis: Diagnosis) -> RunJob:
     status, root = found.status, diagnosis.root_cause
     attempt = None
-    if status.state.is_final and not found.backend.runs_here:
+    if status.state.is_final and found.backend.bills:
         attempt = times_of(status, times, root.finding.code if root else None, {})
     final = status.state.is_final
     return RunJob(
@@ -179,6 +179,7 @@ def _job(found: FoundJob, times: LineTimes, diagnosis: Diagnosis) -> RunJob:
         instance_type=status.instance_type,
         phases=tuple(RunPhase(each.phase, each.started, each.ended) for each in status.transitions),
         runs_here=found.backend.runs_here,
+        bills=found.backend.bills,
         billed=None if attempt is None else attempt.billed,
         usd=None if attempt is None else attempt.usd,
         parts={} if attempt is None else split_billed_time(attempt),

@@ -16,7 +16,7 @@ from launcher.backends.slurm.commands import SlurmCommands
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare
-from tests.backends.slurm.mini_cluster import MiniCluster, until
+from tests.backends.slurm.mini_cluster import PATIENCE_SECONDS, MiniCluster, until
 
 
 @dataclass
@@ -80,6 +80,6 @@ class SlurmPlace:
         """What one host of it has printed."""
         return [line.text for line in self.lines(name) if line.host == host]
 
-    def wait_for(self, name: str, text: str) -> None:
+    def wait_for(self, name: str, text: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Until a line of the run has the text."""
-        until(lambda: any(text in line.text for line in self.lines(name)))
+        until(lambda: any(text in line.text for line in self.lines(name)), seconds)

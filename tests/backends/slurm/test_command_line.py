@@ -112,6 +112,26 @@ def test_after_a_fault_of_its_hardware_another_attempt_goes_to_other_nodes(clust
     assert f"#SBATCH --exclude={failed}\n" in script
 
 
+def test_two_runs_are_compared(cluster: SlurmPlace) -> None:
+    job = cluster.job(
+        """
+        import sys
+        loss = 1.0
+        for step in range(20):
+            loss -= float(sys.argv[2]) * loss
+            print(f"step={step} loss={loss:.4f}", flush=True)
+        """,
+        hyperparameters={"lr": 0.1},
+        metrics={"loss": "loss=([0-9.]+)"},
+        resources={"instance_type": "ml.m5.xlarge", "instance_count": 1},
+    )
+    sides = ("--set", "hyperparameters.lr=0.1", "--set", "hyperparameters.lr=0.2")
+    said = launch(cluster, "pair", str(job), *sides, "--yes")
+    assert "B learns better than A" in said
+    assert "USD" not in said
+
+
+@pytest.mark.timeout(400)
 def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: SlurmPlace) -> None:
     job = cluster.job(
         HANGS,
@@ -119,7 +139,7 @@ def test_a_rank_that_hangs_is_named_by_the_watchdog(cluster: SlurmPlace) -> None
         watchdog={"stall": "5s", "first_step": "5m"},
     )
     name = as_json(cluster, str(job), "--detach")["name"]
-    cluster.wait_for(name, "rank 2 on algo-2 has not entered all_reduce")
+    cluster.wait_for(name, "rank 2 on algo-2 has not entered all_reduce", 240)
     cluster.backend.stop(name)
     assert cluster.end_of(name).state is JobState.STOPPED
     cause = as_json(cluster, "diagnose", name, code=1)["root_cause"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from launcher.backends.interface import (
     BackendError,
     JobQuery,
     JobState,
+    NameTakenError,
     UncertainError,
     UnknownJob,
 )
 from launcher.backends.slurm.commands import SlurmSilent
 from launcher.diagnosis.model import StopCause, Verdict
 from launcher.planning.finished_request import build_resumed_request
+from launcher.planning.training_plan import TrainingPlan, rename_plan
 from launcher.session.runs.diagnose_job import outcome_of
 from launcher.session.submit_job import Start
 from tests.backends.slurm.cluster import SlurmPlace
@@ -50,7 +53,7 @@ WAITS = """
 """
 
 
-def test_a_run_completes_with_the_lines_of_all_hosts_and_the_names_of_their_nodes(
+def test_a_run_completes_with_the_lines_of_all_hosts_and_the_nodes_they_were_on(
     cluster: SlurmPlace,
 ) -> None:
     name = cluster.backend.submit(
@@ -154,6 +157,34 @@ def test_two_launches_of_one_run_start_one_job(cluster: SlurmPlace) -> None:
     assert again.begun is not None
     assert again.name == first.name
     assert len(cluster.slurm.job_ids(first.name)) == 1
+
+
+def test_the_same_plan_again_finds_its_run_and_another_one_under_its_name_is_refused(
+    cluster: SlurmPlace,
+) -> None:
+    plan = cluster.plan(WAITS)
+    name = cluster.backend.submit(plan)
+    assert cluster.backend.submit(plan) == name
+    assert len(cluster.slurm.job_ids(name)) == 1
+    other = rename_plan(cluster.plan(WAITS, hyperparameters={"lr": 1}), name)
+    with pytest.raises(NameTakenError, match="of another job"):
+        cluster.backend.submit(other)
+
+
+def test_launches_of_one_run_at_the_same_moment_start_one_job(cluster: SlurmPlace) -> None:
+    plans = [cluster.plan(WAITS) for _ in range(4)]
+
+    def attempt(plan: TrainingPlan) -> str | None:
+        try:
+            return Start(cluster.backend, "ci-18").once(plan).name
+        except (UncertainError, NameTakenError):
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        names = {name for name in pool.map(attempt, plans) if name}
+    (name,) = names
+    assert len(cluster.slurm.job_ids(name)) == 1
+    assert len(cluster.backend.job_names()) == 1
 
 
 def test_a_second_job_for_a_run_does_nothing(cluster: SlurmPlace) -> None:

@@ -8,7 +8,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from slipway.processes.supervise import LOST_STATUS, SWEEP_SECONDS, StopRequest, poll_end, running_below
 
@@ -101,3 +103,15 @@ def test_an_exit_code_and_a_signal_are_as_popen_has_them() -> None:
         while poll_end(process) is None:
             pass
         assert process.returncode == expected
+
+
+def test_a_file_that_appears_asks_for_the_end_as_a_signal_does(tmp_path: Path) -> None:
+    stop = StopRequest()
+    stop.LOOK_SECONDS = 0.01
+    watching = threading.Thread(target=stop._watch_for, args=(tmp_path / "end-0",), daemon=True)
+    watching.start()
+    assert stop.at is None
+    (tmp_path / "end-0").touch()
+    watching.join(30)
+    assert (stop.signal, stop.pending) == (signal.SIGTERM, [signal.SIGTERM])
+    assert stop.at is not None
