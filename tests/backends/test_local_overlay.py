@@ -18,7 +18,6 @@ import yaml
 
 from launcher.backends.interface import BackendError, JobState, Progress
 from launcher.backends.local.backend import LocalBackend
-from launcher.backends.local.files import hosts_of
 from launcher.backends.local.layout import boot_command
 from launcher.backends.local.overlay import python_with_requirements
 from launcher.backends.local.python import InstalledPackages, missing, this_machine
@@ -280,8 +279,7 @@ def test_the_boot_is_not_asked_to_install_what_is_installed() -> None:
             }
         }
     )  # fmt: skip
-    (host,) = hosts_of(Path("/jobs/one"), 1)
-    words = boot_command(request, host, Path("/python"))
+    words = boot_command(request, Path("/jobs/one/hosts/algo-1/ml"), "/python")
     assert words[2:] == ["--entry-point", "train.py", "--", "--requirements", "mine"]
 
 

@@ -51,6 +51,7 @@ class RecordedJob:
     refuses_logs: bool = False
     name: str = "recorded"
     runs_here: bool = False
+    bills: bool = True
 
     def describe(self, job_name: str) -> JobStatus:
         return self.status
