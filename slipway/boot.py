@@ -312,9 +312,10 @@ def tell_of_lost_work(container: Container, environment: Mapping[str, str], sinc
             return
         lost = [file for file in _files_written([container.code], since, budget) if file.may_be_work]
         scratch = [*_scratch_folders(container, environment)]
-        lost += [file for file in _files_written(scratch, since, budget) if file.is_work]
     except (OSError, Incomplete):
         return
+    with contextlib.suppress(OSError, Incomplete):  # What was found by then is lost all the same.
+        lost.extend(file for file in _files_written(scratch, since, budget) if file.is_work)
     work = [file for file in lost if file.is_work]
     if work or sum(file.size for file in lost) > _LARGE_TOGETHER:
         say(f"{LOST_WORK_MODE} {_lost_work_sentence(work or lost, container.code)}")
@@ -351,6 +352,9 @@ _NOT_THE_JOBS = (
     "DYLD_",
     "HOME",
     "TMPDIR",
+    "PWD",
+    "OLDPWD",
+    "_",
 )
 """How the variables begin that a machine has, or that are made for the script."""
 

@@ -388,7 +388,9 @@ def test_hosts_that_never_met_and_work_that_is_lost_are_told_of_after_a_success(
     )
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
-    never_met, lost = [line for line in err.splitlines() if line.startswith("slipway: ")]
+    told = [line for line in err.splitlines() if line.startswith("slipway: ")]
+    assert len(told) == 2, err
+    never_met, lost = told
     assert never_met.startswith("slipway: DIST008 none of the 2 hosts ever met another one: ")
     assert "Trainer(num_nodes=2, devices=1, strategy='ddp')" in never_met
     assert lost.startswith("slipway: CKPT007 nothing was saved where it is kept; ")

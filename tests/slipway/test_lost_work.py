@@ -188,3 +188,27 @@ def test_what_lies_below_the_jobs_own_folder_is_counted_once(host: Host, said: S
     host.environment["PWD"] = str(host.root / "code")
     host.tell()
     assert "1 file (5 kB) such as out/ckpt.pt" in said()
+
+
+@pytest.mark.parametrize("variable", ["PWD", "OLDPWD", "TMPDIR"])
+def test_where_somebody_stands_is_no_folder_that_the_job_names(host: Host, said: Said, variable: str) -> None:
+    with TemporaryDirectory(dir="/tmp") as folder:
+        file = Path(folder) / "model.pt"
+        file.write_bytes(bytes(2_000))
+        os.utime(file, (STARTED + 60, STARTED + 60))
+        host.environment[variable] = folder
+        host.tell()
+    assert said() == ""
+
+
+def test_work_among_the_code_is_lost_however_much_lies_in_scratch_folders(
+    host: Host, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.file("code/out/ckpt.pt", 5_000)
+    monkeypatch.setattr(boot, "Budget", lambda: Budget(entries=40))
+    with TemporaryDirectory(dir="/tmp") as folder:
+        for number in range(60):
+            (Path(folder) / f"{number}.txt").touch()
+        host.environment["SCRATCH"] = folder
+        host.tell()
+    assert "1 file (5 kB) such as out/ckpt.pt" in said()
