@@ -68,10 +68,11 @@ _DEFAULT = re.compile(r":?[-=](?P<text>.*)", re.DOTALL)
 _ARITHMETIC = re.compile(r"\$\(\((?P<sum>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)\)")
 _BARE_NAME = re.compile(r"(?<![\w$}])\$?(?P<plain>[A-Za-z_]\w*+)")
 _ONLY_A_RUN = re.compile(
-    r"\$\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)|`[^`]*+`|\$\(|`|\$[0-9@*#?!-]|\$\{[^A-Za-z_}][^}]*+\}"
+    r"\$\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)|`[^`]*+`|\$\(|`|\$[0-9@*#?!-]"
+    r"|\$\{[^A-Za-z_}](?:[^}$]|\$(?!\{)|\$\{[^{}$]*+\})*+\}"
 )
 _PARTS = re.compile("|".join(each.pattern for each in (_EXPANSION, _ARITHMETIC, _ONLY_A_RUN)))
-_FIELD = re.compile(r"(?:\x01[^\x01\x02]*+\x02|[^\s\x01])++")
+_FIELD = re.compile(r"(?:\x01[^\x01\x02]*+\x02|\S)++")
 _PLACEHOLDER = re.compile(r"<[A-Za-z](?:[^<>\n|;&]*[^<>\n|;&\s])?>(?![\w/.])")
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 
