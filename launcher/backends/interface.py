@@ -9,7 +9,7 @@ rendering are the session's.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
@@ -131,6 +131,17 @@ class JobQuery:
     state: JobState | None = None
     since: datetime | None = None
     limit: int | None = None
+
+    def select(self, jobs: Iterable[JobSummary]) -> list[JobSummary]:
+        """Those of the jobs that are asked for, newest first."""
+        chosen = [
+            job
+            for job in jobs
+            if (self.name is None or self.name in job.name)
+            and self.state in (None, job.state)
+            and (self.since is None or job.created > self.since)
+        ]
+        return sorted(chosen, key=lambda job: job.created, reverse=True)[: self.limit]
 
 
 @frozen

@@ -146,12 +146,11 @@ class Launch:
         Other attempts run the code of the first, whatever the source holds by then. Raises what submitting
         and following raise.
         """
-        first = plan.package.source if plan.package else None
         return run_attempts(
             self.loaded,
             plan,
             start,
-            replan=lambda loaded: self._plan(loaded, first),
+            replan=self._plan,
             follow=follow,
             pause=time.sleep,
             display=display,
@@ -327,7 +326,7 @@ def run_attempts(
     plan: TrainingPlan,
     start: Start,
     *,
-    replan: Callable[[LoadedJob], TrainingPlan],
+    replan: Callable[[LoadedJob, SourceTree | None], TrainingPlan],
     follow: Callable[[str], Outcome | None],
     pause: Callable[[float], None],
     display: AttemptsDisplay,
@@ -341,7 +340,7 @@ def run_attempts(
         loaded: the job as it was read.
         plan: the first attempt's plan.
         start: starts each attempt, once. A backend that tries again by itself gets a single submission.
-        replan: makes the judged plan of another attempt, with the code of the first.
+        replan: makes the judged plan of another attempt, given the code of the first.
         follow: follows a job by its name to its end; None where nobody stayed.
         pause: waits for so many seconds.
         display: shows what becomes of the attempts.
@@ -355,6 +354,7 @@ def run_attempts(
     job = plan.spec or loaded.spec
     if job is None:
         raise ValueError("a job file that could not be read has no plan to submit")
+    source = plan.package.source if plan.package else None
     attempts: list[Attempt] = []
     while True:
         started = start.once(plan)
@@ -373,7 +373,8 @@ def run_attempts(
         pause(decision.wait_seconds)
         resumes = start.backend.has_checkpoint(started.name)
         job = _without_failed_nodes(job, attempts[-1], outcome, start.backend)
-        another = replan(replace(loaded, spec=next_job(job, attempts, decision, resumes=resumes)))
+        spec = next_job(job, attempts, decision, resumes=resumes)
+        another = replan(replace(loaded, spec=spec), source)
         if another.refused:
             display.decided(outcome, GiveUp(_refusals(another)))
             return outcome

@@ -36,6 +36,7 @@ from launcher.session.launch_job import Launch, plan_for_submission, run_attempt
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from launcher.session.runs.diagnose_job import Outcome, outcome_of
 from launcher.session.submit_job import Start, Started
+from launcher.source.tree import SourceTree
 from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
 
@@ -271,8 +272,8 @@ class _Display:
         self.cluster.decisions.append(decision)
 
 
-def planned(loaded: LoadedJob) -> TrainingPlan:
-    return prepare(loaded, session_region="us-west-2")
+def planned(loaded: LoadedJob, source: SourceTree | None = None) -> TrainingPlan:
+    return prepare(loaded, session_region="us-west-2", source=source)
 
 
 @pytest.fixture
@@ -424,7 +425,7 @@ def test_hosts_at_fault_are_not_kept_for_the_next_attempt(
 def test_an_attempt_that_the_account_refuses_ends_it_with_the_reason(loaded: LoadedJob) -> None:
     cluster = ScriptedCluster([(Retry.SAME, 1.0)])
     refused = replace(planned(loaded), request=None)
-    outcome = cluster.run(loaded, replan=lambda loaded: refused)
+    outcome = cluster.run(loaded, replan=lambda loaded, source: refused)
     assert outcome is not None and outcome.status.state is JobState.FAILED
     assert isinstance(cluster.decisions[-1], GiveUp)
     assert "cannot be launched" in cluster.decisions[-1].why

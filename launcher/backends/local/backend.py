@@ -167,14 +167,7 @@ class LocalBackend(Backend):
         for name in self.job_names():
             with contextlib.suppress(UnreadableJob, UnknownJob):
                 found.append(_summary(self._record(name)))
-        chosen = [
-            job
-            for job in found
-            if (query.name is None or query.name in job.name)
-            and query.state in (None, job.state)
-            and (query.since is None or job.created > query.since)
-        ]
-        return sorted(chosen, key=lambda job: job.created, reverse=True)[: query.limit]
+        return query.select(found)
 
     def unreadable(self) -> list[UnreadableJob]:
         """What is wrong with those jobs below the home folder that cannot be read, in their names' order."""
@@ -193,13 +186,7 @@ class LocalBackend(Backend):
         mine = self._requests.get(job_name)
         if mine is not None:
             return mine
-        # Only those who go on from a job need it.
-        from launcher.planning.finished_request import is_resumable
-
-        request = self._store.request(job_name)
-        if not is_resumable(request):
-            raise no_request(self._store.folder(job_name))
-        return request
+        return self._store.resumable_request(job_name)
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Run the code of an earlier job again, with its Python, inputs and a copy of its checkpoints.

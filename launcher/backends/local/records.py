@@ -241,6 +241,16 @@ class RunFolder:
             raise no_request(folder)
         return request
 
+    def resumable_request(self, job_name: str) -> Request:
+        """The request that a job was started from, complete enough to go on from. Raises as `request`."""
+        # Only those who go on from a job need it.
+        from launcher.planning.finished_request import is_resumable
+
+        request = self.request(job_name)
+        if not is_resumable(request):
+            raise no_request(self.folder(job_name))
+        return request
+
     def known(self) -> str:
         """The names of the jobs, for a message."""
         return ", ".join(self.names()) or "none"

@@ -162,14 +162,8 @@ class SlurmBackend(Backend):
         found = []
         for name in self.job_names():
             with contextlib.suppress(UnreadableJob, UnknownJob):
-                record = self._look(name)
-                if (
-                    (query.name is None or query.name in name)
-                    and query.state in (None, record.state)
-                    and (query.since is None or _time(record.submitted) > query.since)
-                ):
-                    found.append(_summary(record))
-        return sorted(found, key=lambda job: job.created, reverse=True)[: query.limit]
+                found.append(_summary(self._look(name)))
+        return query.select(found)
 
     def holds(self, job_name: str) -> bool:
         """Whether there is a run of that name here, readable or not."""
@@ -181,12 +175,7 @@ class SlurmBackend(Backend):
 
     def request_of(self, job_name: str) -> Request:
         """The request that a run was started from. Raises as `describe`."""
-        from launcher.planning.finished_request import is_resumable
-
-        request = self._runs.request(job_name)
-        if not is_resumable(request):
-            raise no_request(self._runs.folder(job_name))
-        return request
+        return self._runs.resumable_request(job_name)
 
     def resume(self, earlier: str, request: Request, on_progress: OnProgress | None = None) -> str:
         """Run the code of an earlier run again, with its Python, inputs, and a copy of its checkpoints.
@@ -286,10 +275,10 @@ def _ended(record: SlurmRecord, job: SlurmJob | None, events: RunEvents) -> Slur
 def _asked(record: SlurmRecord) -> Stop | None:
     if not is_asked_to_stop(record.folder):
         return None
+    at = None
     with contextlib.suppress(OSError):
         at = (record.folder / STOP_FILE).stat().st_mtime
-        return Stop(StopCause.ASKED, who_asked(record.folder), at)
-    return Stop(StopCause.ASKED, who_asked(record.folder))
+    return Stop(StopCause.ASKED, who_asked(record.folder), at)
 
 
 def _stopped_by_slurm(record: SlurmRecord, job: SlurmJob | None, events: RunEvents) -> Stop | None:
@@ -314,12 +303,12 @@ _SLACK_SECONDS = 90.0
 
 
 def _limit(record: SlurmRecord) -> int | None:
-    from launcher.backends.local.files import read_state
-    from launcher.backends.local.records import REQUEST_FILE
+    """For how many seconds the run may run by its request; None where that cannot be read."""
     from launcher.planning.request_view import RequestView
 
-    with contextlib.suppress(Exception):
-        return RequestView(read_state(record.folder / REQUEST_FILE)["request"]).max_runtime_seconds
+    with contextlib.suppress(BackendError, AttributeError, KeyError, TypeError, ValueError):
+        request = SlurmRuns(record.folder.parent).request(record.name)
+        return RequestView(request).max_runtime_seconds
     return None
 
 

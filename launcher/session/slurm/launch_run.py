@@ -67,12 +67,11 @@ class SlurmLaunch:
         display: AttemptsDisplay,
     ) -> Outcome | None:
         """As `Launch.run`."""
-        first = plan.package.source if plan.package else None
         return run_attempts(
             self.loaded,
             plan,
             start,
-            replan=lambda loaded: self._plan(loaded, first),
+            replan=self._plan,
             follow=follow,
             pause=time.sleep,
             display=display,
