@@ -61,6 +61,25 @@ def test_the_job_ends_as_it_would_have(
     assert f"slipway: {status.explanation}" in texts(local)
 
 
+def test_it_is_not_seen_ended_before_what_could_not_be_written(
+    workplace: Workplace, local: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local.submit(workplace.plan(WAITS))
+    eventually(workplace.shared("running").exists)
+    seen = []
+
+    def look_and_be_full(*_: Any, **__: Any) -> None:
+        seen.append(local.describe("job-1").state)
+        full()
+
+    monkeypatch.setattr(files, "replace_file", look_and_be_full)
+    monkeypatch.setattr(files, "_write_over", full)
+    workplace.shared("draft").write_text("3")
+    workplace.shared("draft").rename(workplace.shared("go on"))
+    assert finish(local).state is JobState.FAILED
+    assert seen == [JobState.IN_PROGRESS]
+
+
 def test_it_can_be_stopped(workplace: Workplace, local: LocalBackend, fill: Callable[[], None]) -> None:
     running_on_a_full_disk(workplace, local, fill)
     local.stop("job-1")

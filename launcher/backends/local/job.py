@@ -151,9 +151,13 @@ class LocalJob(threading.Thread):
         failure_reason: str | None = None,
         stop: Stop | None = None,
     ) -> None:
-        self._record = self._record.changed(state, phase, failure_reason, stop)
-        with self._noting_trouble():
-            self._record.write()
+        changed = self._record.changed(state, phase, failure_reason, stop)
+        try:
+            with self._noting_trouble():
+                changed.write()
+        finally:
+            # Last, so that whoever sees the job ended sees with it what could not be written.
+            self._record = changed
 
     @contextlib.contextmanager
     def _noting_trouble(self) -> Iterator[None]:

@@ -284,8 +284,10 @@ def _asked(record: SlurmRecord) -> Stop | None:
 def _stopped_by_slurm(record: SlurmRecord, job: SlurmJob | None, events: RunEvents) -> Stop | None:
     """What ended the job from outside, by Slurm's word or by the signal that the script got."""
     limit = _limit(record)
-    if events.told is not None and events.starts and limit is not None:
-        slack = min(_SLACK_SECONDS, limit / 4)
+    cancelled = job is not None and job.end is JobState.STOPPED and job.state != "TIMEOUT"
+    if events.told is not None and events.starts and limit is not None and not cancelled:
+        # At least half of the limit: of a short one the notice may come at any time.
+        slack = min(_SLACK_SECONDS, limit / 2)
         if events.told - events.starts[-1] > limit - notice_seconds(limit) - slack:
             return Stop(StopCause.MAX_RUNTIME, at=events.told, limit=limit)
     if job is not None and job.state == "TIMEOUT":
@@ -299,7 +301,7 @@ def _stopped_by_slurm(record: SlurmRecord, job: SlurmJob | None, events: RunEven
 
 
 _SLACK_SECONDS = 90.0
-"""Slurm keeps limits of time to the minute, and looks every half (slurm.conf(5), OverTimeLimit)."""
+"""The notice may come a minute earlier than asked for (sbatch(1), --signal), and Slurm looks every half."""
 
 
 def _limit(record: SlurmRecord) -> int | None:
