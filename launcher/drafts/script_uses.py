@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from launcher.frozen import frozen
@@ -193,7 +193,10 @@ def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessSta
     )
 
 
-def _first_line(file: FileIndex, pattern: re.Pattern[str]) -> int | None:
+def _first_line(file: FileIndex, pattern: re.Pattern[str], literals: Sequence[str] = ("",)) -> int | None:
+    """The line of the first match, which holds one of the literals: to look for these first is faster."""
+    if not any(each in file.text for each in literals):
+        return None
     found = pattern.search(file.text)
     return None if found is None else file.text.count("\n", 0, found.start()) + 1
 
@@ -202,9 +205,21 @@ def _first_line(file: FileIndex, pattern: re.Pattern[str]) -> int | None:
 
 _GPU = re.compile(r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|torch\.accelerator|device_map=""")
 _PRECISIONS = (
-    (re.compile(r"""\bfloat8\w*|["']fp8|transformer_engine"""), "fp8 (NVIDIA H100 and later: p5, p6)"),
-    (re.compile(r"""\bbfloat16\b|["']bf16"""), "bf16 (NVIDIA A10G, A100 and later: g5, g6, p4d, p5)"),
-    (re.compile(r"""\bfloat16\b|["']fp16|\.half\(\)|GradScaler"""), "fp16"),
+    (
+        "fp8 (NVIDIA H100 and later: p5, p6)",
+        ("float8", "fp8", "transformer_engine"),
+        re.compile(r"""\bfloat8\w*|["']fp8|transformer_engine"""),
+    ),
+    (
+        "bf16 (NVIDIA A10G, A100 and later: g5, g6, p4d, p5)",
+        ("bfloat16", "bf16"),
+        re.compile(r"""\bbfloat16\b|["']bf16"""),
+    ),
+    (
+        "fp16",
+        ("float16", "fp16", ".half()", "GradScaler"),
+        re.compile(r"""\bfloat16\b|["']fp16|\.half\(\)|GradScaler"""),
+    ),
 )
 """How programs name the precisions that need certain GPUs. Source: NVIDIA's CUDA programming guide, compute
 capabilities (bf16 from 8.0, fp8 from 8.9)."""
@@ -221,9 +236,9 @@ class Assumptions:
 def find_assumptions(program: Program) -> Assumptions:
     """What is assumed of the hosts' devices, and of the number of ranks."""
     said = []
-    for pattern, words in _PRECISIONS:
+    for words, literals, pattern in _PRECISIONS:
         for file in program.files:
-            line = _first_line(file, pattern)
+            line = _first_line(file, pattern, literals)
             if line is not None:
                 said.append(f"{words} is named in {_where(program, file, line)}")
                 break

@@ -629,6 +629,7 @@ class AttributeEvaluator:
         self.records = RecordFields(evaluation.files, evaluation.value)
         self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
         self._stores: dict[tuple[str, str, Instance | None], list[Binding]] = {}
+        self._outer_stores: dict[str, list[tuple[Binding, ast.expr]]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
@@ -733,13 +734,17 @@ class AttributeEvaluator:
 
     def _set_from_outside(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
         """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
-        for file in self.evaluation.files.mentioning(name):
-            for binding in file.set_attributes.get(name, ()):
-                node = binding.node
-                if isinstance(node, ast.Attribute) and not is_set_by_method(binding):
-                    owners = alternatives(self.evaluation.value(node.value))
-                    if Made(definition) in owners or Defined(definition) in owners:
-                        yield binding
+        if (stores := self._outer_stores.get(name)) is None:
+            stores = self._outer_stores[name] = [
+                (binding, binding.node.value)
+                for file in self.evaluation.files.mentioning(name)
+                for binding in file.set_attributes.get(name, ())
+                if isinstance(binding.node, ast.Attribute) and not is_set_by_method(binding)
+            ]
+        for binding, owner in stores:
+            owners = alternatives(self.evaluation.value(owner))
+            if Made(definition) in owners or Defined(definition) in owners:
+                yield binding
 
     def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
         for parent in map(self.evaluation.value, definition.bases):

@@ -115,8 +115,16 @@ class FileIndex:
         """The statements by which a loop, a function or the run may be left, and those around them."""
         kinds = (ast.Return, ast.Break, ast.Continue, ast.Raise)
         leaving = [each for kind in kinds for each in self.statements.get(kind, ())]
-        leaving += [statement_of(call) for name in EXIT_NAMES for call in self.calls_of.get(name, ())]
-        return with_enclosing_statements(leaving)
+        return with_enclosing_statements([*leaving, *self._calls_that_end(EXIT_NAMES)])
+
+    @cached_property
+    def ending_statements(self) -> set[ast.AST]:
+        """The statements that raise or end the process, and those around them."""
+        ending = [*self.statements.get(ast.Raise, ()), *self._calls_that_end((*EXIT_NAMES, "kill"))]
+        return with_enclosing_statements(ending)
+
+    def _calls_that_end(self, names: tuple[str, ...]) -> list[ast.stmt]:
+        return [statement_of(call) for name in names for call in self.calls_of.get(name, ())]
 
     @cached_property
     def lines(self) -> list[str]:

@@ -31,7 +31,7 @@ from launcher.planning.show_plan import find_credentials
 from launcher.planning.training_plan import TrainingPlan
 from launcher.program.index import Unread
 from launcher.program.process_environment import starts_ranks
-from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, read_program
+from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, collection_paused, read_program
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource, RunPlace
 from launcher.rules.script.check import relative_to_working_folder
@@ -137,6 +137,7 @@ def prepare(
     )
 
 
+@collection_paused()
 def prepare_for(
     loaded: LoadedJob,
     cluster: Cluster | None,

@@ -487,8 +487,12 @@ def shared_places_are_told(subject: JobSubject) -> Iterator[Finding]:
     run side by side. Silent where the script asks for its job's name, or for anything else by which one run
     differs from another.
     """
-    job, code = subject.job, _code_of(subject)
-    if subject.here or _TELLS_JOBS_APART.search(code):
+    job, fixed = subject.job, list(_fixed_saves(subject))
+    given = [each for each in _given_texts(job) if _is_saved_to(subject, each[1], each[2])]
+    if subject.here or not (given or fixed):
+        return
+    code = _code_of(subject)
+    if _TELLS_JOBS_APART.search(code):
         return
     severity = Severity.INFO if job.tuning is None else Severity.WARNING
     remedy = (
@@ -499,14 +503,12 @@ def shared_places_are_told(subject: JobSubject) -> Iterator[Finding]:
         "in every job of this file: one may start from what another has saved there, and two at once "
         "overwrite each other's checkpoints"
     )
-    folders = list_folders(job)
-    for path, name, text in _given_texts(job):
-        value = replace_folders(text, folders)
-        if _is_saved_to(subject, name, value) and not (value.startswith("s3:") and _only_reads_s3(code)):
+    for path, name, value in given:
+        if not (value.startswith("s3:") and _only_reads_s3(code)):
             yield checkpoints.PREFIX_NOT_UNIQUE.at(
                 path, f"{name} is {value} {message}", remedy=remedy, severity=severity
             )
-    for call, place in _fixed_saves(subject):
+    for call, place in fixed:
         yield checkpoints.PREFIX_NOT_UNIQUE.finding(
             Stage.SPEC,
             f"the script saves to {place} {message}",
@@ -560,15 +562,16 @@ def _fixed_saves(subject: JobSubject) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _given_texts(job: JobSpec) -> Iterator[tuple[Path, str, str]]:
-    """What the script is given by a name: its place in the job file, the name and the text."""
+    """What the script is given by a name: its place in the job file, the name and the text it gets."""
+    folders = list_folders(job)
     for name, value in job.environment.items():
-        yield ("environment", name), name, value
+        yield ("environment", name), name, replace_folders(value, folders)
     for name, value in job.hyperparameters.items():
-        yield ("hyperparameters", name), name, str(value).strip('"')
+        yield ("hyperparameters", name), name, replace_folders(str(value).strip('"'), folders)
     words = job.code.arguments
     for index, (word, following) in enumerate(pairwise((*words, ""))):
         name, equals, value = word.partition("=")
-        yield ("code", "arguments", index), name, value if equals else following
+        yield ("code", "arguments", index), name, replace_folders(value if equals else following, folders)
 
 
 # The Lustre file system that a job mounts: where it lies, and which paths it has.

@@ -60,13 +60,13 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
         return
     if any(word in file.text for word in ("sys.path", "sys.modules", "__path__") for file in program.files):
         return
-    told = set[str]()
+    seen, packed = set[str](), {each.name for each in source.files}
     for file, node, module in sure_imports(program):
-        if module in told or module.endswith(_MADE_LATER):
+        if module in seen or module.endswith(_MADE_LATER):
             continue
-        why = _why_module_is_missing(subject, program, file, module)
+        seen.add(module)
+        why = _why_module_is_missing(subject, program, module, packed)
         if why is not None:
-            told.add(module)
             yield training_script.REQUIREMENT_MISSING.finding(
                 Stage.SPEC,
                 f"{posixpath.basename(file.path.as_posix())} imports {module}, which {why[0]}: the "
@@ -173,12 +173,15 @@ def _imports_from_elsewhere(
     With the first import of each, and how it is shown. What another package needs only for a part of itself
     (`torch.utils.tensorboard`) counts where that part is imported.
     """
-    packed = {name for file in subject.source.files for name in file.name.split("/")}
+    packed = {file.name for file in subject.source.files}
+    own = {part.partition(".")[0] for name in packed for part in name.split("/")}
+    sure = [each for each in sure_imports(program) if each[2].partition(".")[0] not in own]
+    modules = {module for _, _, module in sure}
+    left_out = {each for each in modules if _why_module_is_missing(subject, program, each, packed)}
     found: dict[str, tuple[FileIndex, ast.stmt, str]] = {}
-    for file, node, module in sure_imports(program):
+    for file, node, module in sure:
         top = module.partition(".")[0]
-        own = any(name == top or name.startswith(f"{top}.") for name in packed)
-        if own or _why_module_is_missing(subject, program, file, module) is not None:
+        if module in left_out:
             continue
         for name in (module, *_names_within(node, module)):
             behind = package_behind(name)
@@ -258,11 +261,10 @@ def sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:
 
 
 def _why_module_is_missing(
-    subject: JobSubject, program: Program, file: FileIndex, module: str
+    subject: JobSubject, program: Program, module: str, packed: set[str]
 ) -> tuple[str, str] | None:
     """Why a module of the user's is not in the archive, and what to do; None where it is, or is another's."""
     source, top = subject.source, module.partition(".")[0]
-    packed = {each.name for each in source.files}
     found = program.modules.get(module)
     if found is not None:
         name = os.path.relpath(os.path.realpath(found.path), os.path.realpath(source.folder))

@@ -387,7 +387,7 @@ _MOVING = frozenset(
 )
 """What may bring a file off its host, or make a relative path mean another folder, as hydra's `main` does."""
 
-_STORES = ("fsspec.", "s3fs.", "gcsfs.", "cloudpathlib.")
+_STORES = ("fsspec", "s3fs", "gcsfs", "cloudpathlib")
 _OTHER_COMMANDS = ("subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen")
 _HARMLESS_COMMANDS = re.compile(
     "apt|apt-get|awk|cat|cd|chmod|clear|conda|cut|date|df|done|du|echo|esac|exit|export|fi|find|for|free|"
@@ -467,7 +467,17 @@ def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
 
 def _movers(subject: ScriptSubject, kept: tuple[str, ...]) -> list[ast.Call]:
     """The calls that may bring what is lost to where it is kept, wherever they stand."""
-    calls = (call for file in subject.program.files for call in file.calls)
+    program = subject.program
+    names = (*_BRINGING, *COMMANDS, *_OTHER_COMMANDS)
+    lasts = program.known_as({name.rpartition(".")[2] for name in names}) | _MOVING
+    of_stores = any(name in file.text for name in _STORES for file in program.files)
+    calls = (
+        call
+        for file in program.files
+        for last, calls in file.calls_of.items()
+        if of_stores or last in lasts or "upload" in last.lower()
+        for call in calls
+    )
     return [each for each in calls if _brings_away(subject, each, kept)]
 
 
@@ -475,7 +485,7 @@ def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) 
     """Whether a call sends files away, or brings them to a folder that is not deleted with the host."""
     program, last = subject.program, last_name(call.func) or ""
     whole = program.qualified(call.func) or ""
-    if "upload" in last.lower() or whole.startswith(_STORES):
+    if "upload" in last.lower() or whole.partition(".")[0] in _STORES:
         return True
     if last in _MOVING:
         return last != "main" or whole == "hydra.main"

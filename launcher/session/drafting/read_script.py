@@ -10,7 +10,7 @@ from launcher.drafts.script_draft import ScriptSource, find_hydra_config
 from launcher.failure_modes.model import Refusal
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.program.index import Unread
-from launcher.program.program import FileCache, Program, read_program
+from launcher.program.program import FileCache, Program, collection_paused, read_program
 from launcher.rules.job.subject import SEARCHED_NAMES
 from launcher.session.drafting.find_script import ScriptPlace, find_script
 from launcher.source.requirements_file import RequirementsFile
@@ -45,6 +45,7 @@ def read_script(given: Path, job_file: Path, cache: FileCache) -> tuple[ScriptSo
     return _read(place, given, job_file, source.requirements, cache), source
 
 
+@collection_paused()
 def _read(
     place: ScriptPlace, given: Path, job_file: Path, installed: RequirementsFile | None, cache: FileCache
 ) -> ScriptSource:
