@@ -634,7 +634,7 @@ class AttributeEvaluator:
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
         owners = alternatives(self.evaluation.value(node.value, environment))
-        having = [each for each in owners if len(owners) == 1 or not self._lacks(each, node.attr)]
+        having = (each for each in owners if len(owners) == 1 or not self._lacks(each, node.attr))
         return joined(self._attribute_of(each, node) for each in having)
 
     def _lacks(self, owner: Value, name: str) -> bool:
@@ -648,14 +648,12 @@ class AttributeEvaluator:
         if isinstance(owner, External):
             return self.evaluation.external(f"{owner.name}.{name}")
         if isinstance(owner, Instance):
-            made = class_of_result(owner)
-            whole = canonical_name(f"{made}.{name}")
+            whole = canonical_name(f"{(made := class_of_result(owner))}.{name}")
             if whole == f"{PATH}.parent":
                 return owner
             if (held := model_within(owner, whole)) is not None:
                 return self.evaluation.value(held)
-            stored = self._stored(node, owner)
-            if stored is not UNKNOWN:
+            if (stored := self._stored(node, owner)) is not UNKNOWN:
                 return stored
             option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
             return option if option is not UNKNOWN else RANK_ATTRIBUTES.get(whole) or External(whole)
@@ -711,8 +709,7 @@ class AttributeEvaluator:
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class or a base of it gives its objects this attribute: in its body, or in a method.
 
-        Where it gives only literals, they may be mere defaults: then also where others set it on an object,
-        as hooks do.
+        Also where others set it on an object, as hooks do.
         """
         file = file_of(definition)
         found = self.records.bindings(definition, name) or [*file.scopes[definition].bindings.get(name, [])]
@@ -724,15 +721,15 @@ class AttributeEvaluator:
             bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
             known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
             found = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
-        inherited = not found and bool(definition.bases)  # From a class of a library.
-        return [] if inherited else [*found, *self._set_from_outside(definition, name)]
+        # One without any may have it from a class of a library.
+        return [*found, *self._set_from_outside(definition, name)] if found or not definition.bases else []
 
     def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""
         found = list(file_of(definition).scopes[definition].bindings.get(name, []))
         return [*found, *self._set_from_outside(definition, name)] if found else []
 
-    def _set_from_outside(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
+    def _set_from_outside(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
         if (stores := self._outer_stores.get(name)) is None:
             stores = self._outer_stores[name] = [
@@ -741,10 +738,8 @@ class AttributeEvaluator:
                 for binding in file.set_attributes.get(name, ())
                 if isinstance(binding.node, ast.Attribute) and not is_set_by_method(binding)
             ]
-        for binding, owner in stores:
-            owners = alternatives(self.evaluation.value(owner))
-            if Made(definition) in owners or Defined(definition) in owners:
-                yield binding
+        values, mine = self.evaluation.value, (Made(definition), Defined(definition))
+        return [each for each, owner in stores if any(one in mine for one in alternatives(values(owner)))]
 
     def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
         for parent in map(self.evaluation.value, definition.bases):

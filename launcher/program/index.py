@@ -20,6 +20,7 @@ from pathlib import Path
 from launcher.failure_modes.model import Location
 from launcher.frozen import frozen
 
+_LEAVING = (ast.Return, ast.Break, ast.Continue)
 EXIT_NAMES = ("exit", "_exit", "quit", "abort")
 """The last names of what ends the process."""
 
@@ -113,18 +114,14 @@ class FileIndex:
     @cached_property
     def leaving_statements(self) -> set[ast.AST]:
         """The statements by which a loop, a function or the run may be left, and those around them."""
-        kinds = (ast.Return, ast.Break, ast.Continue, ast.Raise)
-        leaving = [each for kind in kinds for each in self.statements.get(kind, ())]
-        return with_enclosing_statements([*leaving, *self._calls_that_end(EXIT_NAMES)])
+        leaving = [each for kind in _LEAVING for each in self.statements.get(kind, ())]
+        return with_enclosing_statements(leaving) | self.ending_statements
 
     @cached_property
     def ending_statements(self) -> set[ast.AST]:
         """The statements that raise or end the process, and those around them."""
-        ending = [*self.statements.get(ast.Raise, ()), *self._calls_that_end((*EXIT_NAMES, "kill"))]
-        return with_enclosing_statements(ending)
-
-    def _calls_that_end(self, names: tuple[str, ...]) -> list[ast.stmt]:
-        return [statement_of(call) for name in names for call in self.calls_of.get(name, ())]
+        calls = (call for name in (*EXIT_NAMES, "kill") for call in self.calls_of.get(name, ()))
+        return with_enclosing_statements([*self.statements.get(ast.Raise, ()), *map(statement_of, calls)])
 
     @cached_property
     def lines(self) -> list[str]:
@@ -341,9 +338,7 @@ def dotted_name(node: ast.expr) -> str | None:
 
 def last_name(node: ast.AST) -> str | None:
     """`c` of `a.b.c` or of `f().c`, or the name itself."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else None
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
 def attribute_of_getattr(call: ast.Call, name: object = None) -> ast.Attribute | None:
