@@ -139,6 +139,8 @@ class Task:
     requirements: str | None = None
     watchdog: StallLimits | None = None
     gate: str = "off"
+    efa_interfaces: int = 0
+    """How many a host of the instance type has, 0 where that is not known: the gate counts them."""
     restarts: int = 0
     copies_checkpoints: bool = False
     """Whether the boot copies checkpoints to SLIPWAY_CHECKPOINT_URI (slipway/saving/uploads.py)."""
@@ -168,6 +170,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
     parser.add_argument("--watchdog-stall", default="off", help="off, auto, or seconds without a step")
     parser.add_argument("--watchdog-first-step", type=float, default=1800, help="seconds before the first")
     parser.add_argument("--gate", choices=GATE_MODES, default="off")
+    parser.add_argument("--efa-interfaces", type=int, default=0, help="of the instance type, 0: not known")
     parser.add_argument("--checkpoint-sync", choices=["slipway"])
     parser.add_argument("--restarts", type=int, default=0, help="starts of the ranks after the first")
     options = parser.parse_args(own)
@@ -181,6 +184,7 @@ def parse_task(arguments: Sequence[str]) -> Task:
         requirements=options.requirements,
         watchdog=_limits(options.watchdog_stall, options.watchdog_first_step),
         gate=options.gate,
+        efa_interfaces=options.efa_interfaces,
         copies_checkpoints=options.checkpoint_sync == "slipway",
         restarts=options.restarts,
     )

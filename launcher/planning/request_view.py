@@ -57,6 +57,8 @@ RESTARTS_OPTION = "--restarts"
 
 GATE_OPTION = "--gate"
 """Tells the boot what comes of a host that is not sound (`slipway/gate`)."""
+EFA_OPTION = "--efa-interfaces"
+"""Tells the boot how many EFA interfaces a host has, for the gate to count them (the same)."""
 CHECKPOINT_SYNC_OPTION = "--checkpoint-sync"
 """Tells it to copy checkpoints to their prefix by itself, with the value `slipway` (`slipway/saving`)."""
 

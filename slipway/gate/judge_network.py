@@ -237,7 +237,10 @@ def _judge_architecture(host: str, said: Mapping[str, Any]) -> list[HostFinding]
 
 
 _NETWORK = re.compile(r"NCCL INFO Using network (?P<network>[^\n]{1,60})")
-_PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is (?P<provider>[\w;]{1,40})")
+_PROVIDER = re.compile(
+    r"NET/OFI Selected [Pp]rovider is (?P<provider>[\w;]{1,40})(?:, fabric is [\w;-]{1,40})?"
+    r"(?: \(found (?P<cards>\d{1,4}) nics\))?"
+)
 _REFUSED = re.compile(
     r"(?:FI_EFA_USE_DEVICE_RDMA=1 was set|Unable to register memory|Could not register memory on"
     r"|FI_OPT_EFA_EMULATED_WRITE is true)[^\n]{0,160}"
@@ -250,10 +253,11 @@ _PLUGIN = re.compile(
 )
 
 
-def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report:
-    """Judge the log of one rank on a host with these EFA devices.
+def judge_network(host: str, log: str, efa: Sequence[str], hosts: int, efa_interfaces: int = 0) -> Report:
+    """Judge the log of one rank on a host with these EFA devices, of a type that has `efa_interfaces`.
 
-    A host without EFA, or alone, uses what it has. Without a word about the network it is not known.
+    0 of them where the type is not known. A host without EFA, or alone, uses what it has. Without a word
+    about the network in the log it is not known.
     """
     refused = _REFUSED.search(log)
     if refused:
@@ -262,7 +266,12 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
             "Leave FI_EFA_USE_DEVICE_RDMA and OFI_NCCL_PROTOCOL unset, and raise no memory limits (ulimit -l)"
         )
         return Report((HostFinding("EFA007", host, f"{text}. {remedy}"),))
-    if not efa or hosts < 2:
+    if hosts < 2:
+        return Report()
+    if len(efa) < efa_interfaces:
+        what = f"the host has {len(efa)} of the {efa_interfaces} EFA devices of its type"
+        return Report((_too_few(host, what, _ATTACH),))
+    if not efa:
         return Report()
     chosen = _NETWORK.search(log)
     provider = _PROVIDER.search(log)
@@ -271,6 +280,9 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
     elif chosen and chosen["network"].strip() == "Socket":
         plugin = _PLUGIN.search(log)
         what = "NCCL chose TCP sockets" + (f" ({_one_line(plugin[0])})" if plugin else "")
+    elif provider and provider["cards"] and int(provider["cards"]) < len(efa):
+        what = f"aws-ofi-nccl uses {provider['cards']} of the {len(efa)} EFA devices of the host"
+        return Report((_too_few(host, what, _PASS_ON),))
     elif chosen:
         return Report()
     else:
@@ -281,6 +293,19 @@ def judge_network(host: str, log: str, efa: Sequence[str], hosts: int) -> Report
         "NCCL_NET and NCCL_NET_PLUGIN unset"
     )
     return Report((HostFinding("EFA005", host, text),))
+
+
+_ATTACH = (
+    "Start the host with an EFA interface on each of its network cards, and give containers /dev/infiniband"
+)
+_PASS_ON = (
+    "Give containers all of /dev/infiniband, leave FI_EFA_IFACE unset, and look at "
+    "`fi_info -p efa` on this host"
+)
+
+
+def _too_few(host: str, what: str, remedy: str) -> HostFinding:
+    return HostFinding("EFA005", host, f"{what}: a fraction of the bandwidth that is paid for. {remedy}")
 
 
 def _one_line(text: str) -> str:

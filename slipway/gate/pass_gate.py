@@ -251,7 +251,7 @@ class _HostGate:
             report += judge_reduction(done, hosts, REDUCTION_SECONDS)
         self.tried += ", an all-reduce"
         if ready[self._host]["said"].get("capability"):
-            report += judge_network(self._host, log, efa_devices(), len(hosts))
+            report += judge_network(self._host, log, efa_devices(), len(hosts), around.task.efa_interfaces)
         return report
 
 

@@ -88,6 +88,12 @@ def test_what_follows_two_dashes_belongs_to_the_script() -> None:
     assert task.arguments == ("--strategy", "x", "--", "-y")
 
 
+def test_the_interfaces_of_the_type_are_not_known_unless_given() -> None:
+    own = [*STRATEGY, "--entry-point", "a.py"]
+    assert parse_task(own).efa_interfaces == 0
+    assert parse_task([*own, "--efa-interfaces", "32"]).efa_interfaces == 32
+
+
 def test_a_module_is_started_instead_of_a_script() -> None:
     task = parse_task([*STRATEGY, "--module", "pkg.train", "--argument-style", "hydra"])
     assert task == Task("torchrun", 1, module="pkg.train", argument_style="hydra")

@@ -31,7 +31,7 @@ from launcher.cluster.instances import instance_facts
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Slurm
 from launcher.planning.finished_request import HOST_TOKEN_VARIABLE
-from launcher.planning.request_view import RequestView
+from launcher.planning.request_view import EFA_OPTION, RequestView
 from launcher.planning.training_plan import TrainingPlan
 
 SCRIPT_NAME = "job.sbatch"
@@ -206,7 +206,13 @@ def _environment(parts: ScriptParts) -> dict[str, str]:
 
 def _boot(parts: ScriptParts) -> list[str]:
     # What a container's image lacks is installed in it, as on SageMaker; into a shared Python nothing is.
-    return boot_command(parts.request, Path(_ROOT), parts.python, installs=parts.section.image is not None)
+    command = boot_command(parts.request, Path(_ROOT), parts.python, installs=parts.section.image is not None)
+    facts = instance_facts(parts.request.instance_type or "")
+    if facts is None or not facts.has_efa:
+        return command
+    # SageMaker attaches all of them; whoever starts hosts for Slurm may have forgotten some.
+    own = command.index("--") if "--" in command else len(command)
+    return [*command[:own], EFA_OPTION, str(facts.efa_interfaces), *command[own:]]
 
 
 def _word(text: str) -> str:

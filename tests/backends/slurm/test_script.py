@@ -175,3 +175,12 @@ def test_what_only_sagemaker_does_is_of_no_matter(tmp_path: Path) -> None:
         checkpoint={"lustre": "/checkpoints"},
     )
     assert [found.code for found in plan.findings if found.blocks] == []
+
+
+def test_the_gate_counts_the_interfaces_that_a_host_of_the_type_has(tmp_path: Path) -> None:
+    script = script_of(
+        plan_of(tmp_path, code={"source_dir": "src", "entry_point": "train.py", "arguments": ["a"]})
+    )
+    assert "--efa-interfaces 32 -- a" in script
+    alone = {"instance_type": "ml.g5.xlarge", "instance_count": 2}
+    assert "--efa-interfaces" not in script_of(plan_of(tmp_path, resources=alone))

@@ -225,6 +225,27 @@ def test_efa_in_use_gives_no_finding(log: str) -> None:
     assert not report.unknown
 
 
+@pytest.mark.parametrize("provider", ["Provider is efa", "provider is efa, fabric is efa-direct"])
+def test_cards_that_the_plugin_leaves_alone_are_counted(provider: str) -> None:
+    log = f"{P}NET/OFI Selected {provider} (found 1 nics)\n{P}Using network Libfabric\n"
+    (finding,) = judge_network("algo-2", log, EFA, 2).findings
+    assert (finding.code, finding.host, finding.ends) == ("EFA005", "algo-2", True)
+    assert "uses 1 of the 4 EFA devices of the host" in finding.text
+    more = log.replace("found 1", "found 16")  # Where the plugin makes several of each card.
+    assert not judge_network("algo-2", more, EFA, 2).findings
+
+
+def test_a_host_with_fewer_cards_than_its_type_is_named() -> None:
+    log = f"{P}NET/OFI Selected provider is efa, fabric is efa (found 4 nics)\n{P}Using network Libfabric\n"
+    (finding,) = judge_network("algo-2", log, EFA, 2, efa_interfaces=32).findings
+    assert (finding.code, finding.host) == ("EFA005", "algo-2")
+    assert "has 4 of the 32 EFA devices of its type" in finding.text
+    (finding,) = judge_network("algo-2", f"{P}Using network Socket\n", (), 2, efa_interfaces=4).findings
+    assert "has 0 of the 4 EFA devices of its type" in finding.text
+    assert not judge_network("algo-2", log, EFA, 2, efa_interfaces=4).findings
+    assert not judge_network("algo-2", "", (), 1, efa_interfaces=4).findings
+
+
 def test_sockets_are_right_without_efa_and_for_a_host_alone() -> None:
     assert not judge_network("algo-1", LOGS[0]["log"], (), 2).findings
     assert not judge_network("algo-1", LOGS[0]["log"], EFA, 1).findings
