@@ -13,20 +13,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from launcher.cluster.names import MAX_NAME_LENGTH
 from launcher.drafts.batch.shell_text import ShellScript, Value, Word
 from launcher.drafts.batch.start_line import RANK_STARTERS, StartLine, find_start
-from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, SourceLine
+from launcher.drafts.job_draft import DraftDefault, DraftField, DraftNote, DraftQuestion, JobDraft, SourceLine
 from launcher.frozen import frozen
 
 Part = DraftField | DraftQuestion
 
 _SHORT = {
     "N": "nodes", "n": "ntasks", "J": "job-name", "t": "time", "p": "partition", "G": "gpus",
-    "c": "cpus-per-task", "C": "constraint",
+    "c": "cpus-per-task", "C": "constraint", "A": "account", "q": "qos", "x": "exclude",
 }  # fmt: skip
 """The short options of sbatch that are read, by their letters."""
 
 _DIRECTIVE = re.compile(r"#SBATCH\s+(?P<words>.+)")
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
 _GPUS = re.compile(r"(?:gpu(?::\w+)?:|\w+:)?(?P<count>\d+)")
+
+_HOST_PATH = re.compile(r"/[\w./@+-]*")
+_SLURM_WORD = re.compile(r"[\w.,:@+&|*!()\[\]-]+")
+_IMAGE = re.compile(r"[\w./:@#+-]+")
+_MEMORY = re.compile(r"(?P<number>[1-9]\d*)(?P<unit>[kKmMgGtT]?)[bB]?")
 
 _PREPARES = re.compile(r"(prepare|download|preprocess|tokeni[sz]e|install|setup)(_\w+)?\.(py|sh)")
 """What scripts are called that make ready what another one trains on."""
@@ -61,12 +66,13 @@ class BatchJob:
 
 @frozen
 class BatchScript:
-    """What was read of a batch script."""
+    """What was read of a batch script; `python` is the virtual environment that it activates, if any."""
 
     options: Mapping[str, tuple[str, int]]
     shell: ShellScript
     jobs: tuple[BatchJob, ...]
     folder: Word | None
+    python: str | None
     exports: Mapping[str, tuple[Word, int]]
 
 
@@ -81,7 +87,9 @@ def read_batch_script(text: str) -> BatchScript:
     shell = ShellScript(text, dict(_told_by_slurm(options)))
     jobs: list[BatchJob] = []
     folder: Word | None = None
+    python: str | None = None
     for command in shell.commands():
+        python = _environment_of(command.words) or python
         if len(command.words) == 2 and command.words[0].text == "cd":
             folder = command.words[1]
             continue
@@ -92,7 +100,19 @@ def read_batch_script(text: str) -> BatchScript:
     exports = {name: (shell.exported_values[name], line) for name, line in shell.exported.items()}
     # One that Slurm starts on the hosts is the training where others only prepare it.
     by_srun = [each for each in jobs if each.start.by_srun or each.start.starter not in ("python", "shell")]
-    return BatchScript(options, shell, tuple(_trainings(by_srun or jobs)), folder, exports)
+    return BatchScript(options, shell, tuple(_trainings(by_srun or jobs)), folder, python, exports)
+
+
+def _environment_of(words: Sequence[Word]) -> str | None:
+    """The folder of the virtual environment that a command activates; None of one that has a name alone."""
+    texts = ["" if each.is_open or "$" in each.text else each.text for each in words]
+    folder = ""
+    if len(texts) == 2 and texts[0] in ("source", "."):
+        folder, mark, _ = texts[1].rpartition("/bin/activate")
+        folder = folder if mark else ""
+    elif len(texts) == 3 and texts[1] == "activate":
+        folder = texts[2]
+    return folder if _HOST_PATH.fullmatch(folder) else None
 
 
 def _trainings(jobs: Sequence[BatchJob]) -> Iterator[BatchJob]:
@@ -191,7 +211,51 @@ def draft_of_batch_job(script: BatchScript, job: BatchJob, *, name: str, origin:
     fields = tuple(each for each in parts if isinstance(each, DraftField))
     questions = tuple(each for each in parts if isinstance(each, DraftQuestion))
     told = f"Left out, as hosts have their own or only the script uses it: {', '.join(lost)}." if lost else ""
-    return JobDraft(" ".join(filter(None, (origin, told))), fields, questions)
+    defaults = tuple(_of_slurm(script, job))
+    note = DraftNote(
+        ("slurm",),
+        "For `launch --slurm`: uncomment this section, and fill in what has no value.",
+    )
+    return JobDraft(" ".join(filter(None, (origin, told))), fields, questions, defaults, (note,))
+
+
+def _of_slurm(script: BatchScript, job: BatchJob) -> Iterator[DraftDefault]:
+    """The section of what Slurm is asked for, commented out: as it stands the job is one for SageMaker."""
+    given = {name: text for name, (text, _) in script.options.items()}
+    for name in ("partition", "account", "qos", "constraint"):
+        if _SLURM_WORD.fullmatch(given.get(name, "")):
+            yield DraftDefault(("slurm", name), given[name])
+    if nodes := [each for each in _nodes(given.get("exclude", "")) if _SLURM_WORD.fullmatch(each)]:
+        yield DraftDefault(("slurm", "exclude"), nodes)
+    yield DraftDefault(("slurm", "shared"), None, "a folder that this machine and all nodes see")
+    image = job.start.image
+    if image is not None and not image.is_open and _IMAGE.fullmatch(image.text):
+        yield DraftDefault(("slurm", "image"), image.text)
+    elif script.python is not None:
+        yield DraftDefault(("slurm", "python"), script.python)
+    else:
+        yield DraftDefault(("slurm", "python"), None, "the Python, or its virtual environment, on all nodes")
+    gpus = gpus_per_host(script.options)
+    if gpus is not None:
+        yield DraftDefault(("slurm", "gpus"), gpus)
+    memory = _MEMORY.fullmatch(given.get("mem", ""))
+    if memory is not None:
+        # Slurm's units are powers of 1,024, and without one it counts mebibytes.
+        yield DraftDefault(("slurm", "memory"), f"{memory['number']}{(memory['unit'] or 'M').upper()}iB")
+
+
+def _nodes(text: str) -> Iterator[str]:
+    """The names in a list of nodes, which may hold ranges: `a,b[1,3-5]` has two."""
+    name, depth = "", 0
+    for sign in text:
+        depth += {"[": 1, "]": -1}.get(sign, 0)
+        if sign == "," and depth == 0:
+            yield name
+            name = ""
+        else:
+            name += sign
+    if name:
+        yield name
 
 
 def _name(script: BatchScript, otherwise: str) -> Iterator[Part]:

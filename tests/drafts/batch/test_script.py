@@ -8,7 +8,7 @@ import pytest
 
 from launcher.drafts.batch.script import BatchScript, draft_of_batch_job, read_batch_script
 from launcher.drafts.batch.start_line import read_start_line
-from launcher.drafts.job_draft import JobDraft, SourceLine
+from launcher.drafts.job_draft import JobDraft, SourceLine, render_draft
 
 FSDP = """\
 #!/bin/bash
@@ -269,3 +269,49 @@ def test_what_accelerate_is_told_besides_is_a_question() -> None:
 )
 def test_other_commands_start_nothing(text: str) -> None:
     assert read_start_line(text) is None
+
+
+ON_SLURM = """\
+#!/bin/bash
+#SBATCH -A physics --qos=high
+#SBATCH --partition=p5
+#SBATCH -x n1,n[3-5,7]
+#SBATCH --gpus-per-node=8
+#SBATCH --mem=200G
+{before}
+srun {options} torchrun --nproc_per_node=8 train.py
+"""
+
+
+def slurm_section(before: str = "", options: str = "") -> list[str]:
+    text = render_draft(draft(ON_SLURM.format(before=before, options=options)))
+    return [line.strip("# ") for line in text[text.index("# slurm:") :].splitlines()[1:]]
+
+
+def test_what_slurm_is_asked_for_stands_in_a_section_that_is_commented_out() -> None:
+    assert slurm_section("source /fsx/venv/bin/activate") == [
+        "partition: p5",
+        "account: physics",
+        "qos: high",
+        "exclude: [n1, 'n[3-5,7]']",
+        "shared:  # a folder that this machine and all nodes see",
+        "python: /fsx/venv",
+        "gpus: 8",
+        "memory: '200GiB'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "said"),
+    [
+        (". /fsx/e/bin/activate", "", "python: /fsx/e"),
+        ("conda activate /fsx/conda/torch", "", "python: /fsx/conda/torch"),
+        ("conda activate torch", "", "python:  # the Python, or its virtual environment, on all nodes"),
+        ("source $VENV/bin/activate", "", "python:  # the Python, or its virtual environment, on all nodes"),
+        ("V=/fsx/v\nsource $V/bin/activate", "", "python: /fsx/v"),
+        ("", "--container-image=/fsx/torch.sqsh", "image: /fsx/torch.sqsh"),
+        ("", "--container-image=$IMAGE", "python:  # the Python, or its virtual environment, on all nodes"),
+    ],
+)
+def test_the_python_or_image_of_a_script_is_that_of_its_job(before: str, options: str, said: str) -> None:
+    assert said in slurm_section(before, options)
