@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from launcher.backends.interface import BackendError
+from launcher.backends.local.layout import RENDEZVOUS_VARIABLE
 from launcher.backends.slurm.script import script_of
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
@@ -184,3 +185,48 @@ def test_the_gate_counts_the_interfaces_that_a_host_of_the_type_has(tmp_path: Pa
     assert "--efa-interfaces 32 -- a" in script
     alone = {"instance_type": "ml.g5.xlarge", "instance_count": 2}
     assert "--efa-interfaces" not in script_of(plan_of(tmp_path, resources=alone))
+
+
+SCONTROL = """#!/bin/bash
+case "$2" in
+  hostnames) echo n7; echo n8 ;;
+  node) echo "NodeName=$4 NodeAddr=10.0.0.7 State=IDLE" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("on_hyperpod", "rendezvous"), [(True, "10.0.0.7:7777"), (False, "n1:7777")])
+def test_hosts_that_srun_starts_again_on_hyperpod_meet_anew(
+    tmp_path: Path, on_hyperpod: bool, rendezvous: str
+) -> None:
+    run, hyperpod = tmp_path / "run", tmp_path / "sagemaker_cluster"
+    host = run / "hosts" / "algo-2"
+    (host / "ml" / "output").mkdir(parents=True)
+    (run / "token").write_text("t")
+    for left in ("end", "ml/output/failure"):
+        (host / left).write_text("of an earlier start")
+    if on_hyperpod:
+        hyperpod.mkdir()
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (commands / "scontrol").write_text(SCONTROL)
+    (commands / "scontrol").chmod(0o755)
+    script = script_of(plan_of(tmp_path, environment={"MASTER_PORT": "7777"}))
+    assert "srun --ntasks-per-node=1 --kill-on-bad-exit=1 --cpu-bind=none $again bash" in script
+    boot = f'printenv {RENDEZVOUS_VARIABLE} > "$SLIPWAY_RUN/met"; true '
+    script = script.replace("/fsx/alice/venv/bin/python ", boot)
+    begin = next(line for line in script.splitlines() if line.startswith("export SLIPWAY_RUN="))
+    script = script.replace(begin, f"export SLIPWAY_RUN={shlex.quote(str(run))}")
+    script = script.replace("HYPERPOD=/opt/sagemaker_cluster", f"HYPERPOD={hyperpod}")
+    environment = {
+        "PATH": f"{commands}:/usr/bin:/bin",
+        "SLURM_NODEID": "1",
+        "SLURMD_NODENAME": "n8",
+        "SLURM_JOB_NODELIST": "n[7-8]",
+        RENDEZVOUS_VARIABLE: "n1:7777",
+    }
+    subprocess.run(["bash", "-s", "host"], input=script, text=True, env=environment, check=True)
+    assert (run / "met").read_text().strip() == rendezvous
+    assert "slipway: started again on n[7-8]" in (host / "log").read_text()
+    assert (host / "end").read_text().startswith("0 ")
+    assert not (host / "ml" / "output" / "failure").exists()
