@@ -159,16 +159,19 @@ class RunEvents:
 
 
 def read_events(folder: Path) -> RunEvents:
-    """What the script has noted so far; what a full disk has cut is left out."""
-    events = RunEvents()
+    """What the script has noted so far; what a full disk has cut is left out, and the end of an earlier start
+    that is noted after the next one has begun."""
+    events, last = RunEvents(), ""
     with contextlib.suppress(OSError):
         for line in read_regular(folder / EVENTS_NAME, _MOST_BYTES).decode("utf-8", "replace").splitlines():
-            what, when, _, value = (line.split() + [""] * 4)[:4]
+            what, when, start, value = (line.split() + [""] * 4)[:4]
             if not when.isdecimal():
                 continue
             at = float(when)
             if what == "start":
-                events = RunEvents((*events.starts, at))
+                events, last = RunEvents((*events.starts, at)), start
+            elif start != last:
+                continue
             elif what == "term":
                 events = replace(events, told=at)
             elif what == "end" and value.isdecimal():
