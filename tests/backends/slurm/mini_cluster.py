@@ -107,6 +107,14 @@ class MiniCluster:
         assert match is not None
         return match[1]
 
+    def start_again(self, job_id: str) -> None:
+        """Start a job that was requeued at once, which Slurm lets wait for two minutes, so that its nodes are
+        rid of its earlier start."""
+        until(lambda: self.job_field(job_id, "Restarts") == "1")
+        until(lambda: self.job_field(job_id, "JobState") == "PENDING")
+        until(lambda: "comp" not in self.call("sinfo", "--noheader", "--Node", "--format=%t"))
+        self.call("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+
     def start_munge(self) -> None:
         """Start munged, and wait for its socket."""
         munge = self.folder / "munge"

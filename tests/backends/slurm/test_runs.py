@@ -231,9 +231,7 @@ def test_a_preempted_run_saves_is_requeued_and_goes_on_from_its_checkpoint(clust
     assert cluster.end_of(urgent).state is JobState.COMPLETED
     assert any(text.startswith("slipway: STOP001") for text in cluster.texts(name, "algo-1"))
     (job_id,) = cluster.slurm.job_ids(name)
-    # Slurm lets a job that was requeued wait for two minutes.
-    until(lambda: cluster.slurm.job_field(job_id, "JobState") == "PENDING")
-    cluster.slurm.call("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+    cluster.slurm.start_again(job_id)
     status = cluster.end_of(name)
     assert status.state is JobState.COMPLETED
     assert [each.phase for each in status.transitions] == ["Training", "Restarting"]
@@ -260,9 +258,7 @@ def test_a_run_whose_node_is_lost_starts_again_on_another(cluster: SlurmPlace) -
     lost = cluster.backend.describe(name).nodes["algo-2"]
     cluster.slurm.lose_node(lost)
     (job_id,) = cluster.slurm.job_ids(name)
-    until(lambda: cluster.slurm.job_field(job_id, "Restarts") == "1")
-    until(lambda: cluster.slurm.job_field(job_id, "JobState") == "PENDING")
-    cluster.slurm.call("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+    cluster.slurm.start_again(job_id)
     status = cluster.end_of(name)
     cluster.slurm.start_node(lost)
     assert status.state is JobState.COMPLETED
