@@ -34,7 +34,7 @@ from launcher.session.runs.diagnose_job import read_batches
 SCRIPT_NAME = "prove_fabric.py"
 JOB_NAME = "proof.yaml"
 
-_SCRIPT = '''\
+SCRIPT = '''\
 """What `launch proof` runs: all-reduces between the hosts, in pairs too, and reads and writes of storage."""
 
 from slipway.fabric.measure import main
@@ -42,6 +42,7 @@ from slipway.fabric.measure import main
 if __name__ == "__main__":
     main()
 '''
+"""The whole script of a proof: all that it does is in the package that every job brings."""
 
 _OF_ANOTHER_JOB = (
     "cluster", "framework", "image", "role_arn", "region", "resources", "environment", "network",
@@ -127,7 +128,7 @@ def write_proof(wanted: ProofRequest, folder: Path) -> JobSource:
     Raises Refusal for a type that is not known or has no network that this can measure, and as
     `fields_as_written`.
     """
-    (folder / SCRIPT_NAME).write_text(_SCRIPT, encoding="utf-8")
+    (folder / SCRIPT_NAME).write_text(SCRIPT, encoding="utf-8")
     text = yaml.safe_dump(proof_job(wanted, folder), sort_keys=False, allow_unicode=True)
     # What is said of its fields names it as a file that anybody could write.
     return JobSource(Path(JOB_NAME), overrides=wanted.changes, allow_env=wanted.allow_env, text=text)
