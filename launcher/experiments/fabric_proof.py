@@ -327,10 +327,11 @@ def _who_is_slow(verdict: ProofVerdict, nodes: Mapping[str, str]) -> Iterator[st
         )
     if verdict.slow_hosts or verdict.slow_pairs or verdict.reached is None:
         return
+    shared = _WHAT_ALL_SHARE["nccl" if record.backend == "nccl" else "gloo"]
     if len(record.hosts) == 2:
         yield (
             "Two hosts cannot tell which of them it is, or whether both are slow: --hosts 3 or more can. "
-            f"{_WHAT_ALL_SHARE}"
+            f"{shared}"
         )
     elif record.pairs and verdict.pair_share is not None and verdict.pair_share >= record.at_least:
         yield (
@@ -339,14 +340,16 @@ def _who_is_slow(verdict: ProofVerdict, nodes: Mapping[str, str]) -> Iterator[st
             "that are far apart."
         )
     elif record.pairs:
-        yield f"No host stands out: in pairs, too, all are slow alike. {_WHAT_ALL_SHARE}"
+        yield f"No host stands out: in pairs, too, all are slow alike. {shared}"
 
 
-_WHAT_ALL_SHARE = (
-    "Look at what all share: whether NCCL uses EFA at all (`NET/OFI` or `NET/Libfabric` with "
+_WHAT_ALL_SHARE = {
+    "nccl": "Look at what all share: whether NCCL uses EFA at all (`NET/OFI` or `NET/Libfabric` with "
     "NCCL_DEBUG=INFO; `NET/Socket` is TCP), how many interfaces each host has, the image's "
-    "plugin, and settings of your own."
-)
+    "plugin, and settings of your own.",
+    "gloo": "Look at what all share: the interface that gloo uses (GLOO_SOCKET_IFNAME), what else uses "
+    "it, and the way between the hosts.",
+}
 
 
 def _named(host: str, nodes: Mapping[str, str]) -> str:
@@ -354,11 +357,13 @@ def _named(host: str, nodes: Mapping[str, str]) -> str:
 
 
 def in_gb(rate: float) -> str:
-    """GB/s as people write it: three digits.
+    """GB/s as people write it, to three digits; in MB/s where it is little.
 
     >>> in_gb(479.28), in_gb(0.0481)
-    ('479 GB/s', '0.0481 GB/s')
+    ('479 GB/s', '48.1 MB/s')
     """
+    if rate < 0.1:
+        return f"{1000 * rate:.3g} MB/s"
     return f"{rate:,.3g} GB/s" if rate < 1000 else f"{rate:,.0f} GB/s"
 
 

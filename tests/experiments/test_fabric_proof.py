@@ -250,4 +250,4 @@ def test_shares_are_rounded_down_and_rates_to_three_digits() -> None:
     assert in_percent(0.4999) == "49 %"
     assert in_percent(0.5) == "50 %"
     assert in_percent(0.0034) == "0.3 %"
-    assert (in_gb(479.28), in_gb(1234.5), in_gb(0.04812)) == ("479 GB/s", "1,234 GB/s", "0.0481 GB/s")
+    assert (in_gb(479.28), in_gb(1234.5), in_gb(0.04812)) == ("479 GB/s", "1,234 GB/s", "48.1 MB/s")

@@ -29,7 +29,7 @@ def prove(tmp_path: Path) -> Iterator[Prove]:
         for host in hosts.names:
             hosts.limit(host, rates.get(host.replace("-", "_"), MBIT))
         below = 0.5 * limit_of(gbps, HOSTS, HOSTS)
-        words = [f"--gbps={gbps}", f"--pairs-below={below}", "--up-to=8388608", "--pair-bytes=4194304"]
+        words = [f"--gbps={gbps}", f"--pairs-below={below}", "--up-to=2097152", "--pair-bytes=2097152"]
         shared = tmp_path / "shared"
         ended = hosts.ends(
             {
