@@ -27,7 +27,7 @@ _NAME = ".slipway-proof-"
 """What the files are called, before the name of the host that writes one."""
 
 
-class HostsTogether(Protocol):
+class StorageHosts(Protocol):
     """The job's hosts, of which each has one rank that speaks for it; `measure.Peers` is that."""
 
     hosts: list[Any]
@@ -102,7 +102,7 @@ class CheckpointStore:
 
 
 def measure_storage(
-    hosts: HostsTogether, folders: Sequence[str], checkpoints: bool, size: int, environment: Mapping[str, str]
+    hosts: StorageHosts, folders: Sequence[str], checkpoints: bool, size: int, environment: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """What each place gives: `what`, and by host `write` and `read` in GB/s, or an `error`.
 
@@ -117,7 +117,7 @@ def measure_storage(
         return [_measure(place, hosts, size) for place in places]
 
 
-def _measure(place: Any, hosts: HostsTogether, size: int) -> dict[str, Any]:
+def _measure(place: Any, hosts: StorageHosts, size: int) -> dict[str, Any]:
     following = hosts.hosts[(hosts.hosts.index(hosts.host) + 1) % len(hosts.hosts)]
     found: dict[str, Any] = {"what": place.what, "bytes": size, "write": {}, "read": {}, "error": None}
     stages = (("prepare", place.prepare, hosts.host), ("write", place.write, hosts.host))
@@ -136,7 +136,7 @@ def _measure(place: Any, hosts: HostsTogether, size: int) -> dict[str, Any]:
     return found
 
 
-def _attempt(act: Callable[[str], None], host: str, hosts: HostsTogether) -> dict[str, Any] | None:
+def _attempt(act: Callable[[str], None], host: str, hosts: StorageHosts) -> dict[str, Any] | None:
     """How long this host took, and what went wrong; None on ranks that do not speak for their host."""
     if not hosts.is_first_on_host:
         return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from launcher.backends.interface import Backend
+    from launcher.backends.interface import Backend, LogLine
+    from launcher.cli.job_view import Choose
     from launcher.experiments.fabric_proof import ProofVerdict, StorageRates
     from launcher.jobs.load_job import LoadedJob
     from launcher.session.launch_job import Launch
     from launcher.session.runs.diagnose_job import Outcome
+    from launcher.session.runs.follow_job import LineChoice
     from launcher.session.slurm.launch_run import SlurmLaunch
 
 
@@ -149,7 +152,8 @@ def _prove_here(loaded: LoadedJob, ignore: Sequence[str], here: LocalRunOptions,
     plan = plan_offline(loaded, ignore, here=True)
     if plan.refused:
         return refuse(plan, output)
-    outcome = run_here(plan, here, output, partial(choose_lines, plan.view, None, None), {})
+    choose = partial(_choose, partial(choose_lines, plan.view, None, None))
+    outcome = run_here(plan, here, output, choose, {})
     if isinstance(outcome, int):
         return outcome
     # What has ended is read again, as a process that is closed tells nothing any more.
@@ -176,10 +180,36 @@ def _prove_there(
     if isinstance(ready, int):
         return ready
     view = AttemptsView(console_for_output(output))
+    ready = replace(ready, choose=partial(_choose, ready.choose))
     outcome = follow_launch(launching, ready, output, check, view)
     if outcome is None:
         return EXIT_INTERRUPTED
     return _conclude(ready.submission.backend, outcome, output)
+
+
+def _choose(choose: Choose, tell: Callable[[], None]) -> LineChoice | None:
+    choice = choose(tell)
+    return None if choice is None else _WithoutRecord(choice)
+
+
+class _WithoutRecord:
+    """Shows what a choice of lines shows, but for the record, which is told as tables at the end."""
+
+    def __init__(self, choice: LineChoice) -> None:
+        self._choice = choice
+
+    def keep(self, lines: Sequence[LogLine]) -> list[LogLine]:
+        """Those to show now, in their order."""
+        return self._without(self._choice.keep(lines))
+
+    def rest(self) -> list[LogLine]:
+        """Those held back so far, at the job's end."""
+        return self._without(self._choice.rest())
+
+    def _without(self, lines: Sequence[LogLine]) -> list[LogLine]:
+        from launcher.experiments.fabric_proof import RECORD_MARK
+
+        return [line for line in lines if RECORD_MARK not in line.text]
 
 
 def _conclude(backend: Backend, outcome: Outcome, output: OutputFormat) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.cli.experiments.proof import bar
+from launcher.experiments.fabric_proof import RECORD_MARK
 from tests.cli.conftest import RunLaunch, WriteJob
 from tests.emulator.account import EmulatedAccount
 from tests.emulator.sagemaker import TrainingScript, emulated_training
@@ -84,6 +85,8 @@ def test_a_cluster_is_measured_by_one_job_and_judged_by_its_type(
     assert request["StoppingCondition"]["MaxRuntimeInSeconds"] == 1800
     assert {"--gbps=400", "--pairs-below=46.875", "--checkpoints"} <= set(words)
     assert "60.1 GB/s" in out
+    assert "1 MiB  0.1 ms" in out
+    assert RECORD_MARK not in out
     assert "64 % of the 93.8 GB/s that interfaces of 400 Gbit/s a host allow: enough" in out
     assert "57.2 GB/s" in out
     assert "https://github.com/NVIDIA/nccl/issues/527" in out
