@@ -27,8 +27,9 @@ from launcher.experiments.fabric_proof import (
 )
 from launcher.failure_modes.model import Refusal
 from launcher.frozen import frozen
+from launcher.jobs.specification import JobSpec
 from launcher.rules.job.subject import RunPlace
-from launcher.session.prepare_plan import JobSource, fields_as_written
+from launcher.session.prepare_plan import JobSource, fields_as_written, read_job
 from launcher.session.runs.diagnose_job import read_batches
 
 SCRIPT_NAME = "prove_fabric.py"
@@ -125,8 +126,8 @@ class ProofRequest:
 def write_proof(wanted: ProofRequest, folder: Path) -> JobSource:
     """Write the script of a proof into a folder, and make its job.
 
-    Raises Refusal for a type that is not known or has no network that this can measure, and as
-    `fields_as_written`.
+    Raises Refusal for a type that is not known or has no network that this can measure, and for a job file
+    that cannot be read or has errors.
     """
     (folder / SCRIPT_NAME).write_text(SCRIPT, encoding="utf-8")
     text = yaml.safe_dump(proof_job(wanted, folder), sort_keys=False, allow_unicode=True)
@@ -136,24 +137,28 @@ def write_proof(wanted: ProofRequest, folder: Path) -> JobSource:
 
 def proof_job(wanted: ProofRequest, folder: Path) -> dict[str, Any]:
     """The job of a proof whose script lies in a folder, as the data of its file. Raises as `write_proof`."""
-    fields = _of_job_file(wanted.job)
+    fields, spec = ({}, None) if wanted.job is None else _of_job_file(wanted.job)
     if wanted.place is RunPlace.SLURM:
         fields["backend"] = "slurm"
     elif wanted.place is RunPlace.SAGEMAKER and fields.get("backend") == "slurm":
         wanted = replace(wanted, place=RunPlace.SLURM)
     resources: dict[str, Any] = fields.pop("resources", {})
     here = wanted.place is RunPlace.LOCAL
-    instance_type = wanted.instance_type or resources.get("instance_type") or (_CPU_TYPE if here else None)
+    instance_type = wanted.instance_type or (spec.resources.instance_type if spec else None)
+    if instance_type is None and here:
+        instance_type = _CPU_TYPE
     if instance_type is None:
         raise Refusal(
             "which hosts are to be measured is not said.",
             "Give their type, as --type ml.p5.48xlarge, or a job file that has it.",
         )
-    facts = _facts_of(str(instance_type))
-    hosts = wanted.hosts or max(2, int(resources.get("instance_count") or 2))
+    facts = _facts_of(instance_type)
+    hosts = wanted.hosts or max(2, spec.resources.instance_count if spec else 2)
     processes = wanted.processes or (1 if here else facts.processes_per_host)
     cluster = _cluster(wanted, fields.pop("cluster", None))
-    has_store = wanted.place is not RunPlace.SLURM and (here or cluster is not None)
+    # Who is cut off from AWS's services uploads nothing by itself.
+    cut_off = spec is not None and spec.network is not None and spec.network.isolation
+    has_store = here or (wanted.place is RunPlace.SAGEMAKER and cluster is not None and not cut_off)
     words = list(_arguments(wanted, facts, hosts, processes, has_store=has_store))
     job = {
         "name": "proof",
@@ -181,22 +186,27 @@ def proof_job(wanted: ProofRequest, folder: Path) -> dict[str, Any]:
 def _cluster(wanted: ProofRequest, of_job: object) -> str | None:
     """The cluster's name, or the path of its manifest from wherever the proof's own job lies."""
     cluster = wanted.cluster or of_job
-    if not isinstance(cluster, str) or not is_path(cluster):
-        return None if cluster is None else str(cluster)
+    if cluster in (None, "none"):
+        return None
+    if not is_path(str(cluster)):
+        return str(cluster)
     beside = Path() if wanted.cluster or wanted.job is None else wanted.job.file.parent
-    return str((beside / cluster).absolute())
+    return str((beside / str(cluster)).absolute())
 
 
-def _of_job_file(source: JobSource | None) -> dict[str, Any]:
-    if source is None:
-        return {}
+def _of_job_file(source: JobSource) -> tuple[dict[str, Any], JobSpec]:
+    """What a proof takes over of a job file, with `${NAME}` as it stands, and the job that the file means."""
+    loaded = read_job(source)
+    if loaded.spec is None:
+        raise Refusal(
+            f"{source.file} has errors, so that it does not say which hosts are to be measured.",
+            f"See `launch check {source.file}`.",
+        )
     written = fields_as_written(source)
     fields = {name: written[name] for name in _OF_ANOTHER_JOB if written.get(name) is not None}
-    resources = fields.pop("resources", None)
-    if isinstance(resources, dict):
-        kept = resources.items()
-        fields["resources"] = {name: value for name, value in kept if name not in _NO_PART_OF_A_PROOF}
-    return fields
+    resources = fields.get("resources", {}).items()
+    fields["resources"] = {name: value for name, value in resources if name not in _NO_PART_OF_A_PROOF}
+    return fields, loaded.spec
 
 
 def _facts_of(instance_type: str) -> InstanceFacts:

@@ -151,6 +151,42 @@ def test_a_job_file_gives_its_hosts_and_settings(
     assert "--pairs-below=25" in words_of(request)
 
 
+def test_lustre_is_measured_where_it_is_asked_for(run_launch: RunLaunch, measured: TrainingScript) -> None:
+    prints(measured, **P4D)
+    words = ("proof", "--cluster", "dev", "--type", "ml.p4d.24xlarge", *IMAGE)
+    _, out, err = run_launch(*words, "--lustre", "/", "--yes", "--output", "json")
+    assert measured.requests, out + err
+    [request] = measured.requests
+    [channel] = [each for each in request["InputDataConfig"] if each["ChannelName"] == "lustre"]
+    assert channel["DataSource"]["FileSystemDataSource"]["FileSystemAccessMode"] == "rw"
+    assert "--folder=Lustre=${SM_CHANNEL_LUSTRE}" in words_of(request)
+
+
+def test_hosts_that_are_cut_off_from_aws_upload_nothing(
+    run_launch: RunLaunch, write_job: WriteJob, measured: TrainingScript
+) -> None:
+    prints(measured, **P4D)
+    file = write_job(cluster="dev", network={"isolation": True})
+    run_launch("proof", file, "--yes", "--output", "json")
+    [request] = measured.requests
+    assert "--checkpoints" not in words_of(request)
+
+
+def test_a_job_file_that_is_missing_or_broken_is_refused(
+    run_launch: RunLaunch, write_job: WriteJob, tmp_path: Path
+) -> None:
+    code, _, err = run_launch("proof", tmp_path / "nowhere.yaml")
+    assert (code, "there is no job file" in err) == (2, True)
+    code, _, err = run_launch("proof", write_job(resources={"instance_type": "ml.p4d.24xlarge", "hosts": 3}))
+    assert code == 2
+    assert "has errors" in err
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("name: [")
+    code, _, err = run_launch("proof", broken)
+    assert code == 2
+    assert "fault of the launcher" not in err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
