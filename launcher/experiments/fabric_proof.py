@@ -38,6 +38,10 @@ SLOW_FACTOR = 0.8
 """A host is slow whose fastest pair reaches less than this of the fastest one: pairs of sound hosts differ by
 some 5 % either way."""
 
+SLOW_PAIR_FACTOR = 0.6
+"""The same of a pair of hosts that are both fast with others: it is one measurement, where a host has several,
+and so has to be clearer."""
+
 _MOST_RECORD = 1_000_000
 """Characters of a record; one of 16 hosts or more has some 30,000."""
 
@@ -261,9 +265,10 @@ def find_slow_hosts(pairs: Sequence[HostPair]) -> tuple[tuple[str, ...], tuple[H
             fastest[host] = max(fastest.get(host, 0.0), pair.busbw)
     if len(fastest) < 3:
         return (), ()
-    bound = SLOW_FACTOR * max(fastest.values())
-    slow = tuple(host for host in fastest if fastest[host] < bound)
-    return slow, tuple(each for each in pairs if each.busbw < bound and not set(each.hosts) & set(slow))
+    best = max(fastest.values())
+    slow = tuple(host for host in fastest if fastest[host] < SLOW_FACTOR * best)
+    unlike = (pair for pair in pairs if pair.busbw < SLOW_PAIR_FACTOR * best)
+    return slow, tuple(pair for pair in unlike if not set(pair.hosts) & set(slow))
 
 
 def _pair_share(record: FabricRecord) -> float | None:

@@ -251,3 +251,9 @@ def test_shares_are_rounded_down_and_rates_to_three_digits() -> None:
     assert in_percent(0.5) == "50 %"
     assert in_percent(0.0034) == "0.3 %"
     assert (in_gb(479.28), in_gb(1234.5), in_gb(0.04812)) == ("479 GB/s", "1,234 GB/s", "48.1 MB/s")
+
+
+def test_one_pair_that_was_a_little_slower_is_no_slow_way() -> None:
+    verdict = judge_fabric(measured([100.0] * 3, slow_links={(0, 1): 75.0}))
+    assert verdict.reached is False
+    assert (verdict.slow_hosts, verdict.slow_pairs) == ((), ())

@@ -14,7 +14,6 @@ from importlib import resources
 from importlib.resources import files
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,8 +24,7 @@ from launcher.experiments.fabric_proof import RECORD_MARK
 from launcher.report import sentences
 from launcher.report.page import charts_of, is_ours, page_of
 from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting, RunJob, RunPhase
-from tests.experiments.test_fabric_proof import record_line
-from tests.report.runs import START, failing_run, long_run, raising_run, report_of
+from tests.report.runs import START, failing_run, long_run, proof_run, raising_run, report_of
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 FIVE_MB = 5_000_000
@@ -399,16 +397,8 @@ def test_whoever_sees_no_red_tells_the_one_that_failed_by_its_shape() -> None:
     assert 'type: "dashed"' in SCRIPT
 
 
-def proof_lines(**changes: Any) -> list[Record]:
-    pairs = [[0, 1, 9.5], [0, 2, 62.0], [1, 2, 9.2]]
-    hosts = ["algo-1", "<b>algo-2", "algo-3"]
-    content: dict[str, Any] = {"hosts": hosts, "ranks": 24, "gbps": 400.0, "pairs": pairs, **changes}
-    line = record_line(curve=[[2**20, 0.001, 3.0], [2**30, 0.2, 9.4]], **content)
-    return [Record(START, "algo-1", "[rank0]: 1 MiB"), Record(START + 60, "algo-1", line)]
-
-
 def test_the_page_of_a_proof_shows_the_curve_the_limit_and_the_slow_host() -> None:
-    run = report_of(proof_lines())
+    run = report_of(proof_run())
     html = page_of(run)
     chart = charts_of(run)["network"]
     assert chart == {"sizes": ["1.0 MiB", "1.0 GiB"], "values": [3.0, 9.4], "limit": 50.0, "enough": 25.0}
@@ -420,11 +410,11 @@ def test_the_page_of_a_proof_shows_the_curve_the_limit_and_the_slow_host() -> No
 
 
 def test_without_a_rate_the_curve_of_a_proof_has_no_limit() -> None:
-    chart = charts_of(report_of(proof_lines(gbps=None)))["network"]
+    chart = charts_of(report_of(proof_run(gbps=None)))["network"]
     assert (chart["limit"], chart["enough"]) == (None, None)
 
 
 def test_a_broken_record_and_runs_that_are_no_proof_have_no_part_on_the_network(whole: str) -> None:
-    broken = [*proof_lines()[:1], Record(START + 60, "algo-1", f"{RECORD_MARK}{{}}")]
+    broken = [*proof_run()[:1], Record(START + 60, "algo-1", f"{RECORD_MARK}{{}}")]
     for html in (page_of(report_of(broken)), whole):
         assert "Network between hosts" not in html
