@@ -39,8 +39,8 @@ SLOW_FACTOR = 0.8
 some 5 % either way."""
 
 SLOW_PAIR_FACTOR = 0.6
-"""The same of a pair of hosts that are both fast with others: it is one measurement, where a host has several,
-and so has to be clearer."""
+"""The same of a pair of hosts that are both fast with others: it is one measurement, of a host there are
+several, and so it has to be clearer."""
 
 _MOST_RECORD = 1_000_000
 """Characters of a record; one of 16 hosts or more has some 30,000."""
