@@ -94,6 +94,11 @@ app.command("launcher.cli.jobs:resume", name="resume", help="Start a job again f
 app.command(
     "launcher.cli.experiments.pair:pair", name="pair", help="Compare two runs that differ in one thing."
 )
+app.command(
+    "launcher.cli.experiments.proof:proof",
+    name="proof",
+    help="Measure the network between hosts, and say which host is slow.",
+)
 app.command("launcher.cli.jobs:clean", name="clean", help="Delete old local runs.")
 app.command("launcher.cli.diagnose:diagnose", name="diagnose", help="Say why a job failed.")
 app.command("launcher.cli.diagnose:report", name="report", help="Write one HTML page that tells a run.")

@@ -1,7 +1,7 @@
 """`launch JOB.yaml`: check, submit, follow; here with `--local`, not at all with `--dry-run`.
 
 What a launch shows on AWS, and what it asks and says before it starts processes on this machine, is the same
-for `launch`, a ladder and a pair.
+for `launch`, a ladder, a pair and a proof.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from launcher.aws.clients import Clients
     from launcher.backends.local.backend import LocalBackend
     from launcher.backends.local.python import Interpreter, Machine
-    from launcher.cli.job_view import Choose
+    from launcher.cli.job_view import AttemptsView, Choose
     from launcher.jobs.load_job import LoadedJob
     from launcher.planning.training_plan import TrainingPlan
     from launcher.session.launch_job import Launch, Submission
     from launcher.session.local_runs import Preflight
-    from launcher.session.runs.diagnose_job import Check
+    from launcher.session.runs.diagnose_job import Check, Outcome
     from launcher.session.slurm.launch_run import SlurmLaunch
     from launcher.source.tree import SourceTree
 
@@ -277,10 +277,24 @@ def refuse(plan: TrainingPlan, output: OutputFormat) -> int:
 
 
 def _run_local(plan: TrainingPlan, here: LocalRunOptions, output: OutputFormat, choose: Choose) -> int:
+    from launcher.cli.job_view import conclude
+
+    more = {"job": _job_json(plan)}
+    outcome = run_here(plan, here, output, choose, more)
+    return outcome if isinstance(outcome, int) else conclude(outcome, output, more)
+
+
+def run_here(
+    plan: TrainingPlan, here: LocalRunOptions, output: OutputFormat, choose: Choose, more: Mapping[str, Any]
+) -> Outcome | int:
+    """Run a plan on this machine to its end; the exit code where it was not started or was interrupted.
+
+    `more` is what JSON tells beside how an interrupted job ended.
+    """
     from contextlib import closing
 
     from launcher.backends.local.python import this_machine
-    from launcher.cli.job_view import JobView, conclude, conclude_interrupted, show_progress
+    from launcher.cli.job_view import JobView, conclude_interrupted, show_progress
     from launcher.session.local_runs import check_machine
     from launcher.session.runs.follow_job import Interrupted, follow_local_run
     from launcher.session.submit_job import write_start_notes
@@ -297,10 +311,9 @@ def _run_local(plan: TrainingPlan, here: LocalRunOptions, output: OutputFormat, 
     backend = make_local_backend(machine, here.inputs, here.allow_env)
     try:
         with view, closing(backend):
-            outcome = follow_local_run(backend, lambda: backend.submit(plan, show_progress), view, choice)
+            return follow_local_run(backend, lambda: backend.submit(plan, show_progress), view, choice)
     except Interrupted as interrupted:
-        return conclude_interrupted(interrupted, output, {"job": _job_json(plan)})
-    return conclude(outcome, output, {"job": _job_json(plan)})
+        return conclude_interrupted(interrupted, output, more)
 
 
 def _launch_on_aws(
@@ -308,7 +321,7 @@ def _launch_on_aws(
 ) -> int:
     from launcher.session.account_checks import account_check
 
-    ready = _get_ready(launching, yes, output, lines)
+    ready = get_ready(launching, yes, output, lines)
     if isinstance(ready, int):
         return ready
     if launching.managed:
@@ -330,12 +343,12 @@ def _launch_on_slurm(
     output: OutputFormat,
     lines: tuple[str | None, str | None],
 ) -> int:
-    ready = _get_ready(launching, yes, output, lines)
+    ready = get_ready(launching, yes, output, lines)
     return ready if isinstance(ready, int) else _submit(launching, ready, detach, output, None)
 
 
 @frozen
-class _Ready:
+class ReadyLaunch:
     """A plan that may be submitted, the way that it goes, and which of the job's lines are shown."""
 
     plan: TrainingPlan
@@ -343,9 +356,9 @@ class _Ready:
     choose: Choose
 
 
-def _get_ready(
+def get_ready(
     launching: Launch | SlurmLaunch, yes: bool, output: OutputFormat, lines: tuple[str | None, str | None]
-) -> _Ready | int:
+) -> ReadyLaunch | int:
     """Plan, show what was found, and ask; the exit code where nothing is to be submitted."""
     plan = launching.plan()
     if plan.refused:
@@ -358,30 +371,48 @@ def _get_ready(
         if is_asking_possible(yes, output) and not confirm(_question(plan, submission)):
             message("not submitted")
             return 0
-    return _Ready(plan, submission, choose)
+    return ReadyLaunch(plan, submission, choose)
 
 
 def _submit(
-    launching: Launch | SlurmLaunch, ready: _Ready, detach: bool, output: OutputFormat, check: Check | None
+    launching: Launch | SlurmLaunch,
+    ready: ReadyLaunch,
+    detach: bool,
+    output: OutputFormat,
+    check: Check | None,
 ) -> int:
     """Submit, and follow the job and its attempts; with `detach` nobody does."""
-    from launcher.cli.job_view import AttemptsView, attend, conclude, show_started
+    from launcher.cli.job_view import AttemptsView, conclude, show_started
 
     start, plan = ready.submission.start, ready.plan
     if detach:
         show_started(start.once(plan), output)
         return 0
     view = AttemptsView(console_for_output(output))
-    outcome = launching.run(
-        plan,
-        start,
-        follow=lambda name: attend(start.backend, name, output, ready.choose, check),
-        display=view,
-    )
+    outcome = follow_launch(launching, ready, output, check, view)
     if outcome is None:
         return EXIT_INTERRUPTED
     more = {"attempts": view.names} if len(view.names) > 1 else {}
     return conclude(outcome, output, {"job": _job_json(plan), **more})
+
+
+def follow_launch(
+    launching: Launch | SlurmLaunch,
+    ready: ReadyLaunch,
+    output: OutputFormat,
+    check: Check | None,
+    view: AttemptsView,
+) -> Outcome | None:
+    """Submit a plan, and follow its job and the attempts after it; None where nobody stayed to the end."""
+    from launcher.cli.job_view import attend
+
+    start = ready.submission.start
+    return launching.run(
+        ready.plan,
+        start,
+        follow=lambda name: attend(start.backend, name, output, ready.choose, check),
+        display=view,
+    )
 
 
 def _hint_at_controller(plan: TrainingPlan, output: OutputFormat) -> None:

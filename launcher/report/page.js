@@ -181,7 +181,30 @@
     };
   };
 
-  const options = { timeline, loss, pace };
+  const network = (chart, colour) => ({
+    ...common(colour),
+    tooltip: { ...common(colour).tooltip, trigger: "axis", formatter: ([each]) => `${each.name}: ${read(each.value)} GB/s` },
+    grid: { left: 56, right: 24, top: 34, bottom: 46 },
+    xAxis: {
+      type: "category", data: chart.sizes, name: "reduced by each rank", nameLocation: "middle", nameGap: 26,
+      nameTextStyle: { color: colour.soft }, axisLabel: { color: colour.soft, hideOverlap: true },
+      axisLine: { lineStyle: { color: colour.line } },
+    },
+    yAxis: amounts("GB/s", colour, read, { min: 0, max: chart.limit === null ? undefined : Math.max(chart.limit, ...chart.values) }),
+    series: [{
+      type: "line", data: chart.values, symbolSize: 6, lineStyle: { width: 2, color: colour.blue }, itemStyle: { color: colour.blue },
+      ...(chart.limit === null ? {} : { markLine: {
+        silent: true, symbol: "none", lineStyle: { color: colour.grey, type: "dashed" },
+        label: { color: colour.soft, position: "insideStartTop", formatter: (each) => each.name },
+        data: [
+          { name: `limit ${read(chart.limit)} GB/s`, yAxis: chart.limit, label: { position: "insideStartBottom" } },
+          { name: `enough ${read(chart.enough)} GB/s`, yAxis: chart.enough },
+        ],
+      } }),
+    }],
+  });
+
+  const options = { timeline, loss, pace, network };
   const draw = (light) => {
     while (drawn.length) drawn.pop().dispose();
     for (const [name, option] of Object.entries(options)) {

@@ -23,13 +23,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from launcher.diagnosis.model import CollectiveCall, RankState, Verdict
+from launcher.experiments.fabric_proof import ProofVerdict, judge_fabric
 from launcher.failure_modes.model import Finding
 from launcher.frozen import frozen
 from launcher.report import sentences
 from launcher.report.run_report import RunReport
 from launcher.report.sentences import position_in_words, writer_name
 from launcher.report.summaries import Writer
-from launcher.text.values import elapsed_time, without_controls
+from launcher.text.values import elapsed_time, memory_in_words, without_controls
 
 GENERATOR = "slipway report"
 """What the page's `generator` says: by this an earlier page is known that may be written over."""
@@ -41,7 +42,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,300})`")
 
 def page_of(run: RunReport) -> str:
     """The page of a run as HTML."""
-    charts = charts_of(run)
+    charts, proof = charts_of(run), proof_of(run)
     styles, script, library = _text("page.css"), _text("page.js"), _text("echarts/echarts.min.js")
     drawn = any(charts.values())
     page = (
@@ -55,6 +56,7 @@ def page_of(run: RunReport) -> str:
             script=Markup(script),
             library=Markup(library),
             charts=charts,
+            proof=proof,
             drawn=drawn,
             tell=sentences,
             ranks=all_ranks(run),
@@ -135,7 +137,12 @@ def _hash(text: str) -> str:
 
 def charts_of(run: RunReport) -> dict[str, Any]:
     """The data of each chart, None where the run has nothing for it; rounded to what can be seen."""
-    return {"timeline": timeline(run), "loss": _loss(run), "pace": _pace(run)}
+    return {"timeline": timeline(run), "loss": _loss(run), "pace": _pace(run), "network": _network(run)}
+
+
+def proof_of(run: RunReport) -> ProofVerdict | None:
+    """What a proof of the network says; None of all other runs."""
+    return None if run.lines.proof is None else judge_fabric(run.lines.proof)
 
 
 def rows_of(run: RunReport) -> list[Writer]:
@@ -223,6 +230,19 @@ def _pace(run: RunReport) -> dict[str, Any] | None:
             [_round(each.at - start), float(f"{each.slowest:.4g}"), float(f"{each.mean:.4g}"), each.rank]
             for each in points
         ],
+    }
+
+
+def _network(run: RunReport) -> dict[str, Any] | None:
+    verdict = proof_of(run)
+    if verdict is None or not verdict.record.curve:
+        return None
+    limit = verdict.limit
+    return {
+        "sizes": [memory_in_words(point.bytes) for point in verdict.record.curve],
+        "values": [float(f"{point.busbw:.4g}") for point in verdict.record.curve],
+        "limit": None if limit is None else float(f"{limit:.4g}"),
+        "enough": None if limit is None else float(f"{limit * verdict.record.at_least:.4g}"),
     }
 
 

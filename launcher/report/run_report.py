@@ -4,6 +4,7 @@ elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 from launcher.diagnosis.logs.lines import LogRecord
 from launcher.diagnosis.model import Diagnosis, RankState, RootCause
+from launcher.experiments.fabric_proof import RECORD_MARK, BadRecord, FabricRecord, record_in
 from launcher.failure_modes.model import Finding
 from launcher.frozen import frozen
 from launcher.report.summaries import (
@@ -171,7 +173,8 @@ class RunLines:
     """What was kept of a run's lines.
 
     `clock` is the clock of the times, None where no line has one; then `activity` counts lines instead of
-    seconds. `steps_are` is `step` or `epoch`, by what the script counts.
+    seconds. `steps_are` is `step` or `epoch`, by what the script counts. `proof` is what the job of
+    `launch proof` has measured, None of all others.
     """
 
     lines: int
@@ -185,6 +188,7 @@ class RunLines:
     pace: StepPace
     steps_are: str
     loss_rank: int | None = None
+    proof: FabricRecord | None = None
 
 
 @dataclass(slots=True)
@@ -213,6 +217,7 @@ class RunReader:
         self._speaker: Writer | None = None
         self._loss = LongSeries()
         self._bad: BadLoss | None = None
+        self._proof: FabricRecord | None = None
         self._paces = {"step": StepPace(), "epoch": StepPace()}
 
     def read(self, record: LogRecord, rank: int | None) -> None:
@@ -227,6 +232,10 @@ class RunReader:
             state = self._ranks.setdefault(rank, _RankSoFar(host))
             state.last_output = time if time is not None else state.last_output
         self._context.add(ContextLine(text, host, rank, self._order, time))
+        if RECORD_MARK in text:
+            # A broken one stays a line among the others.
+            with contextlib.suppress(BadRecord):
+                self._proof = record_in(text) or self._proof
         values = self._metrics.values_in(text)
         # What the boot says of a rank's loss is no loss of its own.
         if values and not text.startswith(_OF_THE_BOOT):
@@ -256,6 +265,7 @@ class RunReader:
             pace=self._paces[steps_are],
             steps_are=steps_are,
             loss_rank=None if self._speaker is None else self._speaker[1],
+            proof=self._proof,
         )
 
     def _time_of(self, record: LogRecord) -> float | None:

@@ -10,11 +10,12 @@ from typing import Any
 
 from launcher.diagnosis.logs.tracebacks import HEADER
 from launcher.diagnosis.model import CheckOutcome, Confidence, Sureness, Verdict
+from launcher.experiments.fabric_proof import ProofVerdict, in_gb, in_percent
 from launcher.failure_modes import interruption
 from launcher.failure_modes.model import Retry
 from launcher.report.run_report import GLOG, ISO, RunPhase, RunReport
 from launcher.report.summaries import RankPace, Writer, slowest_of
-from launcher.text.values import elapsed_time, list_in_words, list_some
+from launcher.text.values import elapsed_time, list_in_words, list_some, memory_in_words
 
 MOST_ROWS = 50
 """Rows of a table that stands for a chart."""
@@ -225,6 +226,37 @@ def loss_in_words(run: RunReport) -> str | None:
     if not lines.loss.is_whole:
         text += " Of each piece the lowest and the highest value are drawn."
     return text
+
+
+def curve_rows(verdict: ProofVerdict) -> list[tuple[str, ...]]:
+    """The curve of a proof: size, time, bus bandwidth, and the part of the limit."""
+    return [
+        (
+            memory_in_words(point.bytes),
+            f"{1000 * point.seconds:,.2f} ms",
+            in_gb(point.busbw),
+            in_percent(point.busbw / verdict.limit) if verdict.limit else "",
+        )
+        for point in verdict.record.curve
+    ]
+
+
+def pair_rows(verdict: ProofVerdict) -> list[tuple[str, ...]]:
+    """The pairs of hosts of a proof, the slowest first."""
+    slow = set(verdict.slow_hosts)
+    return [
+        (*pair.hosts, in_gb(pair.busbw), ", ".join(host for host in pair.hosts if host in slow))
+        for pair in sorted(verdict.record.pairs, key=lambda each: each.busbw)
+    ]
+
+
+def storage_rows(verdict: ProofVerdict) -> list[tuple[str, ...]]:
+    """What each place gave each host of a proof."""
+    return [
+        (place.what, host, in_gb(place.write[host]), in_gb(place.read[host]) if host in place.read else "")
+        for place in verdict.record.storage
+        for host in place.write
+    ]
 
 
 def bad_loss_in_words(run: RunReport) -> str | None:

@@ -10,6 +10,7 @@ from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.report.run_report import RunReader, RunReport, locate_incident
 from launcher.session.runs.read_job_lines import rank_of
+from tests.experiments.test_fabric_proof import record_line
 
 START = 1_790_000_000.0
 """An instant, in seconds since the epoch."""
@@ -71,6 +72,15 @@ def raising_run(*more: str) -> Iterator[Record]:
     for at in range(40):
         yield Record(START + 25, "algo-1", f"  exitcode  : -15 (pid: {at})")
     yield Record(START + 26, "algo-1", "slipway: CODE001 rank 1 on algo-1: KeyError: 'labels' (train.py:5)")
+
+
+def proof_run(**changes: Any) -> list[Record]:
+    """What the job of a proof prints, of three hosts of which the second is slow."""
+    pairs = [[0, 1, 9.5], [0, 2, 62.0], [1, 2, 9.2]]
+    hosts = ["algo-1", "<b>algo-2", "algo-3"]
+    content: dict[str, Any] = {"hosts": hosts, "ranks": 24, "gbps": 400.0, "pairs": pairs, **changes}
+    line = record_line(curve=[[2**20, 0.001, 3.0], [2**30, 0.2, 9.4]], **content)
+    return [Record(START, "algo-1", "[rank0]: 1 MiB"), Record(START + 60, "algo-1", line)]
 
 
 def long_run(ranks: int, hours: int, every: int) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.report.page import page_of
-from tests.report.runs import failing_run, report_of
+from tests.report.runs import failing_run, proof_run, report_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -44,6 +44,14 @@ def test_all_charts_are_drawn_and_nothing_is_refused(tmp_path: Path, width: int,
     assert len(sizes) >= 3
     # A window of the browser is never narrower than 500 pixels.
     assert all(100 < across <= max(width, 500) and high > 100 for across, high in sizes)
+
+
+def test_the_curve_of_a_proof_is_drawn(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page_of(report_of(proof_run())), "utf-8")
+    document, console = opened(file, 820, dark=False)
+    assert console == ""
+    assert 'data-drawn="2"' in document
 
 
 def test_a_script_in_a_line_does_not_run(tmp_path: Path) -> None:

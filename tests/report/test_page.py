@@ -20,10 +20,11 @@ import pytest
 import launcher.report
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import AccountCheck, CheckOutcome
+from launcher.experiments.fabric_proof import RECORD_MARK
 from launcher.report import sentences
-from launcher.report.page import is_ours, page_of
+from launcher.report.page import charts_of, is_ours, page_of
 from launcher.report.run_report import PlannedFinding, PlannedRun, PlannedSetting, RunJob, RunPhase
-from tests.report.runs import START, failing_run, long_run, raising_run, report_of
+from tests.report.runs import START, failing_run, long_run, proof_run, raising_run, report_of
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 FIVE_MB = 5_000_000
@@ -394,3 +395,26 @@ def test_axes_are_in_units_that_people_read() -> None:
 def test_whoever_sees_no_red_tells_the_one_that_failed_by_its_shape() -> None:
     assert 'symbol: "diamond"' in SCRIPT
     assert 'type: "dashed"' in SCRIPT
+
+
+def test_the_page_of_a_proof_shows_the_curve_the_limit_and_the_slow_host() -> None:
+    run = report_of(proof_run())
+    html = page_of(run)
+    chart = charts_of(run)["network"]
+    assert chart == {"sizes": ["1.0 MiB", "1.0 GiB"], "values": [3.0, 9.4], "limit": 50.0, "enough": 25.0}
+    assert '<div class="chart" id="network"' in html
+    assert "18 % of the 50 GB/s" in html
+    assert "&lt;b&gt;algo-2 is slow" in html
+    assert "<b>algo-2" not in html
+    assert '<a href="#network-section">' in html
+
+
+def test_without_a_rate_the_curve_of_a_proof_has_no_limit() -> None:
+    chart = charts_of(report_of(proof_run(gbps=None)))["network"]
+    assert (chart["limit"], chart["enough"]) == (None, None)
+
+
+def test_a_broken_record_and_runs_that_are_no_proof_have_no_part_on_the_network(whole: str) -> None:
+    broken = [*proof_run()[:1], Record(START + 60, "algo-1", f"{RECORD_MARK}{{}}")]
+    for html in (page_of(report_of(broken)), whole):
+        assert "Network between hosts" not in html

@@ -163,3 +163,17 @@ def test_a_machine_without_slurm_says_so(tmp_path: Path) -> None:
     commands = SlurmCommands({"PATH": str(tmp_path)})
     with pytest.raises(BackendError, match="there is no scontrol on this machine"):
         commands.cluster()
+
+
+def test_a_proof_of_the_network_runs_with_the_section_of_a_job_file(cluster: SlurmPlace) -> None:
+    file = cluster.job("raise SystemExit('the proof runs a script of its own')")
+    words = ("--hosts", "2", "--up-to", "2MiB", "--storage", "1MiB", "--gbps", "0.001", "--yes")
+    proof = as_json(cluster, "proof", str(file), *words)["proof"]
+    assert proof["reached"] is True
+    assert proof["hosts"] == ["algo-1", "algo-2"]
+    assert [point["bytes"] for point in proof["curve"]] == [2**20, 2**21]
+    [storage] = proof["storage"]
+    assert (storage["what"], storage["error"]) == ("shared folder", None)
+    assert set(storage["read_gb_per_s"]) == {"algo-1", "algo-2"}
+    too_little = launch(cluster, "proof", str(file), *words[:-2], "100000", "--yes", code=1)
+    assert "too little" in too_little

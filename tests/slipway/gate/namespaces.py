@@ -31,16 +31,27 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-def why_not() -> str | None:
-    """Why this machine cannot have namespaces; None where it can."""
-    if shutil.which("ip") is None:
-        return "there is no `ip` (iproute2)"
+_SHAPED = ("root", "tbf", "rate", "{}mbit", "burst", "128kb", "latency", "50ms")
+"""A queue that lets through so many Mbit/s."""
+
+
+def why_not(*, shaping: bool = False) -> str | None:
+    """Why this machine cannot have namespaces, with `shaping` of limited bandwidth; None where it can."""
+    for program in ("ip", "tc") if shaping else ("ip",):
+        if shutil.which(program) is None:
+            return f"there is no `{program}` (iproute2)"
     name = f"probe-{uuid.uuid4().hex[:6]}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode:
         return f"network namespaces are not permitted: {made.stderr.strip()}"
+    limited = ["tc", "-n", name, "qdisc", "add", "dev", "lo", *_shaped(100)]
+    shaped = subprocess.run(limited, capture_output=True, text=True, check=False) if shaping else made
     subprocess.run(["ip", "netns", "delete", name], check=False)
-    return None
+    return f"bandwidth cannot be limited: {shaped.stderr.strip()}" if shaped.returncode else None
+
+
+def _shaped(mbit: int) -> list[str]:
+    return [word.format(mbit) for word in _SHAPED]
 
 
 class Namespaces:
@@ -87,6 +98,11 @@ class Namespaces:
         self.ip(host, "route", "replace", "default", "via", "10.77.0.250", "dev", "eth0", "table", "77")
         self.ip(host, "rule", "add", *rule, "lookup", "77")
 
+    def limit(self, host: str, mbit: int) -> None:
+        """Let a host send and receive no more than so many Mbit/s, as a slower interface of it would."""
+        _run("tc", "-n", self.space(host), "qdisc", "add", "dev", "eth0", *_shaped(mbit))
+        _run("tc", "qdisc", "add", "dev", f"v{self._mark}{host[-1]}", *_shaped(mbit))
+
     def start(
         self,
         host: str,
@@ -95,8 +111,14 @@ class Namespaces:
         gate: str = "on",
         torch: bool = False,
         variables: Mapping[str, str] | None = None,
+        text: str = "print('trained')\n",
+        strategy: Sequence[str] = ("none",),
+        arguments: Sequence[str] = (),
     ) -> subprocess.Popen[str]:
-        """Boot a host; `roll_call` shortens the wait for hosts that do not come, in seconds."""
+        """Boot a host; `roll_call` shortens the wait for hosts that do not come, in seconds.
+
+        `text` is the script's, with `arguments`; `strategy` starts it, with what else the boot is told.
+        """
         root = self.folder / host
         config, code = root / "input" / "config", root / "input" / "data" / "code"
         config.mkdir(parents=True)
@@ -104,10 +126,11 @@ class Namespaces:
         resources = {"current_host": host, "hosts": self.names, "network_interface_name": "eth0"}
         (config / "resourceconfig.json").write_text(json.dumps(resources))
         script = self.folder / f"{host}.py"
-        script.write_text("print('trained')\n")
+        script.write_text(text)
         with tarfile.open(code / "source.tar.gz", "w:gz") as archive:
             archive.add(script, "train.py")
-        words = ["--strategy", "none", "--entry-point", "train.py", "--gate", gate]
+        words = ["--strategy", *strategy, "--entry-point", "train.py", "--gate", gate]
+        words += ["--", *arguments] if arguments else []
         python = sys.executable if torch else WITHOUT_TORCH
         return subprocess.Popen(
             ["ip", "netns", "exec", self.space(host), python, "-c", BOOT, str(roll_call), *words],
@@ -157,4 +180,8 @@ class Namespaces:
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+    _run("ip", *words)
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
