@@ -123,8 +123,9 @@ class LoginNode:
         Of files that only grow (`grows`) what is new is sent. Raises as `run`.
         """
         here.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Links are left out: what they would lead to here is another machine's.
         words = [
-            *("--delete", "--prune-empty-dirs"),
+            *("-rt", "--delete", "--prune-empty-dirs"),
             *(["--append"] if grows else []),
             *(f"--include={pattern}" for pattern in patterns),
             *("--exclude=*", "--"),
@@ -135,25 +136,23 @@ class LoginNode:
     def push(self, here: Path, place: Path) -> None:
         """Copy a folder with all that it holds, or a file, to that place there. Raises as `run`."""
         what = f"write {place} on {self.host}"
-        words = ["--perms", "--", f"{here}/", f"{self.host}:{place}/"]
-        if not here.is_dir():
-            words = ["--perms", "--", str(here), f"{self.host}:{place}"]
-        if not self._copy(words, what):
+        places = (
+            [f"{here}/", f"{self.host}:{place}/"] if here.is_dir() else [str(here), f"{self.host}:{place}"]
+        )
+        if not self._copy(["-rltp", "--", *places], what):
             raise BackendError(f"could not {what}: the folder is not there.", "Launch again.")
 
     def _copy(self, words: Sequence[str], what: str) -> bool:
         """Whether rsync copied, and did not miss the folder itself."""
         shell = shlex.join([*self._ssh, *self._options])
-        ran = self._call(
-            ["rsync", "-rlt", "--compress", "--timeout=45", f"--rsh={shell}", *words], what, bound=None
-        )
+        ran = self._call(["rsync", "--compress", "--timeout=45", f"--rsh={shell}", *words], what, bound=None)
         said = ran.stderr
         # 24: files that went away meanwhile.
         if ran.returncode in (0, 24):
             return True
         if re.search(r'(?:change_dir|mkdir|link_stat) "[^"]*" failed: No such file', said):
             return False
-        if re.search(r"rsync: (?:command )?not found|No such file or directory\s*rsync", said):
+        if ran.returncode == 127 or re.search(r"rsync: (?:command )?not found", said):
             raise NotInstalled(
                 f"could not {what}: there is no rsync on {self.host}.",
                 f"Have rsync installed there, or launch on {self.host} itself.",

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 class SharedFolder:
     """The folder of the runs, which this machine sees under the same path as the nodes: `place`.
 
-    `runs` are read from what this machine sees of it.
+    `runs` reads what this machine sees of it.
     """
 
-    def __init__(self, place: Path, seen: Path | None = None) -> None:
+    def __init__(self, place: Path, runs: SlurmRuns | None = None) -> None:
         self.place = place
-        self.runs = SlurmRuns(seen or place)
+        self.runs = runs or SlurmRuns(place)
 
     @property
     def is_seen(self) -> bool:
@@ -123,7 +123,7 @@ class MirroredFolder(SharedFolder):
     """The folder of the runs behind a login node. All methods raise LoginSilent where that is not reached."""
 
     def __init__(self, place: Path, login: LoginNode) -> None:
-        super().__init__(place, _mirror_of(place, login.host))
+        super().__init__(place, SlurmRuns(_mirror_of(place, login.host), f"{login.host}:{place}"))
         self._login = login
 
     @property
