@@ -135,11 +135,8 @@ class LoginNode:
 
     def push(self, here: Path, place: Path) -> None:
         """Copy a folder with all that it holds, or a file, to that place there. Raises as `run`."""
-        what = f"write {place} on {self.host}"
-        places = (
-            [f"{here}/", f"{self.host}:{place}/"] if here.is_dir() else [str(here), f"{self.host}:{place}"]
-        )
-        if not self._copy(["-rltp", "--", *places], what):
+        what, end = f"write {place} on {self.host}", "/" if here.is_dir() else ""
+        if not self._copy(["-rltp", "--", f"{here}{end}", f"{self.host}:{place}{end}"], what):
             raise BackendError(f"could not {what}: the folder is not there.", "Launch again.")
 
     def _copy(self, words: Sequence[str], what: str) -> bool:

@@ -69,9 +69,7 @@ def test_programs_on_the_path_of_a_login_shell_are_found_and_others_named(
 ) -> None:
     _program(ssh / "bin" / "sbatch", "#!/bin/sh\necho '4711;gpu'\n")
     assert SlurmCommands(login=login).submit(Path("/fsx/job.sbatch")) == "4711"
-    with pytest.raises(
-        NotInstalled, match="there is no squeueue on alice@login, in the PATH of a login shell"
-    ):
+    with pytest.raises(NotInstalled, match="there is no squeueue on alice@login, in the PATH"):
         login.run(["env", "A=b", "squeueue"], "look")
 
 
@@ -91,15 +89,12 @@ def test_a_secret_reaches_sbatch_and_no_list_of_processes(login: LoginNode, ssh:
 
 
 def test_a_connection_is_shared_unless_the_user_shares_it_already(
-    login: LoginNode, ssh: Path, monkeypatch: pytest.MonkeyPatch
+    login: LoginNode, ssh: Path, short_cache: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/tmp/slipway-test-cache")
     login.run(["true"], "try")
-    assert "ControlPath=/tmp/slipway-test-cache/slipway/ssh/%C" in (ssh / "asked").read_text()
-    for settings, cache in (
-        ("controlpath /run/user/1/%C\n", "/tmp/slipway-test-cache"),
-        ("", f"/tmp/{50 * 'x'}"),
-    ):
+    assert f"ControlPath={short_cache}/slipway/ssh/%C" in (ssh / "asked").read_text()
+    too_long = str(ssh / (50 * "x"))
+    for settings, cache in (("controlpath /run/user/1/%C\n", short_cache), ("", too_long)):
         (ssh / "asked").unlink()
         (ssh / "settings").write_text(f"user alice\n{settings}")
         monkeypatch.setenv("XDG_CACHE_HOME", cache)
@@ -223,9 +218,7 @@ class TestMirror:
         mirror.look_at_all()
         assert list(mirror.runs.home.iterdir()) == []
 
-    def test_a_folder_to_which_nobody_has_launched_has_no_runs(
-        self, login: LoginNode, tmp_path: Path
-    ) -> None:
+    def test_a_folder_that_nobody_has_launched_to_is_empty(self, login: LoginNode, tmp_path: Path) -> None:
         mirror = MirroredFolder(tmp_path / "nowhere" / "slipway", login)
         mirror.look_at_all()
         mirror.look("digits-1")
@@ -236,7 +229,7 @@ class TestMirror:
     ) -> None:
         assert mirror.claim("digits-2")
         assert not mirror.claim("digits-2")
-        with pytest.raises(BackendError, match="alice@login says: .*No such file"):
+        with pytest.raises(BackendError, match=r"alice@login says: .*No such file"):
             MirroredFolder(tmp_path / "absent" / "slipway", login).claim("digits-2")
         assert not (tmp_path / "absent").exists()
 
@@ -255,9 +248,7 @@ class TestMirror:
             raise OSError(28, os.strerror(28))
         assert not (home / "digits-3").exists()
 
-    def test_links_of_a_run_are_not_followed_on_this_machine(
-        self, mirror: MirroredFolder, home: Path
-    ) -> None:
+    def test_links_of_a_run_are_not_followed_here(self, mirror: MirroredFolder, home: Path) -> None:
         (home / "digits-1" / "hosts" / "algo-1" / "node").symlink_to("/etc/hostname")
         mirror.look("digits-1")
         assert "hosts/algo-1/node" not in self.seen(mirror)

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -80,15 +79,7 @@ kill -9 "$above"
 
 
 @pytest.fixture
-def short_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A cache with a short path, as a home has: in a long one ssh's connections are not kept."""
-    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        monkeypatch.setenv("XDG_CACHE_HOME", folder)
-        yield
-
-
-@pytest.fixture
-def server(slurm: MiniCluster, tmp_path: Path, short_cache: None) -> Iterator[SshServer]:
+def server(slurm: MiniCluster, tmp_path: Path, short_cache: str) -> Iterator[SshServer]:
     skip_without_sshd()
     with ssh_server(tmp_path / "sshd", {"SLURM_CONF": slurm.environment["SLURM_CONF"]}) as server:
         yield server
