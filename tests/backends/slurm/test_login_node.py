@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from launcher.backends.interface import BackendError, JobState, UncertainError
+from launcher.backends.interface import BackendError, JobQuery, JobState, UncertainError
 from launcher.backends.local.processes import ProcessId
+from launcher.backends.slurm.backend import SlurmBackend
 from launcher.backends.slurm.commands import SlurmCommands
 from launcher.backends.slurm.login_node import LoginNode, LoginSilent, NotInstalled
 from launcher.backends.slurm.records import SlurmRecord
@@ -208,6 +211,36 @@ class TestMirror:
         (ssh / "asked").unlink()
         mirror.look("digits-1")
         assert not (ssh / "asked").exists()
+
+    def test_what_a_run_prints_until_its_end_is_brought_also_if_it_ends_meanwhile(
+        self, home: Path, ssh: Path
+    ) -> None:
+        log = Path("digits-1", "hosts", "algo-1", "log")
+
+        class EndsMeanwhile(LoginNode):
+            def pull(self, folder: Path, here: Path, patterns: Sequence[str], *, grows: bool = False) -> bool:
+                found = super().pull(folder, here, patterns, grows=grows)
+                (home / log).write_text("line 1\nthe last line\n")
+                TestMirror.write(home / "digits-1", JobState.COMPLETED)
+                return found
+
+        mirror = MirroredFolder(home, EndsMeanwhile("login", (str(ssh / "ssh"),)))
+        for _ in range(3):
+            mirror.look("digits-1")
+        assert (mirror.runs.home / log).read_text() == "line 1\nthe last line\n"
+
+    def test_what_the_hosts_wrote_until_slurm_said_that_the_job_had_ended_is_its_reason(
+        self, login: LoginNode, home: Path, ssh: Path
+    ) -> None:
+        run = home / "digits-1"
+        (run / "hosts" / "algo-1" / "ml" / "output" / "failure").unlink()
+        (run / "job").write_text("3")
+        ends = f"cd {run}/hosts/algo-1; echo '1 1700000000' > end; echo 'CODE001 rank 3' > ml/output/failure"
+        _program(ssh / "bin" / "scontrol", f"#!/bin/sh\n{ends}\necho 'JobId=3 JobState=FAILED Reason=None'\n")
+        (job,) = SlurmBackend(home, login=login).jobs(JobQuery())
+        assert job.state is JobState.FAILED
+        # Where other machines read it.
+        assert "CODE001 rank 3" in json.loads((run / "status.json").read_text())["failure_reason"]
 
     def test_runs_that_are_gone_there_are_gone_here(self, mirror: MirroredFolder, home: Path) -> None:
         (home / "environments").mkdir()
