@@ -56,7 +56,8 @@ test-all: setup
 gallery: setup
 	$(BIN)/python -m pytest -m "gallery or not gallery" tests/gallery
 
-# Runs on a real Slurm, which the tests start on this machine; it asks for root, slurm-wlm and munge.
+# Runs on a real Slurm, which the tests start on this machine; it asks for root, slurm-wlm, munge,
+# openssh-server and rsync.
 slurm: setup
 	$(BIN)/python -m pytest -m slurm tests/backends
 

@@ -257,7 +257,7 @@ def _slurm(section: Slurm, name: str) -> dict[str, str]:
         "slurm": ", ".join(f"{what} {value}" for what, value in asked.items() if value),
         "python": f"in the image {section.image}" if section.image else python_of(section),
         "channels": "\n".join(sorted(inputs)) or "none",
-        "folder": str(run_folder(section) / name),
+        "folder": f"{section.host}:" * bool(section.host) + str(run_folder(section) / name),
     }
 
 

@@ -490,6 +490,12 @@ HostPath = Annotated[str, StringConstraints(pattern=r"^/[\w./@+-]*$")]
 """An absolute path on Slurm's hosts, of characters that neither a shell nor sbatch takes for more."""
 
 
+SlurmHost = Annotated[
+    str, StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+]
+"""A host as ssh takes it: never an option, and nothing that a shell or rsync reads otherwise."""
+
+
 class Slurm(Part):
     """What a Slurm cluster is asked for: used with `backend: slurm`, or `launch --slurm`."""
 
@@ -498,9 +504,14 @@ class Slurm(Part):
     qos: SlurmWord | None = Field(None, description="The quality of service.")
     constraint: SlurmWord | None = Field(None, description="Features that the nodes must have.")
     exclude: list[SlurmWord] = Field([], description="Nodes that the job must not get.")
+    host: SlurmHost | None = Field(
+        None,
+        description="A login node, as ssh knows it, where this machine has neither Slurm's commands nor "
+        "the shared folder: jobs are submitted and followed over ssh.",
+    )
     shared: HostPath = Field(
-        description="A folder that this machine and all nodes see under this path: each run has its own "
-        "below it, with code, logs and checkpoints."
+        description="A folder that this machine (with `host` the login node) and all nodes see under this "
+        "path: each run has its own below it, with code, logs and checkpoints."
     )
     python: HostPath | None = Field(
         None,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
+from launcher.aws.errors import Outage
 from launcher.backends.interface import (
     Backend,
     BackendError,
@@ -183,7 +184,9 @@ def _slurm_jobs(query: JobQuery, tell: Callable[[str], None]) -> list[JobSummary
     for backend in backends:
         try:
             jobs += backend.jobs(query)
-        except BackendError as problem:
+        except (BackendError, Outage) as problem:
+            if len(backends) == 1 and isinstance(problem, Outage):
+                raise
             tell(f"not listed: {problem.message} {problem.remedy}")
     return sorted(jobs, key=lambda job: job.created, reverse=True)[: query.limit]
 

@@ -94,40 +94,44 @@ def lay_out(
     package: SourcePackage,
     inputs: Mapping[str, Path],
     interface: str | None = LOOPBACK,
+    place: Path | None = None,
 ) -> list[Host]:
     """Create the hosts' folders as a container finds /opt/ml when it starts; returns the hosts.
 
-    `interface` is the network interface by which the hosts reach each other, None where each knows best.
+    `interface` is the network interface by which the hosts reach each other, None where each knows best;
+    `place` where the hosts find `folder` and the inputs, if that is on another machine.
 
     `folder` is the job's own and holds `checkpoints`, which all hosts share as they share a prefix on
     S3; where the boot copies there, each host has a folder of its own. Raises BackendError where the source
     cannot be packed.
     """
-    hosts = hosts_of(folder, request.hosts or 1)
+    hosts, shared = hosts_of(folder, request.hosts or 1), (place or folder) / "checkpoints"
     (folder / "checkpoints").mkdir(exist_ok=True)
     build_boot(folder / BOOT_NAME)
     build_source(package.source, folder / SOURCE_NAME)
     for host in hosts:
         config, data = host.root / "input" / "config", host.root / "input" / "data"
         config.mkdir(parents=True)
-        for name, content in _config_files(request, hosts, host, interface).items():
+        seen = host if place is None else Host(host.name, place / "hosts" / host.name)
+        for name, content in _config_files(request, hosts, seen, interface).items():
             (config / name).write_text(json.dumps(content), encoding="utf-8")
         (data / RESERVED_CHANNEL).mkdir(parents=True)
         for name in (BOOT_NAME, SOURCE_NAME):
             shutil.copyfile(folder / name, data / RESERVED_CHANNEL / name)
         for channel, source in inputs.items():
-            (data / channel).symlink_to(source.resolve(), target_is_directory=True)
+            target = source.resolve() if place is None else source
+            (data / channel).symlink_to(target, target_is_directory=True)
         checkpoints = Path(below(host.root, checkpoint_path(request)))
         checkpoints.parent.mkdir(parents=True, exist_ok=True)
         if copied_by_boot(request):
             checkpoints.mkdir()
         else:
-            checkpoints.symlink_to(folder / "checkpoints", target_is_directory=True)
+            checkpoints.symlink_to(shared, target_is_directory=True)
         on_lustre = _lustre_checkpoints(request)
         if on_lustre is not None:
             mounted = Path(below(host.root, on_lustre))
             mounted.parent.mkdir(parents=True)
-            mounted.symlink_to(folder / "checkpoints", target_is_directory=True)
+            mounted.symlink_to(shared, target_is_directory=True)
         host.log.touch()
     return hosts
 

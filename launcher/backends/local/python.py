@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,10 +117,6 @@ def interpreter_at(path: Path) -> Interpreter:
     return Interpreter(path, version, found["torch"], found["cuda"])
 
 
-_WITHOUT_WORKING_DIRECTORY = "import sys\nsys.path[:] = [place for place in sys.path if place]\n"
-"""So that no module that lies beside a job file is imported in the place of Python's own."""
-
-
 def answer_of(path: Path, question: str) -> dict[str, Any]:
     """What a Python prints last for a program that prints a JSON object with `"slipway": 1` in it.
 
@@ -129,7 +125,7 @@ def answer_of(path: Path, question: str) -> dict[str, Any]:
     check_can_run(path)
     try:
         run = subprocess.run(
-            [str(path), "-c", _WITHOUT_WORKING_DIRECTORY + question],
+            [str(path), "-c", question],
             env=python_environment(path, os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -140,17 +136,23 @@ def answer_of(path: Path, question: str) -> dict[str, Any]:
         raise _no_python(path, f"it did not answer within {BOUND_SECONDS:.0f} seconds") from None
     except OSError as error:
         raise _no_python(path, error.strerror or str(error)) from error
+    said = (run.stdout.decode("utf-8", "replace"), run.stderr.decode("utf-8", "replace"))
+    return answer_in(path, run.returncode, *said)
+
+
+def answer_in(path: Path, code: int, out: str, errors: str) -> dict[str, Any]:
+    """The answer in what that Python printed, which ended with that exit code. Raises as `answer_of`."""
     # What a sitecustomize prints comes before.
-    last = run.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    last = out.strip().rpartition("\n")[2]
     try:
         found = json.loads(last)
     except ValueError:
         found = None
     if isinstance(found, dict) and found.get("slipway") == 1:
         return found
-    said = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+    said = errors.strip().rpartition("\n")[2][:200]
     words = f" and said: {said}" if said else ""
-    raise _no_python(path, f"it ended with exit code {run.returncode}{words}")
+    raise _no_python(path, f"it ended with exit code {code}{words}")
 
 
 def check_can_run(path: Path) -> None:
@@ -243,9 +245,9 @@ class InstalledPackages:
     markers: Mapping[str, str]
 
 
-def packages_of(python: Path) -> InstalledPackages:
+def packages_of(python: Path, ask: Callable[[Path, str], Mapping[str, Any]] = answer_of) -> InstalledPackages:
     """Ask a Python what it has installed. Raises BackendError where it does not say."""
-    found = answer_of(python, _ASK_WHAT_IS_INSTALLED)
+    found = ask(python, _ASK_WHAT_IS_INSTALLED)
     return InstalledPackages(
         packages={name: (version, tuple(needs)) for name, (version, needs) in found["packages"].items()},
         commands=found["commands"],

@@ -188,12 +188,16 @@ _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
 
 class RunFolder:
-    """The runs below `home`, each a folder that holds a status file; `kind` is what people call them."""
+    """The runs below `home`, each a folder that holds a status file; `kind` is what people call them.
+
+    `place` is where they really are, in words, if `home` only mirrors it.
+    """
 
     kind: ClassVar[str] = "local job"
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, place: str | None = None) -> None:
         self.home = home.absolute()
+        self.place = place or str(self.home)
 
     def names(self) -> list[str]:
         """The jobs below the home folder, readable or not, in the order of their names.
@@ -258,7 +262,7 @@ class RunFolder:
     def unknown(self, job_name: str) -> UnknownJob:
         """What to raise for a name that no job has."""
         return UnknownJob(
-            f"there is no {self.kind} {job_name} below {self.home}; there are: {self.known()}.",
+            f"there is no {self.kind} {job_name} below {self.place}; there are: {self.known()}.",
             "Correct the name, or go to the project in which it was launched.",
         )
 

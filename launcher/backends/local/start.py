@@ -158,8 +158,8 @@ def _environments(
 
 def checkpoints_to_resume(plan: TrainingPlan, store: RunFolder) -> Path | None:
     """The checkpoints of the job to resume from, or None for a job that starts from nothing."""
-    name: str | None = (plan.job.get("checkpoint") or {}).get("resume_from")
-    if not name:
+    name = name_to_resume(plan)
+    if name is None:
         return None
     checkpoints = store.home / name / "checkpoints"
     if not store.holds(name):
@@ -176,6 +176,11 @@ def checkpoints_to_resume(plan: TrainingPlan, store: RunFolder) -> Path | None:
         )
     _check_entries(checkpoints)
     return checkpoints
+
+
+def name_to_resume(plan: TrainingPlan) -> str | None:
+    """The name of the job from which a plan's job goes on; None where it starts from nothing."""
+    return (plan.job.get("checkpoint") or {}).get("resume_from") or None
 
 
 def _check_entries(checkpoints: Path) -> None:

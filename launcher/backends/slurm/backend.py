@@ -1,4 +1,4 @@
-"""The Slurm backend: each run one sbatch job, its files on a folder that the launcher and all nodes see.
+"""The Slurm backend: each run one sbatch job, its files on a folder that all nodes see.
 
 What a run printed, and how its hosts ended, is read from its folder; whether its job waits, runs or has
 ended, Slurm is asked. Once it is certain how a run ended, that is written into its folder, and Slurm is not
@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.aws.errors import Outage
 from launcher.backends.interface import (
     Backend,
     BackendError,
@@ -41,8 +42,9 @@ from launcher.backends.local.files import (
 )
 from launcher.backends.local.job import HostEnd, failure_reason
 from launcher.backends.local.logs import Position, read_lines
-from launcher.backends.local.records import no_request
+from launcher.backends.local.records import STATUS_FILE, no_request
 from launcher.backends.slurm.commands import SlurmCommands
+from launcher.backends.slurm.login_node import LoginNode
 from launcher.backends.slurm.records import (
     RunEvents,
     SlurmRecord,
@@ -53,6 +55,7 @@ from launcher.backends.slurm.records import (
     nodes_of,
     read_events,
 )
+from launcher.backends.slurm.shared_folder import MirroredFolder, SharedFolder
 from launcher.backends.slurm.states import WHY_ENDED, SlurmJob, notice_seconds
 from launcher.diagnosis.model import Stop, StopCause
 
@@ -64,23 +67,33 @@ if TYPE_CHECKING:
 
 class SlurmBackend(Backend):
     """Runs plans on Slurm. `home` is the folder of the runs on the shared folder; `commands` calls Slurm;
-    `variables` are what the values of secrets are taken from, None for the environment's own."""
+    `variables` are what the values of secrets are taken from, None for the environment's own; `login` is the
+    login node, where this machine has neither Slurm nor the shared folder.
+
+    All methods raise LoginSilent where that is not reached.
+    """
 
     name = "Slurm"
     bills = False
     polling = Polling(seconds=3.0, seconds_per_host=0.0, end_reads=1)
 
     def __init__(
-        self, home: Path, commands: SlurmCommands | None = None, variables: Variables | None = None
+        self,
+        home: Path,
+        commands: SlurmCommands | None = None,
+        variables: Variables | None = None,
+        login: LoginNode | None = None,
     ) -> None:
-        self._runs = SlurmRuns(home)
-        self._commands = commands or SlurmCommands()
+        self._login = login
+        self._shared = SharedFolder(home) if login is None else MirroredFolder(home, login)
+        self._runs = self._shared.runs
+        self._commands = commands or SlurmCommands(login=login)
         self._variables = variables
 
     @property
-    def home(self) -> Path:
-        """The folder of the runs."""
-        return self._runs.home
+    def is_seen(self) -> bool:
+        """Whether the shared folder is there, and can be written to from where jobs are submitted."""
+        return self._shared.is_seen
 
     def submit(self, plan: TrainingPlan, on_progress: OnProgress | None = None) -> str:
         """Prepare the run's folder and hand its script to sbatch; return the run's name.
@@ -91,8 +104,7 @@ class SlurmBackend(Backend):
         section = plan.slurm
         if section is None:
             raise UnusablePlan
-        inputs = {name: Path(folder) for name, folder in section.inputs.items()}
-        return self._start(plan, section.model_dump(mode="json"), inputs, on_progress)
+        return self._start(plan, section.model_dump(mode="json"), on_progress)
 
     def describe(self, job_name: str) -> JobStatus:
         """How the run is.
@@ -107,7 +119,9 @@ class SlurmBackend(Backend):
         try:
             request = RequestView(self._runs.request(job_name))
             return replace(
-                record.status(),
+                record.status(
+                    self._shared.address(job_name, "checkpoints"), self._shared.address(job_name, "hosts")
+                ),
                 transitions=_transitions(events),
                 nodes=nodes_of(record.folder, record.hosts),
                 processes_per_host=request.processes_per_host,
@@ -142,6 +156,7 @@ class SlurmBackend(Backend):
             return
         try:
             ask_to_stop(record.folder, who)
+            self._shared.send(job_name, STOP_FILE)
         except OSError as error:
             raise BackendError(
                 f"{record.folder / STOP_FILE}, which asks for the stop, cannot be written: {error.strerror}.",
@@ -160,17 +175,18 @@ class SlurmBackend(Backend):
     def jobs(self, query: JobQuery) -> list[JobSummary]:
         """The runs that the query asks for, newest first; those that cannot be read are left out."""
         found = []
+        self._shared.look_at_all()
         for name in self.job_names():
             with contextlib.suppress(UnreadableJob, UnknownJob):
                 found.append(_summary(self._look(name)))
         return query.select(found)
 
     def holds(self, job_name: str) -> bool:
-        """Whether there is a run of that name here, readable or not."""
+        """Whether there is a run of that name, readable or not; a login node is not asked."""
         return self._runs.holds(job_name)
 
     def job_names(self) -> list[str]:
-        """The runs, readable or not, in the order of their names."""
+        """The runs, readable or not, in the order of their names; a login node is not asked."""
         return self._runs.names()
 
     def request_of(self, job_name: str) -> Request:
@@ -184,15 +200,19 @@ class SlurmBackend(Backend):
         """
         # Only those who resume need it, and with it what plans are.
         from launcher.backends.local.start import resumed_plan
+        from launcher.jobs.script_inputs import RESERVED_CHANNEL
+        from launcher.source.packaging import SOURCE_NAME
 
+        self._shared.look(earlier)
         record = self._runs.record(earlier)
-        with resumed_plan(record.folder, request) as (plan, inputs):
-            return self._start(plan, record.section, inputs, on_progress)
+        code = hosts_of(record.folder, 1)[0].root / "input" / "data" / RESERVED_CHANNEL / SOURCE_NAME
+        self._shared.bring(earlier, str(code.relative_to(record.folder)))
+        with resumed_plan(record.folder, request) as (plan, _):
+            return self._start(plan, record.section, on_progress)
 
     def has_checkpoint(self, job_name: str) -> bool:
         """Whether a run that has ended left anything in its folder of checkpoints."""
-        folder = self._runs.folder(job_name) / "checkpoints"
-        return any(each.is_file() for each in folder.rglob("*"))
+        return self._shared.has_checkpoint(self._runs.folder(job_name).name)
 
     def failed_nodes(self, job_name: str, host: str | None) -> tuple[str, ...]:
         """The node on which that host of the run was."""
@@ -201,22 +221,20 @@ class SlurmBackend(Backend):
         return (nodes[host],) if host in nodes else ()
 
     def _start(
-        self,
-        plan: TrainingPlan,
-        section: Mapping[str, object],
-        inputs: Mapping[str, Path],
-        on_progress: OnProgress | None,
+        self, plan: TrainingPlan, section: Mapping[str, object], on_progress: OnProgress | None
     ) -> str:
         # What starts a run needs the job file's models, what looks at one does not.
         from launcher.backends.slurm.start import start_run
         from launcher.jobs.job_sections import Slurm
 
+        given = Slurm.model_validate(section)
         record = start_run(
             plan,
-            Slurm.model_validate(section),
-            self._runs,
+            given,
+            self._shared,
             self._commands,
-            inputs=inputs,
+            login=self._login,
+            inputs={name: Path(folder) for name, folder in given.inputs.items()},
             variables=self._variables,
             on_progress=on_progress,
         )
@@ -224,6 +242,7 @@ class SlurmBackend(Backend):
 
     def _look(self, job_name: str) -> SlurmRecord:
         """The run's record, with what has become of its job; written once that is final."""
+        self._shared.look(job_name)
         record = self._runs.record(job_name)
         if record.state.is_final:
             return record
@@ -231,16 +250,22 @@ class SlurmBackend(Backend):
         job = self._commands.job(job_id) if job_id else self._commands.job_named(job_name)
         if job is None and job_id is None:
             raise UnknownJob(
-                f"the run {job_name} was prepared in {record.folder}, and never reached Slurm.",
+                f"the run {job_name} was prepared in {self._shared.address(job_name, '')}, and never reached "
+                "Slurm.",
                 "Launch its job file again.",
             )
+        goes_on = job is not None and job.end is None
+        if not goes_on:
+            # What its hosts wrote until they ended.
+            self._shared.look(job_name)
         events = read_events(record.folder)
         seen = replace(record, job_id=job.job_id if job else job_id, started=_first_start(job, events))
-        if job is not None and job.end is None:
+        if job is not None and goes_on:
             return _going_on(seen, job)
         ended = _ended(seen, job, events)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, BackendError, Outage):
             ended.write()
+            self._shared.send(job_name, STATUS_FILE)
         return ended
 
 

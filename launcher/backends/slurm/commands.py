@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from launcher.account.slurm_nodes import SlurmCluster, SlurmNode, SlurmPartition
 from launcher.aws.errors import Outage
 from launcher.backends.interface import BackendError, UncertainError
+from launcher.backends.slurm.login_node import LoginNode, LoginSilent, NotInstalled
 from launcher.backends.slurm.states import SlurmJob
 
 BOUND_SECONDS = 60.0
@@ -47,27 +49,27 @@ class SlurmSilent(Outage):
 
 
 class SlurmCommands:
-    """Calls them. `environment` is what they run with."""
+    """Calls them on this machine, or on a login node. `environment` is what they run with here.
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        # Times as numbers, messages in English.
-        self._environment = {**(environment or os.environ), "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+    All methods raise LoginSilent where the login node is not reached.
+    """
 
-    def submit(self, script: Path) -> str:
-        """Hand a script to sbatch; the id of the job.
+    def __init__(self, environment: Mapping[str, str] | None = None, login: LoginNode | None = None) -> None:
+        self._environment = {**(environment or os.environ), **_READABLE}
+        self._login = login
 
-        Raises BackendError where Slurm refuses it, SlurmSilent where nothing can have arrived, UncertainError
-        where the answer is missing.
+    def submit(self, script: Path, secrets: Mapping[str, str] | None = None) -> str:
+        """Hand a script to sbatch, which hands its environment on to the job; the id of the job.
+
+        `secrets` are the variables that a login node does not have. Raises BackendError where Slurm refuses
+        it, SlurmSilent where nothing can have arrived, UncertainError where the answer is missing.
         """
-        ran = self._run(["sbatch", "--parsable", str(script)], "submit the job")
+        ran = self._run(["sbatch", "--parsable", str(script)], "submit the job", secrets)
         if ran.returncode == 0:
             # `4711;cluster` where there are several.
             return ran.stdout.strip().partition(";")[0]
         if _MAY_HAVE_ARRIVED.search(ran.stderr):
-            raise UncertainError(
-                f"Slurm did not say whether it took the job: {_first_line(ran.stderr)}.",
-                "Launch again: a job that is there is found by its name, and no second one is started.",
-            )
+            raise _uncertain(f"Slurm did not say whether it took the job ({_first_line(ran.stderr)})")
         raise _refusal("submit the job", ran.stderr)
 
     def job(self, job_id: str) -> SlurmJob | None:
@@ -108,10 +110,13 @@ class SlurmCommands:
 
     def _from_accounts(self, which: Sequence[str]) -> SlurmJob | None:
         """What an accounting database knows of a job; None without one."""
-        if shutil.which("sacct", path=self._environment.get("PATH")) is None:
+        if self._login is None and shutil.which("sacct", path=self._environment.get("PATH")) is None:
             return None
         form = "--format=JobID,State,NodeList,Start,End,Restarts"
-        ran = self._run(["sacct", "-X", "-n", "-P", form, *which], "ask Slurm's accounts")
+        try:
+            ran = self._run(["sacct", "-X", "-n", "-P", form, *which], "ask Slurm's accounts")
+        except NotInstalled:
+            return None
         # Without a database sacct fails; that is how the cluster is, and no trouble.
         lines = ran.stdout.splitlines() if ran.returncode == 0 else []
         if not lines:
@@ -126,7 +131,11 @@ class SlurmCommands:
             ended=_time(ended),
         )
 
-    def _run(self, words: Sequence[str], what: str) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, words: Sequence[str], what: str, secrets: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        if self._login is not None:
+            return self._run_there(self._login, words, what, secrets or {})
         try:
             return subprocess.run(
                 list(words),
@@ -149,14 +158,34 @@ class SlurmCommands:
             ) from error
         except subprocess.TimeoutExpired:
             if words[0] == "sbatch":
-                raise UncertainError(
-                    f"sbatch said nothing for {BOUND_SECONDS:.0f} s: whether Slurm took the job is open.",
-                    "Launch again: a job that is there is found by its name, and no second one is started.",
-                ) from None
+                raise _uncertain(f"sbatch said nothing for {BOUND_SECONDS:.0f} s") from None
             raise SlurmSilent(
                 f"could not {what}: {words[0]} said nothing for {BOUND_SECONDS:.0f} s.",
                 "Try again when the controller answers: scontrol ping",
             ) from None
+
+    def _run_there(
+        self, login: LoginNode, words: Sequence[str], what: str, secrets: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        settings = [f"{name}={value}" for name, value in _READABLE.items()]
+        assignments = "\n".join(f"{name}={shlex.quote(value)}" for name, value in secrets.items())
+        try:
+            return login.run(["env", *settings, *words], what, assignments)
+        except LoginSilent as silent:
+            if words[0] == "sbatch" and silent.may_have_run:
+                raise _uncertain(silent.message.rstrip(".")) from silent
+            raise
+
+
+_READABLE = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+"""Times as numbers, messages in English."""
+
+
+def _uncertain(why: str) -> UncertainError:
+    return UncertainError(
+        f"{why}: whether Slurm took the job is open.",
+        "Launch again: a job that is there is found by its name, and no second one is started.",
+    )
 
 
 def _refusal(what: str, said: str) -> BackendError | SlurmSilent:

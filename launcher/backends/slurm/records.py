@@ -9,7 +9,6 @@ folder is, and long after the controller has forgotten the job.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import time
 from collections.abc import Mapping
@@ -81,16 +80,16 @@ class SlurmRecord:
         del content["folder"]
         write_state(status_file(self.folder), content)
 
-    def status(self) -> JobStatus:
-        """The record in the form that every backend gives."""
+    def status(self, checkpoints: str, output: str) -> JobStatus:
+        """The record in the form that every backend gives; `checkpoints` and `output` are where those lie."""
         begun = self.started or self.submitted
         return JobStatus(
             name=self.name,
             state=self.state,
             phase=self.phase,
             failure_reason=self.failure_reason,
-            checkpoints=str(self.folder / "checkpoints"),
-            output=str(self.folder / "hosts"),
+            checkpoints=checkpoints,
+            output=output,
             seconds=(self.ended or time.time()) - begun,
             explanation=self.explanation,
             hosts=self.hosts,
@@ -211,8 +210,3 @@ def _text(file: Path) -> str | None:
         return read_regular(file, 200).decode("utf-8", "replace").strip() or None
     except OSError:
         return None
-
-
-def is_seen(folder: Path) -> bool:
-    """Whether a folder is there and can be written to."""
-    return os.access(folder, os.W_OK | os.X_OK)

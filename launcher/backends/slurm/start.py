@@ -9,28 +9,24 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from launcher.aws.errors import Outage
 from launcher.backends.interface import BackendError, NameTakenError, OnProgress, Progress, UncertainError
 from launcher.backends.local.files import write_state
 from launcher.backends.local.layout import lay_out
 from launcher.backends.local.overlay import python_with_requirements
 from launcher.backends.local.processes import ProcessId
-from launcher.backends.local.python import check_can_run
-from launcher.backends.local.records import REQUEST_FILE
-from launcher.backends.local.start import (
-    checkpoints_to_resume,
-    copy_checkpoints,
-    no_room,
-    runnable_request,
-    secrets_here,
-)
-from launcher.backends.slurm.commands import SlurmCommands, SlurmSilent
-from launcher.backends.slurm.records import SlurmRecord, SlurmRuns, batch_host
+from launcher.backends.local.python import answer_in, check_can_run, missing, packages_of
+from launcher.backends.local.records import REQUEST_FILE, STATUS_FILE
+from launcher.backends.local.start import runnable_request, secrets_here
+from launcher.backends.slurm.commands import SlurmCommands
+from launcher.backends.slurm.login_node import LoginNode, NotInstalled
+from launcher.backends.slurm.records import SlurmRecord, batch_host
 from launcher.backends.slurm.script import (
     SCRIPT_NAME,
     TOKEN_NAME,
@@ -39,6 +35,7 @@ from launcher.backends.slurm.script import (
     python_of,
     render_script,
 )
+from launcher.backends.slurm.shared_folder import SharedFolder
 from launcher.jobs.job_sections import Slurm
 from launcher.jobs.load_job import Variables
 from launcher.planning.finished_request import make_host_token
@@ -49,39 +46,42 @@ from launcher.planning.training_plan import SourcePackage, TrainingPlan
 def start_run(
     plan: TrainingPlan,
     section: Slurm,
-    runs: SlurmRuns,
+    shared: SharedFolder,
     commands: SlurmCommands,
     *,
+    login: LoginNode | None,
     inputs: Mapping[str, Path],
     variables: Variables | None,
     on_progress: OnProgress | None,
 ) -> SlurmRecord:
     """Prepare a plan's run and submit its job, unless it has been already; the record with the job's id.
 
-    Nothing is left of a run that Slurm refused. Raises BackendError where it cannot be prepared or Slurm
-    refuses it, UncertainError where nobody can tell whether Slurm took it.
+    `login` is the login node, where the cluster is behind one. Nothing is left of a run that Slurm refused.
+    Raises BackendError where it cannot be prepared or Slurm refuses it, UncertainError where nobody can tell
+    whether Slurm took it.
     """
     request, package = runnable_request(plan)
-    folder = runs.folder(str(request.name))
+    name = shared.runs.folder(str(request.name)).name
+    folder = shared.place / name
     python, given = python_of(section), plan.job.get("environment", {})
     # Before the folder is made: what is wrong here leaves nothing behind.
-    secrets_here(request, variables)
+    own = secrets_here(request, variables)
     parts = ScriptParts(folder, request, section, gpus_of(section, request.instance_type), python, given)
     render_script(parts)
-    earlier = checkpoints_to_resume(plan, runs)
-    if section.image is None:
-        parts = replace(parts, python=_equipped_python(parts, package, runs.home, on_progress))
-    found = _claim(runs, folder, plan, commands, on_progress)
+    earlier = shared.checkpoints_to_resume(plan)
+    if section.image is None and login is not None:
+        _check_python(Path(python), package, login)
+    elif section.image is None:
+        parts = replace(parts, python=_equipped_python(parts, package, shared.place, on_progress))
+    found = _claim(shared, name, plan, commands, on_progress)
     if found is not None:
         return found
-    try:
-        record = _prepare(parts, package, inputs, plan, earlier)
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise no_room(folder, error) from error
-        raise
-    return _submit(record, commands)
+    with shared.draft(name) as draft:
+        if earlier is not None:
+            shared.copy_checkpoints(earlier, name)
+        record = _prepare(parts, draft, package, inputs, plan)
+    record = replace(record, folder=shared.runs.folder(name))
+    return _submit(record, shared, commands, own if login is not None else {})
 
 
 def _equipped_python(
@@ -101,9 +101,39 @@ def _equipped_python(
     return str(equipped)
 
 
+def _check_python(python: Path, package: SourcePackage, login: LoginNode) -> None:
+    """Raise BackendError unless there is that Python on the login node, with all that is required."""
+
+    def ask(python: Path, question: str) -> Mapping[str, Any]:
+        words = ["env", "PYTHONPATH=", "PYTHONHOME=", str(python), "-c", question]
+        try:
+            ran = login.run(words, f"ask {python} what it has")
+        except NotInstalled:
+            raise BackendError(
+                f"there is no Python {python} on {login.host}: no node could run the job.",
+                "Give in `slurm.python` one that it and all nodes see, or the folder of its environment.",
+            ) from None
+        return answer_in(python, ran.returncode, ran.stdout, ran.stderr)
+
+    installed, wanted = packages_of(python, ask), package.source.requirements
+    if wanted is None:
+        return
+    lacking = [each.text for each in missing(wanted, installed)]
+    if lacking or wanted.fetched:
+        asked = [*lacking, *wanted.fetched]
+        named = ", ".join(asked[:5]) + (f" and {len(asked) - 5} more" if len(asked) > 5 else "")
+        raise BackendError(
+            f"{wanted.file} asks for {named}, which {python} on {login.host} does not have: over ssh "
+            "nothing is installed, and the script would not find them; nothing was submitted.",
+            f"Install them there (ssh {login.host} {python} -m pip install ...), or launch on {login.host} "
+            "itself, which installs them beside the runs; with `code.requirements: none` nothing is asked "
+            "for.",
+        )
+
+
 def _claim(
-    runs: SlurmRuns,
-    folder: Path,
+    shared: SharedFolder,
+    name: str,
     plan: TrainingPlan,
     commands: SlurmCommands,
     on_progress: OnProgress | None,
@@ -113,47 +143,45 @@ def _claim(
     Raises NameTakenError where another plan was, UncertainError where a launcher may still be at it.
     """
     for _ in range(2):
-        try:
-            runs.home.mkdir(parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700)
-        except FileExistsError:
-            found = _submitted_before(runs, folder, plan, commands)
-            if found is not None:
-                return found
-            _clear_broken(runs, folder, on_progress)
-        except OSError as error:
-            raise no_room(folder, error) from error
-        else:
+        if shared.claim(name):
             return None
-    raise BackendError(f"{folder} cannot be made: another launcher makes it, too.", "Launch again.")
+        found = _submitted_before(shared, name, plan, commands)
+        if found is not None:
+            return found
+        _clear_broken(shared, name, on_progress)
+    raise BackendError(
+        f"{shared.place / name} cannot be made: another launcher makes it, too.", "Launch again."
+    )
 
 
 def _submitted_before(
-    runs: SlurmRuns, folder: Path, plan: TrainingPlan, commands: SlurmCommands
+    shared: SharedFolder, name: str, plan: TrainingPlan, commands: SlurmCommands
 ) -> SlurmRecord | None:
     """The run of that name, where Slurm has its job or it has ended; None of one that never got so far."""
-    job = commands.job_named(folder.name)
-    if not runs.holds(folder.name):
+    job, runs = commands.job_named(name), shared.runs
+    shared.look(name)
+    if not runs.holds(name):
         return None
-    record = runs.record(folder.name)
+    record = runs.record(name)
     if job is None and not record.state.is_final:
         return None
-    if runs.request(folder.name) != plan.request:
-        raise NameTakenError(f"there is a run {folder.name} of another job already.", "Use another name.")
+    if runs.request(name) != plan.request:
+        raise NameTakenError(f"there is a run {name} of another job already.", "Use another name.")
     return record if record.job_id or job is None else replace(record, job_id=job.job_id)
 
 
-def _clear_broken(runs: SlurmRuns, folder: Path, on_progress: OnProgress | None) -> None:
+def _clear_broken(shared: SharedFolder, name: str, on_progress: OnProgress | None) -> None:
     """Put aside what a launcher left that ended before it had submitted anything.
 
     Raises UncertainError where a launcher may still be at it.
     """
-    if runs.holds(folder.name):
-        record = runs.record(folder.name)
+    folder = shared.place / name
+    if shared.runs.holds(name):
+        record = shared.runs.record(name)
         busy = record.job_id is not None or record.is_being_submitted
     else:
         # Not even its status was written: that takes a moment, but for a folder that is slow.
-        busy = time.time() - _changed(folder) < _PREPARING_SECONDS
+        busy = time.time() - _changed(shared.runs.folder(name)) < _PREPARING_SECONDS
     if busy:
         raise UncertainError(
             f"another launch prepares {folder} at this moment, so that whether its job is there cannot be "
@@ -162,10 +190,7 @@ def _clear_broken(runs: SlurmRuns, folder: Path, on_progress: OnProgress | None)
         )
     if on_progress is not None:
         on_progress(Progress(f"an interrupted launch left {folder}, and nothing on Slurm: making it anew"))
-    aside = folder.with_name(f".broken-{folder.name}-{time.time_ns()}")
-    with contextlib.suppress(FileNotFoundError):
-        folder.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+    shared.put_aside(name)
 
 
 _PREPARING_SECONDS = 60.0
@@ -179,22 +204,16 @@ def _changed(folder: Path) -> float:
 
 
 def _prepare(
-    parts: ScriptParts,
-    package: SourcePackage,
-    inputs: Mapping[str, Path],
-    plan: TrainingPlan,
-    earlier: Path | None,
+    parts: ScriptParts, folder: Path, package: SourcePackage, inputs: Mapping[str, Path], plan: TrainingPlan
 ) -> SlurmRecord:
-    """Fill the run's folder. From its status file on it is listed as a run."""
-    folder, request = parts.folder, parts.request
+    """Fill the run's folder, or one that is copied there. From its status file on it is listed as a run."""
+    request, place = parts.request, None if folder == parts.folder else parts.folder
     record = SlurmRecord(
         folder, parts.hosts, parts.section.model_dump(mode="json"), ProcessId.of_this_process()
     )
     record.write()
     write_state(folder / REQUEST_FILE, {"request": plan.request})
-    if earlier is not None:
-        copy_checkpoints(earlier, folder / "checkpoints")
-    lay_out(folder, request, package, inputs, interface=None)
+    lay_out(folder, request, package, inputs, interface=None, place=place)
     batch_host(folder).folder.mkdir()
     batch_host(folder).log.touch()
     _write_token(folder / TOKEN_NAME, request)
@@ -209,29 +228,31 @@ def _write_token(file: Path, request: RequestView) -> None:
         stream.write(token)
 
 
-def _submit(record: SlurmRecord, commands: SlurmCommands) -> SlurmRecord:
-    folder = record.folder
+def _submit(
+    record: SlurmRecord, shared: SharedFolder, commands: SlurmCommands, own: Mapping[str, str]
+) -> SlurmRecord:
     try:
-        job_id = commands.submit(folder / SCRIPT_NAME)
+        job_id = commands.submit(shared.place / record.name / SCRIPT_NAME, own)
     except UncertainError:
         # The folder stays: a job that is there needs it, and by its name it is found.
         found = _found(record.name, commands)
         if found is None:
             raise
         job_id = found
-    except (BackendError, SlurmSilent):
-        shutil.rmtree(folder, ignore_errors=True)
+    except (BackendError, Outage):
+        shared.discard(record.name)
         raise
     record = replace(record, job_id=job_id)
     # Without it the job is found by its name.
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, BackendError, Outage):
         record.write()
+        shared.send(record.name, STATUS_FILE)
     return record
 
 
 def _found(name: str, commands: SlurmCommands) -> str | None:
     try:
         job = commands.job_named(name)
-    except (BackendError, SlurmSilent):
+    except (BackendError, Outage):
         return None
     return job.job_id if job is not None else None

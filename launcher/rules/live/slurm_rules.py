@@ -19,7 +19,7 @@ from launcher.text.values import duration_in_words, nearest
 @frozen
 class AskedNodes:
     """What a job asks for: its section, how many hosts, how many GPUs of each, and for how many seconds;
-    `sees_shared` says whether this machine sees the shared folder and may write to it."""
+    `sees_shared` says whether this machine, or its login node, sees the shared folder and may write to it."""
 
     section: Slurm
     hosts: int
@@ -39,11 +39,12 @@ def check_nodes(asked: AskedNodes, cluster: SlurmCluster) -> list[Finding]:
 
 def _shared_folder(asked: AskedNodes) -> Iterator[Finding]:
     if not asked.sees_shared:
+        here = asked.section.host or "this machine"
         yield job_file.INVALID_VALUE.at(
             ("slurm", "shared"),
-            f"{asked.section.shared} is not there on this machine, or cannot be written to: the run's code "
-            "and logs could not be exchanged with the nodes",
-            remedy="Give a folder of your own on a file system that this machine and all nodes mount.",
+            f"{asked.section.shared} is not there on {here}, or cannot be written to: the run's code and "
+            "logs could not be exchanged with the nodes",
+            remedy=f"Give a folder of your own on a file system that {here} and all nodes mount.",
         )
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.backends.interface import OnProgress
 from launcher.backends.slurm.backend import SlurmBackend
 from launcher.backends.slurm.commands import SlurmCommands
-from launcher.backends.slurm.records import is_seen
+from launcher.backends.slurm.login_node import LoginNode
 from launcher.backends.slurm.script import gpus_of, run_folder
 from launcher.failure_modes.model import Refusal, accept
 from launcher.frozen import frozen
@@ -78,9 +77,10 @@ class SlurmLaunch:
         )
 
     def _backend(self, plan: TrainingPlan) -> SlurmBackend:
-        home = run_folder(_section(plan))
-        keep_folder(home)
-        return SlurmBackend(home, self.commands, self.variables)
+        section = _section(plan)
+        home, login = run_folder(section), _login_node(section)
+        keep_folder(home, section.host)
+        return SlurmBackend(home, self.commands, self.variables, login)
 
     def _plan(self, loaded: LoadedJob, source: SourceTree | None) -> TrainingPlan:
         plan = prepare(loaded, session_region=self.session_region, ignore=self.ignore, source=source)
@@ -92,17 +92,21 @@ class SlurmLaunch:
 
     def _hold_against_cluster(self, plan: TrainingPlan, loaded: LoadedJob) -> TrainingPlan:
         section, job = _section(plan), plan.spec
-        cluster = (self.commands or SlurmCommands()).cluster()
+        cluster = (self.commands or SlurmCommands(login=_login_node(section))).cluster()
         asked = AskedNodes(
             section,
             plan.view.hosts or 1 if plan.view else 1,
             gpus_of(section, plan.view.instance_type if plan.view else None),
             plan.view.max_runtime_seconds if plan.view else 0,
-            is_seen(Path(section.shared)),
+            self._backend(plan).is_seen,
         )
         found = accept(check_nodes(asked, cluster), [*(job.ignore if job else ()), *self.ignore])
         located = [loaded.substitutions.finding(each.located(loaded.location)) for each in found]
         return replace(plan, findings=(*plan.findings, *located))
+
+
+def _login_node(section: Slurm) -> LoginNode | None:
+    return LoginNode(section.host) if section.host else None
 
 
 def _section(plan: TrainingPlan) -> Slurm:

@@ -13,6 +13,7 @@ import yaml
 from launcher.backends.interface import JobStatus, LogLine
 from launcher.backends.slurm.backend import SlurmBackend
 from launcher.backends.slurm.commands import SlurmCommands
+from launcher.backends.slurm.login_node import LoginNode
 from launcher.jobs.load_job import load_job
 from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare
@@ -21,15 +22,20 @@ from tests.backends.slurm.mini_cluster import PATIENCE_SECONDS, MiniCluster, unt
 
 @dataclass
 class SlurmPlace:
-    """What a test does: plans of scripts, the backend, and what became of runs."""
+    """What a test does: plans of scripts, the backend, and what became of runs.
+
+    With a login node the backend and the job files go by that.
+    """
 
     slurm: MiniCluster
     folder: Path
     shared: Path
+    login: LoginNode | None = None
     backend: SlurmBackend = field(init=False)
 
     def __post_init__(self) -> None:
-        self.backend = SlurmBackend(self.shared / "slipway", SlurmCommands(self.slurm.environment))
+        commands = SlurmCommands(self.slurm.environment, self.login)
+        self.backend = SlurmBackend(self.shared / "slipway", commands, login=self.login)
 
     def job(self, script: str, **more: Any) -> Path:
         """A job file for the script; `more` are fields beside or in place of the usual ones."""
@@ -45,7 +51,10 @@ class SlurmPlace:
             "environment": {"GLOO_SOCKET_IFNAME": "lo"},
             "limits": {"max_runtime": "30m"},
             "backend": "slurm",
-            "slurm": {"partition": "train", "shared": str(self.shared), "python": sys.executable},
+            "slurm": {
+                **({} if self.login is None else {"host": self.login.host}),
+                **{"partition": "train", "shared": str(self.shared), "python": sys.executable},
+            },
             **more,
         }
         file = self.folder / "job.yaml"

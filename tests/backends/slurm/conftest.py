@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,14 @@ import pytest
 
 from tests.backends.slurm.cluster import SlurmPlace
 from tests.backends.slurm.mini_cluster import MiniCluster, mini_cluster, skip_without_slurm
+
+
+@pytest.fixture
+def short_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A cache with a short path, as a home has: in a long one ssh's connections are not kept."""
+    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("XDG_CACHE_HOME", folder)
+        yield folder
 
 
 @pytest.fixture(scope="session")
