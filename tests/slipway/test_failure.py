@@ -142,7 +142,7 @@ def test_a_traceback_on_stdout_is_the_cause_where_stderr_has_none(ranks: Ranks) 
     ranks.printed[0] = RankTail("train.py:8: UserWarning: old\n", 10.0, f"{SPAWNED}training failed\n")
     cause = cause_of(ranks, report_of((0, 1, "11:30:44")))
     assert cause.text("algo-2").splitlines()[0] == (
-        "IMG002 rank 2 on algo-2: the torch in the image is a build without NCCL (train.py:41)"
+        "IMG002 rank 2 on algo-2: torch is a build without NCCL (train.py:41)"
     )
 
 
