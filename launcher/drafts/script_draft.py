@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
@@ -24,7 +25,6 @@ from launcher.drafts.job_draft import (
 )
 from launcher.drafts.script_uses import (
     Assumptions,
-    FolderOption,
     ProcessStart,
     Saving,
     choose_start,
@@ -36,6 +36,7 @@ from launcher.drafts.script_uses import (
 )
 from launcher.frozen import frozen
 from launcher.planning.images import image_release, image_versions
+from launcher.program.index import nodes_within, parent_of
 from launcher.program.program import Program
 from launcher.program.surroundings.channels import channel_reads
 from launcher.program.surroundings.options import as_attribute
@@ -189,7 +190,8 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
         said = each.requirement
         if said is None or said.name.lower() != package or said.marker is not None:
             continue
-        pins = [one.version for one in said.specifier if one.operator == "==" and "*" not in one.version]
+        exact = [one.version for one in said.specifier if one.operator == "==" and "*" not in one.version]
+        pins = [each.partition("+")[0] for each in exact]
         release = image_release(name, pins[0]) if len(pins) == 1 else None
         if release is not None:
             return DraftField(("framework",), {"name": name, "version": pins[0]}, f"as {each.place} has it")
@@ -242,8 +244,8 @@ def _of_parsers(
     declared = list({each.names: each for parser in parsers for each in parser.declared}.values())
     given = {as_attribute(each.partition("=")[0]) for each in words if each.startswith("-")}
     folders = {
-        option: f"${{{'SM_MODEL_DIR' if folder.is_of_model else 'SM_CHECKPOINT_DIR'}}}"
-        for option, folder in _folders_to_give(declared, saving)
+        option: folder
+        for option, folder in _folders_to_give(program, declared, saving)
         if as_attribute(option) not in given
     }
     if any(map(_has_output_folder, parsers)) and "output_dir" not in given:
@@ -262,10 +264,19 @@ def _of_parsers(
     if any(map(_hyperparameter, left)):
         also = f", and {' and '.join(others)}" if others else ""
         yield DraftNote(("hyperparameters",), f"the script's own options, as they are by default{also}")
-    elif others or (not parsers and _reads_words(program)):
+    elif others or (not parsers and _has_parser(program)):
         yield DraftQuestion(
             ("hyperparameters", "..."),
             "which options are changed? Not all could be read; `python SCRIPT --help` shows them.",
+        )
+    elif not parsers and (reading := _reading_of_words(program)) is not None:
+        line = line_in_entry(program, reading)
+        where = f" ({place_of(program, reading)})" if line is None else ""
+        yield DraftQuestion(
+            _ARGUMENTS,
+            f"which words are given? The script reads its command line without a parser{where}.",
+            ["..."],
+            _source_line(line),
         )
 
 
@@ -306,14 +317,23 @@ def _has_output_folder(parser: ScriptParser) -> bool:
 
 
 def _folders_to_give(
-    declared: Sequence[DeclaredWords], saving: Saving | None
-) -> Iterator[tuple[str, FolderOption]]:
-    """The options by which the job says where to save; not those that find SageMaker's folders themselves."""
+    program: Program, declared: Sequence[DeclaredWords], saving: Saving | None
+) -> Iterator[tuple[str, str]]:
+    """The options by which the job says where to save, and the folder or file that each is given; not those
+    that find SageMaker's folders themselves, nor those of the data, beside which a script keeps what it made
+    of them."""
     for folder in saving.folders if saving else ():
         for each in declared:
             option = _long_name(each)
-            if _attribute(each) == folder.name and option and not is_kept_already(each.default):
-                yield option, folder
+            if _attribute(each) != folder.name or not option or is_kept_already(each.default):
+                continue
+            kept = f"${{{'SM_MODEL_DIR' if folder.is_of_model else 'SM_CHECKPOINT_DIR'}}}"
+            if folder.is_file:
+                default = None if each.default is None else program.value(each.default)
+                if isinstance(default, Constant) and default.value and isinstance(default.value, str):
+                    yield option, f"{kept}/{PurePosixPath(default.value).name}"
+            elif not _NAMES_DATA.search(option[2:]):
+                yield option, kept
 
 
 def _attribute(words: DeclaredWords) -> str:
@@ -352,12 +372,13 @@ def _of_option(program: Program, words: DeclaredWords) -> Part:
     return DraftDefault(("hyperparameters", name), None, ast.unparse(words.default))
 
 
-_DATA = re.compile(
-    r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$"
-    r"|^(train|training|input)[-_](dir|path|root|folder|files?)$",
-    re.IGNORECASE,
+_NAMES_DATA = re.compile(
+    r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$", re.IGNORECASE
 )
-"""Names of options by which scripts take the folder or file of their data."""
+_DATA = re.compile(
+    rf"{_NAMES_DATA.pattern}|^(train|training|input)[-_](dir|path|root|folder|files?)$", re.IGNORECASE
+)
+"""Names of options by which scripts take the folder or file of their data: surely, and as a rule."""
 
 _CHECKPOINTS = re.compile(
     r"^(checkpoints?|ckpts?|snapshots?|save|output|out)([-_]?(dir|path|root|folder))?$", re.IGNORECASE
@@ -401,8 +422,25 @@ _PARSERS = frozenset(
 )
 
 
-def _reads_words(program: Program) -> bool:
+def _has_parser(program: Program) -> bool:
     return any(not _PARSERS.isdisjoint(file.mentioned) for file in program.files)
+
+
+def _reading_of_words(program: Program) -> ast.AST | None:
+    """Where a script reads the words of its command line without a parser, or runs a file that may do so:
+    `sys.argv[1:]`, `exec(open("configurator.py").read())`."""
+    for file in program.mentioning("argv"):
+        for node in nodes_within(file.tree):
+            if isinstance(node, ast.Name | ast.Attribute) and program.qualified(node) == "sys.argv":
+                outer = parent_of(node)
+                place = program.value(outer.slice) if isinstance(outer, ast.Subscript) else None
+                if isinstance(node.ctx, ast.Load) and place != Constant(0):
+                    return node
+    for file in program.files:
+        for call in file.calls_of.get("exec", ()):
+            if call.args and "open(" in ast.unparse(call.args[0]):
+                return call
+    return None
 
 
 # Hydra.

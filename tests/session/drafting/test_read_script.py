@@ -67,6 +67,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     ("line", "framework"),
     [
         ("torch==2.8.0", {"name": "pytorch", "version": "2.8.0"}),
+        ("torch==2.8.0+cu126", {"name": "pytorch", "version": "2.8.0"}),
         ("torch<2.6", {"name": "pytorch", "version": "2.5.1"}),
         ("torch>=2.0,<2.9", {"name": "pytorch", "version": "2.8.0"}),
         ("torch>=2.0", {"name": "pytorch"}),
