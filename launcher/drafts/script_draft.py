@@ -68,7 +68,8 @@ _ARGUMENTS = ("code", "arguments")
 class ScriptSource:
     """A script as it was found: `code` are the fields `source_dir` and `entry_point` or `module` of its job,
     `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is the file
-    that Hydra reads, None without one. `requirements` are what is installed, None without a file.
+    that Hydra reads, None without one. `requirements` are what is installed, None without a file;
+    `requirements_above` is then the path of one that lies outside of the code, in a folder above it.
     """
 
     shown: str
@@ -78,6 +79,7 @@ class ScriptSource:
     shell: str = ""
     config: str | None = None
     requirements: RequirementsFile | None = None
+    requirements_above: str | None = None
 
 
 @frozen
@@ -106,7 +108,7 @@ def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
     """The draft of a script's job, with all that is open as questions."""
     parts: list[Part] = [
         DraftField(("name",), script.name),
-        DraftField(("code",), dict(script.code), _about_requirements(script.requirements)),
+        DraftField(("code",), dict(script.code), _about_requirements(script)),
         *_of_cluster(wanted),
     ]
     if script.program is None:
@@ -202,7 +204,10 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
     return DraftField(("framework",), {"name": name}, _VERSION)
 
 
-def _about_requirements(found: RequirementsFile | None) -> str:
+def _about_requirements(script: ScriptSource) -> str:
+    found, above = script.requirements, script.requirements_above
+    if found is None and above is not None:
+        return f"nothing is installed: {above} lies outside of `source_dir`, which may be its folder instead"
     if found is None or not found.packages:
         return "nothing is installed: there is no requirements.txt"
     names = ", ".join(each.text for each in found.packages[:12])

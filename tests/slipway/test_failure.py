@@ -146,6 +146,17 @@ def test_a_traceback_on_stdout_is_the_cause_where_stderr_has_none(ranks: Ranks) 
     )
 
 
+def test_what_a_rank_reports_of_processes_that_it_has_started_is_told() -> None:
+    inner = RAISED.replace("\n", "\n  ")
+    report = (
+        f"{TRACEBACK}torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{'=' * 60}\n"
+        f"train FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{'-' * 60}\nRoot Cause (first observed "
+        f"failure):\n[0]:\n  exitcode  : 1 (pid: 8303)\n  traceback : {inner}\n{'=' * 60}\n"
+    )
+    evidence = judge_output(report, 1, CODE)
+    assert (evidence.message, evidence.place) == ("ValueError: bad learning rate", "train.py:41")
+
+
 @pytest.mark.parametrize(
     ("stderr", "exit_code", "printed", "message"),
     [

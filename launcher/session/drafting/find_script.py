@@ -168,7 +168,7 @@ def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
     brought = {*sys.stdlib_module_names, _BROUGHT_BY_BOOT}
     wanted = {each for each in names if each.partition(".")[0] not in brought}
     missing = {each for each in wanted if not _is_in(each, folder)}
-    for above in _project_folders(folder):
+    for above in project_folders(folder):
         if any(_is_in(each, above) for each in missing):
             folder = above
             break
@@ -193,7 +193,7 @@ def _is_in(module: str, folder: Path) -> bool:
     return bool(second) and ((inner / f"{second}.py").is_file() or (inner / second).is_dir())
 
 
-def _project_folders(folder: Path) -> Iterator[Path]:
+def project_folders(folder: Path) -> Iterator[Path]:
     """The folders above, up to the topmost of the project; none where there is no sign of one."""
     above = list(folder.parents)[:_HIGHEST]
     if any((folder / mark).exists() for mark in _ROOT_MARKS):

@@ -12,7 +12,7 @@ from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.program.index import Unread
 from launcher.program.program import FileCache, Program, read_program
 from launcher.rules.job.subject import SEARCHED_NAMES
-from launcher.session.drafting.find_script import ScriptPlace, find_script
+from launcher.session.drafting.find_script import ScriptPlace, find_script, project_folders
 from launcher.source.requirements_file import RequirementsFile
 from launcher.source.tree import SourceTree, module_files, read_source
 from launcher.text.regular_files import read_regular
@@ -50,9 +50,10 @@ def _read(
 ) -> ScriptSource:
     code = {"source_dir": _relative(place.folder, job_file.absolute().parent)}
     code |= {"entry_point": place.entry_point} if place.entry_point else {"module": place.module}
+    outside = None if installed else _requirements_above(place.folder, job_file.absolute().parent)
     if place.path.suffix == ".sh":
         text = read_regular(place.path, _MOST_BYTES).decode("utf-8", "replace")
-        return ScriptSource(str(given), _name(place), code, None, text, None, installed)
+        return ScriptSource(str(given), _name(place), code, None, text, None, installed, outside)
     folder = Path(os.path.relpath(place.folder))
     program = read_program(Path(os.path.relpath(place.path)), folder, cache)
     if isinstance(program, Unread):
@@ -60,7 +61,13 @@ def _read(
             f"{place.path} cannot be read: {program.reason}.", "Give a script that Python itself can read."
         )
     config = _hydra_config(program, place.path.parent)
-    return ScriptSource(str(given), _name(place), code, program, "", config, installed)
+    return ScriptSource(str(given), _name(place), code, program, "", config, installed, outside)
+
+
+def _requirements_above(folder: Path, job_folder: Path) -> str | None:
+    """The requirements of the project that lie above the code, as seen from the job file; None without."""
+    above = (each / DEFAULT_REQUIREMENTS for each in project_folders(folder.absolute()))
+    return next((_relative(each, job_folder) for each in above if each.is_file()), None)
 
 
 def _hydra_config(program: Program, folder: Path) -> str | None:

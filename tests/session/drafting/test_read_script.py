@@ -82,3 +82,14 @@ def test_the_image_is_the_newest_that_the_requirements_allow(
     (tmp_path / "requirements.txt").write_text(f"{line}\n")
     found, _ = read_script(tmp_path, tmp_path / "job.yaml", FileCache())
     assert draft_script(found, GivenByUser()).data()["framework"] == framework
+
+
+def test_requirements_that_lie_outside_of_the_code_are_told(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src" / "train.py").write_text("import torch\nprint(torch)\n")
+    (tmp_path / "requirements.txt").write_text("einops\n")
+    found, _ = read_script(tmp_path / "src" / "train.py", tmp_path / "jobs" / "job.yaml", FileCache())
+    draft = draft_script(found, GivenByUser())
+    [said] = [each.comment for each in draft.fields if each.path == ("code",)]
+    assert said.startswith("nothing is installed: ../requirements.txt lies outside of `source_dir`")
