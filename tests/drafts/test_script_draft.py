@@ -147,6 +147,11 @@ STRATEGIES = {
         "if __name__ == '__main__': mp.spawn(run, nprocs=4)",
         "none",
     ),
+    "elastic_launch": (
+        "import torch.distributed as d, torch.distributed.launcher as pet\n"
+        "def run(): d.init_process_group('gloo')\npet.elastic_launch(pet.LaunchConfig(1, 1, 2), entrypoint=run)()",
+        "none",
+    ),
     "horovod": ("import horovod.torch as hvd\nhvd.init()", "mpi"),
     "mpi4py": ("from mpi4py import MPI\nprint(MPI.COMM_WORLD.Get_rank())", "mpi"),
     "MPI's variables": ("import os\nprint(os.environ['OMPI_COMM_WORLD_RANK'])", "mpi"),
