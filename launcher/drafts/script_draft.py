@@ -35,6 +35,7 @@ from launcher.drafts.script_uses import (
     place_of,
 )
 from launcher.frozen import frozen
+from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.planning.images import image_release, image_versions
 from launcher.program.index import nodes_within, parent_of
 from launcher.program.program import Program
@@ -69,7 +70,8 @@ class ScriptSource:
     """A script as it was found: `code` are the fields `source_dir` and `entry_point` or `module` of its job,
     `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is the file
     that Hydra reads, None without one. `requirements` are what is installed, None without a file;
-    `requirements_above` is then the path of one that lies outside of the code, in a folder above it.
+    `packages_named_in` is then the path of another file that names packages: of the project's own, beside the
+    code, or a requirements.txt in a folder above it.
     """
 
     shown: str
@@ -79,7 +81,7 @@ class ScriptSource:
     shell: str = ""
     config: str | None = None
     requirements: RequirementsFile | None = None
-    requirements_above: str | None = None
+    packages_named_in: str | None = None
 
 
 @frozen
@@ -205,9 +207,14 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
 
 
 def _about_requirements(script: ScriptSource) -> str:
-    found, above = script.requirements, script.requirements_above
-    if found is None and above is not None:
-        return f"nothing is installed: {above} lies outside of `source_dir`, which may be its folder instead"
+    found, named = script.requirements, script.packages_named_in
+    if found is None and named is not None and named.endswith(DEFAULT_REQUIREMENTS):
+        return f"nothing is installed: {named} lies outside of `source_dir`, which may be its folder instead"
+    if found is None and named is not None:
+        return (
+            f"nothing is installed: there is no {DEFAULT_REQUIREMENTS}; one with the line `.` installs what "
+            f"{named} names"
+        )
     if found is None or not found.packages:
         return "nothing is installed: there is no requirements.txt"
     names = ", ".join(each.text for each in found.packages[:12])
@@ -286,19 +293,26 @@ def _of_parsers(
 
 
 def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
-    positional = [each for each in left if not each.names[0].startswith("-") and _is_needed(each)]
-    if positional:
-        names = ", ".join(f"`{each.names[0]}`" for each in positional)
+    needed = [
+        each
+        for each in left
+        if (_is_needed(each) if not each.names[0].startswith("-") else _is_for_arguments_alone(each))
+    ]
+    if needed:
+        names = ", ".join(f"`{each.names[0]}`" for each in needed)
+        example = [
+            [each.names[0].upper()] if each.names[0][0] != "-" else [each.names[0], "..."] for each in needed
+        ]
         yield DraftQuestion(
             _ARGUMENTS,
-            f"the script requires {'the argument' if len(positional) == 1 else 'the arguments'} {names}.",
-            [each.names[0].upper() for each in positional],
-            _source_line(line_in_entry(program, positional[0].node)),
+            f"the script requires {'the argument' if len(needed) == 1 else 'the arguments'} {names}.",
+            [word for words in example for word in words],
+            _source_line(line_in_entry(program, needed[0].node)),
         )
     options = [each for each in left if each.names[0].startswith("-")]
-    switches = [each for each in options if _is_switch(each)]
+    switches = [each for each in options if _is_switch(each) and not _is_for_arguments_alone(each)]
     for each in options:
-        if each not in switches:
+        if each not in switches and _hyperparameter(each) is not None:
             yield _of_option(program, each)
     if switches:
         names = " ".join(_long_name(each) or each.names[0] for each in switches)
@@ -307,6 +321,11 @@ def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Par
 
 def _is_needed(words: DeclaredWords) -> bool:
     return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in ("?", "*")
+
+
+def _is_for_arguments_alone(words: DeclaredWords) -> bool:
+    """Whether an option is required and has no name that a hyperparameter could have."""
+    return bool(words.settings.get("required")) and _hyperparameter(words) is None
 
 
 def _is_switch(words: DeclaredWords) -> bool:
@@ -350,9 +369,10 @@ def _long_name(words: DeclaredWords) -> str | None:
 
 
 def _hyperparameter(words: DeclaredWords) -> str | None:
-    """The name by which a hyperparameter becomes the option: `--lr` of `lr`, `-e` of `e`."""
+    """The name by which a hyperparameter becomes the option: `--lr` of `lr`, `-e` of `e`; None of `--p`, as a
+    name of one letter is given as `-p`."""
     long = _long_name(words)
-    if long is not None:
+    if long is not None and len(long) > len("--p"):
         return long[2:]
     return next((each[1:] for each in words.names if re.fullmatch(r"-\w", each)), None)
 

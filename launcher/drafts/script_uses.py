@@ -143,8 +143,7 @@ def _imports(program: Program) -> Iterator[tuple[str, ast.AST]]:
 def _is_sure(program: Program, node: ast.AST) -> bool:
     """Whether every run comes by here, under no condition, and ends where that fails."""
     is_left_out = any(
-        isinstance(each, ast.Try)
-        or (isinstance(each, ast.If | ast.IfExp) and not is_main_guard(each.test))
+        isinstance(each, ast.Try) or (isinstance(each, ast.If | ast.IfExp) and not is_main_guard(each.test))
         for each in ancestors(node)
     )
     return not is_left_out and surely_runs(program, node)

@@ -211,8 +211,8 @@ def place_of(job: JobSpec, *, here: bool = False) -> RunPlace:
 
 
 def _said_here(finding: Finding) -> Finding:
-    """A finding on a run on this machine: what a host loses with its disk is not lost here, and the devices of
-    a host are not those that the processes share."""
+    """A finding on a run on this machine: what a host loses with its disk is not lost here, and the devices
+    of a host are not those that the processes share."""
     is_lost = finding.code == checkpoints.PATH_NOT_KEPT.code
     is_crowded = finding.code == distribution.MORE_PROCESSES_THAN_DEVICES.code and finding.stage is Stage.SPEC
     softer = (is_lost or is_crowded) and finding.severity is Severity.ERROR

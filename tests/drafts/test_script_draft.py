@@ -70,6 +70,25 @@ def test_options_of_a_parser_that_a_helper_builds_stand_with_their_defaults(draf
     assert "hyperparameters" not in made.data()
 
 
+def test_an_option_of_one_letter_that_no_hyperparameter_can_give_is_asked_of_the_arguments(
+    draft: Draft,
+) -> None:
+    made = draft(
+        """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("corpus")
+        parser.add_argument("--p", type=int, required=True)
+        parser.add_argument("--k", type=int, default=3)
+        parser.add_argument("-n", "--n", type=int, default=4)
+        print(parser.parse_args())
+        """
+    )
+    assert questions(made)["code.arguments"] == (4, ["CORPUS", "--p", "..."])
+    assert defaults(made) == {"n": 4}
+    assert "`arguments`: --k" in render_draft(made)
+
+
 def test_dataclasses_are_options_and_those_of_a_library_are_named(draft: Draft) -> None:
     made = draft(
         """
@@ -149,7 +168,8 @@ STRATEGIES = {
     ),
     "elastic_launch": (
         "import torch.distributed as d, torch.distributed.launcher as pet\n"
-        "def run(): d.init_process_group('gloo')\npet.elastic_launch(pet.LaunchConfig(1, 1, 2), entrypoint=run)()",
+        "def run(): d.init_process_group('gloo')\n"
+        "pet.elastic_launch(pet.LaunchConfig(1, 1, 2), entrypoint=run)()",
         "none",
     ),
     "horovod": ("import horovod.torch as hvd\nhvd.init()", "mpi"),

@@ -192,7 +192,8 @@ def _install(
             f"{reason if code in ('CODE005', 'DISK001') else said or 'pip was ended'}.",
             f"Correct {wanted.file}, or install what it asks for into the Python of the run yourself: what "
             "is there is not installed again, so that no network is needed. Another Python is given with "
-            f"--python PATH; `--set code.requirements=none` runs with what is there. What pip said is in {log}.",
+            "--python PATH; `--set code.requirements=none` runs with what is there. What pip said is in "
+            f"{log}.",
         )
 
 

@@ -182,7 +182,9 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     """
     program, truth = subject.program, JobRun(subject).truth
     findings = [
-        _as_information(each, "; this job does not come here") if _is_passed_over(program, each, truth) else each
+        _as_information(each, "; this job does not come here")
+        if _is_passed_over(program, each, truth)
+        else each
         for each in check_program(program)
     ]
     return [*findings, *(finding for rule in JOB_RULES for finding in rule(subject))]

@@ -55,8 +55,8 @@ def test_a_message_of_many_lines_is_kept_whole() -> None:
     ("said", "advised"),
     [
         (
-            "CODE001 rank 0: the checkpoint holds more than weights, which torch.load refuses by default from "
-            "torch 2.6 on",
+            "CODE001 rank 0: the checkpoint holds more than weights, which torch.load refuses by default "
+            "from torch 2.6 on",
             "Where you trust the checkpoint",
         ),
         ("IMG002 rank 0: torch is a build without NCCL", "Where no GPU is wanted, the backend is gloo"),

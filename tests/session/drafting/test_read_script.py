@@ -84,12 +84,26 @@ def test_the_image_is_the_newest_that_the_requirements_allow(
     assert draft_script(found, GivenByUser()).data()["framework"] == framework
 
 
-def test_requirements_that_lie_outside_of_the_code_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("requirements.txt", "einops\n", "../requirements.txt lies outside of `source_dir`"),
+        (
+            "src/setup.py",
+            "setup(\n    install_requires=['einops'])\n",
+            "`.` installs what ../src/setup.py names",
+        ),
+        ("src/pyproject.toml", "[project]\ndependencies = ['einops']\n", "what ../src/pyproject.toml names"),
+        ("src/pyproject.toml", "[tool.ruff]\n", "there is no requirements.txt"),
+    ],
+)
+def test_packages_that_are_named_elsewhere_are_told(tmp_path: Path, file: str, text: str, said: str) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / ".git").mkdir()
     (tmp_path / "src" / "train.py").write_text("import torch\nprint(torch)\n")
-    (tmp_path / "requirements.txt").write_text("einops\n")
+    (tmp_path / file).write_text(text)
     found, _ = read_script(tmp_path / "src" / "train.py", tmp_path / "jobs" / "job.yaml", FileCache())
     draft = draft_script(found, GivenByUser())
-    [said] = [each.comment for each in draft.fields if each.path == ("code",)]
-    assert said.startswith("nothing is installed: ../requirements.txt lies outside of `source_dir`")
+    [comment] = [each.comment for each in draft.fields if each.path == ("code",)]
+    assert comment.startswith("nothing is installed: ")
+    assert said in comment

@@ -155,7 +155,9 @@ GPUS = Place(gpus=True, instance_type="ml.g5.12xlarge")
 
 def failed_with(error: str) -> Diagnosis:
     """The diagnosis of a run whose rank 0 ended with that error, by the reason that its host gives."""
-    traceback = f'Traceback (most recent call last):\n  File "/code/train.py", line 3, in f\n    g()\n{error}\n'
+    traceback = (
+        f'Traceback (most recent call last):\n  File "/code/train.py", line 3, in f\n    g()\n{error}\n'
+    )
     told = Cause(0, 1.0, 1, judge_output(traceback, 1, "/code")).text("algo-1").partition("\n")[0]
     return diagnose((), f"AlgorithmError: {told}, exit code: 1")
 
