@@ -323,8 +323,9 @@ def _known_better(mode: FailureMode, what: str, details: str) -> tuple[Signature
             if _is_definite(row) and row.mode is mode:
                 return row, captured
     for row in SIGNATURES:
-        if row.mode is mode and not row.vague and (captured := _captured_by_words(row, what)) is not None:
-            return row, captured
+        told = None if row.vague or row.mode is not mode else _captured_by_words(row, what)
+        if told is not None:
+            return row, told
     return None, {}
 
 
