@@ -445,6 +445,10 @@ def _tail_text(lines: Sequence[OutputLine]) -> str:
 
 _HEADER = "Traceback (most recent call last):"
 _MAX_MESSAGE_LINES = 8
+_REPORTED = re.compile(r"\s+traceback : ")
+_REPORT_INDENT = "  "
+"""In the report of a torchrun that the rank itself has started, a traceback stands two columns in (torch,
+distributed/elastic/multiprocessing/errors)."""
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
@@ -561,15 +565,17 @@ def _tracebacks_of_process(texts: Sequence[str], numbers: Sequence[int]) -> list
         previous = start
         if before and any(marker in before[-1] for marker in _IGNORED):
             continue
-        body = start + 1
-        while body < end and (texts[body].startswith((" ", "\t")) or not texts[body]):
-            body += 1
-        message = _exception_message(texts[body : min(end, body + _MAX_MESSAGE_LINES)])
+        indent = _REPORT_INDENT if _REPORTED.match(texts[start]) else ""
+        shown = [text[len(indent) :] if text.startswith(indent) else text for text in texts[start + 1 : end]]
+        depth = 0
+        while depth < len(shown) and (shown[depth].startswith((" ", "\t")) or not shown[depth]):
+            depth += 1
+        message, body = _exception_message(shown[depth : depth + _MAX_MESSAGE_LINES]), start + 1 + depth
         goes_on = any(marker in text for text in before for marker in _CHAINED)
         found.append(
             PrintedTraceback(
                 numbers[start : body + len(message)],
-                texts[start + 1 : body],
+                shown[:depth],
                 "\n".join(message).strip(),
                 numbers[min(body, end - 1)],
                 goes_on or texts[start].startswith("Original "),

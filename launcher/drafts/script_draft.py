@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
@@ -24,7 +25,6 @@ from launcher.drafts.job_draft import (
 )
 from launcher.drafts.script_uses import (
     Assumptions,
-    FolderOption,
     ProcessStart,
     Saving,
     choose_start,
@@ -35,7 +35,9 @@ from launcher.drafts.script_uses import (
     place_of,
 )
 from launcher.frozen import frozen
+from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.planning.images import image_release, image_versions
+from launcher.program.index import nodes_within, parent_of
 from launcher.program.program import Program
 from launcher.program.surroundings.channels import channel_reads
 from launcher.program.surroundings.options import as_attribute
@@ -67,7 +69,9 @@ _ARGUMENTS = ("code", "arguments")
 class ScriptSource:
     """A script as it was found: `code` are the fields `source_dir` and `entry_point` or `module` of its job,
     `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is the file
-    that Hydra reads, None without one. `requirements` are what is installed, None without a file.
+    that Hydra reads, None without one. `requirements` are what is installed, None without a file;
+    `packages_named_in` is then the path of another file that names packages: of the project's own, beside the
+    code, or a requirements.txt in a folder above it.
     """
 
     shown: str
@@ -77,6 +81,7 @@ class ScriptSource:
     shell: str = ""
     config: str | None = None
     requirements: RequirementsFile | None = None
+    packages_named_in: str | None = None
 
 
 @frozen
@@ -105,7 +110,7 @@ def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
     """The draft of a script's job, with all that is open as questions."""
     parts: list[Part] = [
         DraftField(("name",), script.name),
-        DraftField(("code",), dict(script.code), _about_requirements(script.requirements)),
+        DraftField(("code",), dict(script.code), _about_requirements(script)),
         *_of_cluster(wanted),
     ]
     if script.program is None:
@@ -189,7 +194,8 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
         said = each.requirement
         if said is None or said.name.lower() != package or said.marker is not None:
             continue
-        pins = [one.version for one in said.specifier if one.operator == "==" and "*" not in one.version]
+        exact = [one.version for one in said.specifier if one.operator == "==" and "*" not in one.version]
+        pins = [each.partition("+")[0] for each in exact]
         release = image_release(name, pins[0]) if len(pins) == 1 else None
         if release is not None:
             return DraftField(("framework",), {"name": name, "version": pins[0]}, f"as {each.place} has it")
@@ -200,7 +206,15 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
     return DraftField(("framework",), {"name": name}, _VERSION)
 
 
-def _about_requirements(found: RequirementsFile | None) -> str:
+def _about_requirements(script: ScriptSource) -> str:
+    found, named = script.requirements, script.packages_named_in
+    if found is None and named is not None and named.endswith(DEFAULT_REQUIREMENTS):
+        return f"nothing is installed: {named} lies outside of `source_dir`, which may be its folder instead"
+    if found is None and named is not None:
+        return (
+            f"nothing is installed: there is no {DEFAULT_REQUIREMENTS}; one with the line `.` installs what "
+            f"{named} names"
+        )
     if found is None or not found.packages:
         return "nothing is installed: there is no requirements.txt"
     names = ", ".join(each.text for each in found.packages[:12])
@@ -242,8 +256,8 @@ def _of_parsers(
     declared = list({each.names: each for parser in parsers for each in parser.declared}.values())
     given = {as_attribute(each.partition("=")[0]) for each in words if each.startswith("-")}
     folders = {
-        option: f"${{{'SM_MODEL_DIR' if folder.is_of_model else 'SM_CHECKPOINT_DIR'}}}"
-        for option, folder in _folders_to_give(declared, saving)
+        option: folder
+        for option, folder in _folders_to_give(program, declared, saving)
         if as_attribute(option) not in given
     }
     if any(map(_has_output_folder, parsers)) and "output_dir" not in given:
@@ -262,27 +276,43 @@ def _of_parsers(
     if any(map(_hyperparameter, left)):
         also = f", and {' and '.join(others)}" if others else ""
         yield DraftNote(("hyperparameters",), f"the script's own options, as they are by default{also}")
-    elif others or (not parsers and _reads_words(program)):
+    elif others or (not parsers and _has_parser(program)):
         yield DraftQuestion(
             ("hyperparameters", "..."),
             "which options are changed? Not all could be read; `python SCRIPT --help` shows them.",
         )
+    elif not parsers and (reading := _reading_of_words(program)) is not None:
+        line = line_in_entry(program, reading)
+        where = f" ({place_of(program, reading)})" if line is None else ""
+        yield DraftQuestion(
+            _ARGUMENTS,
+            f"which words are given? The script reads its command line without a parser{where}.",
+            ["..."],
+            _source_line(line),
+        )
 
 
 def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
-    positional = [each for each in left if not each.names[0].startswith("-") and _is_needed(each)]
-    if positional:
-        names = ", ".join(f"`{each.names[0]}`" for each in positional)
+    needed = [
+        each
+        for each in left
+        if (_is_needed(each) if not each.names[0].startswith("-") else _is_for_arguments_alone(each))
+    ]
+    if needed:
+        names = ", ".join(f"`{each.names[0]}`" for each in needed)
+        example = [
+            [each.names[0].upper()] if each.names[0][0] != "-" else [each.names[0], "..."] for each in needed
+        ]
         yield DraftQuestion(
             _ARGUMENTS,
-            f"the script requires {'the argument' if len(positional) == 1 else 'the arguments'} {names}.",
-            [each.names[0].upper() for each in positional],
-            _source_line(line_in_entry(program, positional[0].node)),
+            f"the script requires {'the argument' if len(needed) == 1 else 'the arguments'} {names}.",
+            [word for words in example for word in words],
+            _source_line(line_in_entry(program, needed[0].node)),
         )
     options = [each for each in left if each.names[0].startswith("-")]
-    switches = [each for each in options if _is_switch(each)]
+    switches = [each for each in options if _is_switch(each) and not _is_for_arguments_alone(each)]
     for each in options:
-        if each not in switches:
+        if each not in switches and _hyperparameter(each) is not None:
             yield _of_option(program, each)
     if switches:
         names = " ".join(_long_name(each) or each.names[0] for each in switches)
@@ -291,6 +321,11 @@ def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Par
 
 def _is_needed(words: DeclaredWords) -> bool:
     return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in ("?", "*")
+
+
+def _is_for_arguments_alone(words: DeclaredWords) -> bool:
+    """Whether an option is required and has no name that a hyperparameter could have."""
+    return bool(words.settings.get("required")) and _hyperparameter(words) is None
 
 
 def _is_switch(words: DeclaredWords) -> bool:
@@ -306,14 +341,23 @@ def _has_output_folder(parser: ScriptParser) -> bool:
 
 
 def _folders_to_give(
-    declared: Sequence[DeclaredWords], saving: Saving | None
-) -> Iterator[tuple[str, FolderOption]]:
-    """The options by which the job says where to save; not those that find SageMaker's folders themselves."""
+    program: Program, declared: Sequence[DeclaredWords], saving: Saving | None
+) -> Iterator[tuple[str, str]]:
+    """The options by which the job says where to save, and the folder or file that each is given; not those
+    that find SageMaker's folders themselves, nor those of the data, beside which a script keeps what it made
+    of them."""
     for folder in saving.folders if saving else ():
         for each in declared:
             option = _long_name(each)
-            if _attribute(each) == folder.name and option and not is_kept_already(each.default):
-                yield option, folder
+            if _attribute(each) != folder.name or not option or is_kept_already(each.default):
+                continue
+            kept = f"${{{'SM_MODEL_DIR' if folder.is_of_model else 'SM_CHECKPOINT_DIR'}}}"
+            if folder.is_file:
+                default = None if each.default is None else program.value(each.default)
+                if isinstance(default, Constant) and default.value and isinstance(default.value, str):
+                    yield option, f"{kept}/{PurePosixPath(default.value).name}"
+            elif not _NAMES_DATA.search(option[2:]):
+                yield option, kept
 
 
 def _attribute(words: DeclaredWords) -> str:
@@ -325,9 +369,10 @@ def _long_name(words: DeclaredWords) -> str | None:
 
 
 def _hyperparameter(words: DeclaredWords) -> str | None:
-    """The name by which a hyperparameter becomes the option: `--lr` of `lr`, `-e` of `e`."""
+    """The name by which a hyperparameter becomes the option: `--lr` of `lr`, `-e` of `e`; None of `--p`, as a
+    name of one letter is given as `-p`."""
     long = _long_name(words)
-    if long is not None:
+    if long is not None and len(long) > len("--p"):
         return long[2:]
     return next((each[1:] for each in words.names if re.fullmatch(r"-\w", each)), None)
 
@@ -352,12 +397,13 @@ def _of_option(program: Program, words: DeclaredWords) -> Part:
     return DraftDefault(("hyperparameters", name), None, ast.unparse(words.default))
 
 
-_DATA = re.compile(
-    r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$"
-    r"|^(train|training|input)[-_](dir|path|root|folder|files?)$",
-    re.IGNORECASE,
+_NAMES_DATA = re.compile(
+    r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$", re.IGNORECASE
 )
-"""Names of options by which scripts take the folder or file of their data."""
+_DATA = re.compile(
+    rf"{_NAMES_DATA.pattern}|^(train|training|input)[-_](dir|path|root|folder|files?)$", re.IGNORECASE
+)
+"""Names of options by which scripts take the folder or file of their data: surely, and as a rule."""
 
 _CHECKPOINTS = re.compile(
     r"^(checkpoints?|ckpts?|snapshots?|save|output|out)([-_]?(dir|path|root|folder))?$", re.IGNORECASE
@@ -401,8 +447,25 @@ _PARSERS = frozenset(
 )
 
 
-def _reads_words(program: Program) -> bool:
+def _has_parser(program: Program) -> bool:
     return any(not _PARSERS.isdisjoint(file.mentioned) for file in program.files)
+
+
+def _reading_of_words(program: Program) -> ast.AST | None:
+    """Where a script reads the words of its command line without a parser, or runs a file that may do so:
+    `sys.argv[1:]`, `exec(open("configurator.py").read())`."""
+    for file in program.mentioning("argv"):
+        for node in nodes_within(file.tree):
+            if isinstance(node, ast.Name | ast.Attribute) and program.qualified(node) == "sys.argv":
+                outer = parent_of(node)
+                place = program.value(outer.slice) if isinstance(outer, ast.Subscript) else None
+                if isinstance(node.ctx, ast.Load) and place != Constant(0):
+                    return node
+    for file in program.files:
+        for call in file.calls_of.get("exec", ()):
+            if call.args and "open(" in ast.unparse(call.args[0]):
+                return call
+    return None
 
 
 # Hydra.

@@ -110,10 +110,9 @@ def choose_start(program: Program) -> ProcessStart:
             return _under_trainer(program, call, library)
     for call, name in joining_calls(program):
         return ProcessStart("torchrun", f"{name.rpartition('.')[2]} ({place_of(program, call)})")
-    for file in program.files:
-        for each in file.imports:
-            if each.module and is_import_of(each.module, "joining_imports"):
-                return ProcessStart("torchrun", f"{each.module} ({place_of(program, each.node)})")
+    for module, node in _imports(program):
+        if is_import_of(module, "joining_imports"):
+            return ProcessStart("torchrun", f"{module} ({place_of(program, node)})")
     for file in program.files:
         line = _first_line(file, _RANK_VARIABLE)
         if line is not None:
@@ -123,28 +122,41 @@ def choose_start(program: Program) -> ProcessStart:
 
 def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | None:
     """Where a library is imported; with `at_once` only as soon as its file is."""
+    for module, node in _imports(program):
+        if at_once and not isinstance(parent_of(node), ast.Module):
+            continue
+        if module == library or module.startswith(f"{library}."):
+            return node
+    return None
+
+
+def _imports(program: Program) -> Iterator[tuple[str, ast.AST]]:
+    """What is imported, but for what a module beside the entry imports in some runs alone, as libraries do
+    that can be started in several ways."""
     for file in program.files:
         for each in file.imports:
-            module = each.module or ""
-            if at_once and not isinstance(parent_of(each.node), ast.Module):
-                continue
-            if module == library or module.startswith(f"{library}."):
-                return each.node
-    return None
+            is_at_once = isinstance(parent_of(each.node), ast.Module)
+            if each.module and (is_at_once or file is program.entry or _is_sure(program, each.node)):
+                yield each.module, each.node
+
+
+def _is_sure(program: Program, node: ast.AST) -> bool:
+    """Whether every run comes by here, under no condition, and ends where that fails."""
+    is_left_out = any(
+        isinstance(each, ast.Try) or (isinstance(each, ast.If | ast.IfExp) and not is_main_guard(each.test))
+        for each in ancestors(node)
+    )
+    return not is_left_out and surely_runs(program, node)
 
 
 def _sure_reads(program: Program, pattern: re.Pattern[str]) -> Iterator[ast.Subscript]:
     """The reads of variables that every run comes to, and that end it where the variable is not set."""
     for file in program.mentioning("environ"):
         for node in nodes_within(file.tree):
-            if isinstance(node, ast.Subscript) and pattern.search(ast.unparse(node)):
-                left_out = any(
-                    isinstance(each, ast.Try)
-                    or (isinstance(each, ast.If | ast.IfExp) and not is_main_guard(each.test))
-                    for each in ancestors(node)
-                )
-                if not left_out and surely_runs(program, node):
-                    yield node
+            if not isinstance(node, ast.Subscript) or not pattern.search(ast.unparse(node)):
+                continue
+            if _is_sure(program, node):
+                yield node
 
 
 def _where(program: Program, file: FileIndex, line: int) -> str:
@@ -287,10 +299,12 @@ _MODEL = re.compile(r"SM_MODEL_DIR|/opt/ml/model|SM_OUTPUT|\.model_(dir|path|fol
 
 @frozen
 class FolderOption:
-    """An option of the script that names the folder into which it saves: a checkpoint, or its model."""
+    """An option of the script that names the folder into which it saves, a checkpoint or its model, or, where
+    it `is_file`, the file itself."""
 
     name: str
     is_of_model: bool
+    is_file: bool = False
 
 
 @frozen
@@ -316,8 +330,9 @@ def find_saving(program: Program) -> Saving | None:
             saves.append(call)
         names_a_file = SAVED_TO.get(program.qualified(call.func) or "", ("", None))[0] in FILE_ARGUMENTS
         for each, is_whole in begins:
-            if isinstance(each, ast.Attribute) and not (is_whole and names_a_file):
-                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(each)))
+            if isinstance(each, ast.Attribute):
+                is_file = is_whole and names_a_file
+                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(each), is_file))
     if saves:
         return Saving(place_of(program, saves[0]), tuple(folders.values()))
     for file in program.files:

@@ -411,7 +411,8 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
 
 def started_function(program: Program, start: ast.Call) -> ast.FunctionDef | None:
     """The program's function that the processes run which a call starts."""
-    given = (argument_of(start, "fn", 0), argument_of(start, "target", 1))
+    named = (("fn", 0), ("target", 1), ("entrypoint", 1))
+    given = (argument_of(start, name, place) for name, place in named)
     values = (program.value(each) for each in given if each is not None)
     found = (each.node for each in values if isinstance(each, Defined))
     return next((each for each in found if isinstance(each, ast.FunctionDef)), None)

@@ -136,8 +136,10 @@ def test_an_environment_is_not_taken_for_made_where_its_status_cannot_be_had(sho
 def test_torch_stays_the_users(shop: Shop) -> None:
     make_wheel(shop.folder / "wheels", "torch", "1.13")
     unpack_wheel(make_wheel(shop.folder, "torch", "2.8.0+cpu"), shop.python.parents[1])
-    with pytest.raises(BackendError, match=r"torch 2.8.0\+cpu stays as it is"):
+    with pytest.raises(BackendError, match=r"torch 2.8.0\+cpu stays as it is") as refused:
         shop.equip("torch==1.13\n")
+    # The two ways past it.
+    assert "--python PATH; `--set code.requirements=none`" in refused.value.remedy
 
 
 def test_a_build_does_not_see_the_jobs_secrets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

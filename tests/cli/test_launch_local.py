@@ -258,6 +258,21 @@ def test_processes_change_the_plan(
     assert (code, "--processes 0 is not a number of processes" in err) == (2, True)
 
 
+def test_more_processes_than_the_instance_type_has_devices_start_here(
+    job: Callable[..., Path], run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr("launcher.cli.launch.is_asking_possible", lambda yes, output: False)
+    file = job(
+        resources={"instance_type": "ml.g5.xlarge", "instance_count": 5},
+        distribution={"strategy": "torchrun"},
+    )
+    code, out, err = run_launch(file, "--local", "--processes", "2")
+    # It comes to the question whether so many fit on this machine.
+    assert (code, "10 processes (5 hosts with 2 each)" in err) == (2, True)
+    assert "warning" in out and "DIST003" in out
+
+
 def test_the_answer_decides(
     job: Callable[..., Path], run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

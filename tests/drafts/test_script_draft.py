@@ -70,6 +70,25 @@ def test_options_of_a_parser_that_a_helper_builds_stand_with_their_defaults(draf
     assert "hyperparameters" not in made.data()
 
 
+def test_an_option_of_one_letter_that_no_hyperparameter_can_give_is_asked_of_the_arguments(
+    draft: Draft,
+) -> None:
+    made = draft(
+        """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("corpus")
+        parser.add_argument("--p", type=int, required=True)
+        parser.add_argument("--k", type=int, default=3)
+        parser.add_argument("-n", "--n", type=int, default=4)
+        print(parser.parse_args())
+        """
+    )
+    assert questions(made)["code.arguments"] == (4, ["CORPUS", "--p", "..."])
+    assert defaults(made) == {"n": 4}
+    assert "`arguments`: --k" in render_draft(made)
+
+
 def test_dataclasses_are_options_and_those_of_a_library_are_named(draft: Draft) -> None:
     made = draft(
         """
@@ -147,6 +166,12 @@ STRATEGIES = {
         "if __name__ == '__main__': mp.spawn(run, nprocs=4)",
         "none",
     ),
+    "elastic_launch": (
+        "import torch.distributed as d, torch.distributed.launcher as pet\n"
+        "def run(): d.init_process_group('gloo')\n"
+        "pet.elastic_launch(pet.LaunchConfig(1, 1, 2), entrypoint=run)()",
+        "none",
+    ),
     "horovod": ("import horovod.torch as hvd\nhvd.init()", "mpi"),
     "mpi4py": ("from mpi4py import MPI\nprint(MPI.COMM_WORLD.Get_rank())", "mpi"),
     "MPI's variables": ("import os\nprint(os.environ['OMPI_COMM_WORLD_RANK'])", "mpi"),
@@ -185,14 +210,37 @@ def test_what_a_failing_import_of_the_launcher_leaves_open_is_not_taken_for_mpi(
     assert made.data()["distribution"] == {"strategy": "torchrun"}
 
 
-def test_a_folder_into_which_the_script_saves_is_given_and_a_file_is_not(draft: Draft) -> None:
+def test_what_a_module_imports_in_some_runs_alone_does_not_start_the_script(draft: Draft) -> None:
+    made = draft(
+        "import choice",
+        choice="""
+        import os
+        try:
+            import horovod.torch as hvd
+        except ImportError:
+            hvd = None
+        if "OMPI_COMM_WORLD_SIZE" in os.environ:
+            import horovod.tensorflow
+            from mpi4py import MPI
+        def joined():
+            import horovod.torch
+        """,
+    )
+    assert made.data()["distribution"] == {"strategy": "none"}
+    made = draft("import start\nstart.join()", start="def join():\n    import horovod.torch\n")
+    assert made.data()["distribution"] == {"strategy": "mpi"}
+
+
+def test_a_folder_or_file_into_which_the_script_saves_is_given(draft: Draft) -> None:
     made = draft(
         """
         import argparse, os, torch
         from pathlib import Path
         parser = argparse.ArgumentParser()
         parser.add_argument("--out", default="runs")
-        parser.add_argument("--file", default="last.pt")
+        parser.add_argument("--file", default="runs/last.pt")
+        parser.add_argument("--final", default="")
+        parser.add_argument("--data_dir", default="data")
         parser.add_argument("--model_dir", default="model")
         parser.add_argument("--kept", default=os.environ.get("SM_MODEL_DIR", "model"))
         args = parser.parse_args()
@@ -200,13 +248,20 @@ def test_a_folder_into_which_the_script_saves_is_given_and_a_file_is_not(draft: 
             torch.save({"model": model, "epoch": 3}, Path(folder) / "last.pt")
         save(torch.ones(3), args.out)
         torch.save({"model": 3}, args.file)
+        if args.final:
+            torch.save({"model": 3}, args.final)
+        torch.save({"words": 3}, os.path.join(args.data_dir, "words.pt"))
         torch.save({"model": 3}, os.path.join(args.model_dir, "model.pt"))
         torch.save({"model": 3}, os.path.join(args.kept, "model.pt"))
         """
     )
-    assert made.data()["hyperparameters"] == {"out": "${SM_CHECKPOINT_DIR}", "model_dir": "${SM_MODEL_DIR}"}
+    assert made.data()["hyperparameters"] == {
+        "out": "${SM_CHECKPOINT_DIR}",
+        "file": "${SM_CHECKPOINT_DIR}/last.pt",
+        "model_dir": "${SM_MODEL_DIR}",
+    }
     assert made.data()["checkpoint"] == {}
-    assert set(defaults(made)) == {"file", "kept"}
+    assert set(defaults(made)) == {"final", "data_dir", "kept"}
 
 
 def test_a_script_that_keeps_its_model_alone_has_no_checkpoints(draft: Draft) -> None:
@@ -268,6 +323,22 @@ def test_what_the_user_says_is_asked_no_more(draft: Draft) -> None:
 def test_a_parser_that_cannot_be_read_is_asked_about(draft: Draft) -> None:
     made = draft("import fire\ndef main(lr=0.1): print(lr)\nfire.Fire(main)")
     assert "hyperparameters...." in questions(made)
+
+
+@pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        ("import sys\nfor word in sys.argv[1:]:\n    print(word)", 2),
+        ("from sys import argv\nprint(len(argv))", 2),
+        ("lr = 0.1\nexec(open('options.py').read())", 2),
+    ],
+)
+def test_words_that_are_read_without_a_parser_are_asked(draft: Draft, script: str, line: int) -> None:
+    assert questions(draft(script))["code.arguments"] == (line, ["..."])
+
+
+def test_the_name_of_the_script_is_no_word_of_its_command_line(draft: Draft) -> None:
+    assert "code.arguments" not in questions(draft("import sys\nprint(sys.argv[0])\nsys.argv = []"))
 
 
 def test_a_configuration_of_hydra_that_is_no_yaml_is_asked_about(draft: Draft) -> None:

@@ -107,6 +107,27 @@ def test_a_rule_on_script_and_job_gets_both_and_is_silent_without_a_job(
         assert out.startswith("error DATA007 train.py on 2 of ")
 
 
+OPTIONAL = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--export", type=int, default=0)
+args = parser.parse_args()
+if args.export:
+    barrier()
+"""
+
+
+@pytest.mark.parametrize(("given", "severity"), [({}, "info"), ({"export": 1}, "error")])
+def test_what_a_job_does_not_come_to_speaks_not_against_it(
+    write_job: WriteJob, given: dict[str, int], severity: str
+) -> None:
+    file = job_with(write_job, OPTIONAL, hyperparameters=given)
+    plan = prepare(read_job(JobSource(file)), session_region="us-west-2")
+    [finding] = [each for each in plan.findings if each.code == "DDP004"]
+    assert finding.severity.value == severity
+    assert finding.message.endswith("this job does not come here") == (severity == "info")
+
+
 def test_lint_with_a_job_takes_the_jobs_ignore(write_job: WriteJob, run_launch: RunLaunch) -> None:
     file = job_with(write_job, "barrier()\n", ignore=["DDP004"])
     assert run_launch("lint", "--job", file)[:2] == (0, "")

@@ -142,8 +142,19 @@ def test_a_traceback_on_stdout_is_the_cause_where_stderr_has_none(ranks: Ranks) 
     ranks.printed[0] = RankTail("train.py:8: UserWarning: old\n", 10.0, f"{SPAWNED}training failed\n")
     cause = cause_of(ranks, report_of((0, 1, "11:30:44")))
     assert cause.text("algo-2").splitlines()[0] == (
-        "IMG002 rank 2 on algo-2: the torch in the image is a build without NCCL (train.py:41)"
+        "IMG002 rank 2 on algo-2: torch is a build without NCCL (train.py:41)"
     )
+
+
+def test_what_a_rank_reports_of_processes_that_it_has_started_is_told() -> None:
+    inner = RAISED.replace("\n", "\n  ")
+    report = (
+        f"{TRACEBACK}torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{'=' * 60}\n"
+        f"train FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{'-' * 60}\nRoot Cause (first observed "
+        f"failure):\n[0]:\n  exitcode  : 1 (pid: 8303)\n  traceback : {inner}\n{'=' * 60}\n"
+    )
+    evidence = judge_output(report, 1, CODE)
+    assert (evidence.message, evidence.place) == ("ValueError: bad learning rate", "train.py:41")
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,9 @@ def _install(
         raise BackendError(
             f"{reason if code in ('CODE005', 'DISK001') else said or 'pip was ended'}.",
             f"Correct {wanted.file}, or install what it asks for into the Python of the run yourself: what "
-            f"is there is not installed again, so that no network is needed. What pip said is in {log}.",
+            "is there is not installed again, so that no network is needed. Another Python is given with "
+            "--python PATH; `--set code.requirements=none` runs with what is there. What pip said is in "
+            f"{log}.",
         )
 
 

@@ -62,17 +62,21 @@ def init(
         wanted = _ask(found, wanted)
     draft = draft_script(found, wanted)
     text = render_draft(draft)
-    plan = _planned(file, text, source, cache)
+    plan, following = _planned(file, text, source, cache)
     write_job_file(file, text)
     if output is OutputFormat.JSON:
-        print_json(_json(file, draft, plan))
+        print_json(_json(file, draft, plan, following))
     else:
-        _show(file, text, draft, plan)
+        _show(file, text, draft, plan, following)
     return 0
 
 
-def _planned(file: Path, text: str, source: SourceTree, cache: FileCache) -> TrainingPlan:
-    """What `launch check` says of the file. Raises Refusal where what the user said cannot stand in it."""
+def _planned(file: Path, text: str, source: SourceTree, cache: FileCache) -> tuple[TrainingPlan, str]:
+    """What `launch check` says of the file, and the command that comes next: a run on this machine where
+    nothing speaks against that, else the check, after the file was changed.
+
+    Raises Refusal where what the user said cannot stand in it.
+    """
     from launcher.aws.session import session_region
     from launcher.session.prepare_plan import JobSource, prepare, read_job
 
@@ -80,7 +84,12 @@ def _planned(file: Path, text: str, source: SourceTree, cache: FileCache) -> Tra
     for each in loaded.findings:
         if each.subject and each.subject.partition(".")[0] in ("resources", "cluster"):
             raise Refusal(f"{each.message}; no job file was written.", each.remedy)
-    return prepare(loaded, session_region=session_region(), source=source, cache=cache)
+    plan = prepare(loaded, session_region=session_region(), source=source, cache=cache)
+    here = plan
+    if plan.refused:
+        here = prepare(loaded, session_region=session_region(), source=source, cache=cache, here=True)
+    words = ["check", str(file)] if here.refused else [str(file), "--local"]
+    return plan, shlex.join(["launch", *words])
 
 
 def _ask(found: ScriptSource, wanted: GivenByUser) -> GivenByUser:
@@ -114,7 +123,7 @@ def _answer(question: str, default: str) -> str:
     return given.strip() or default
 
 
-def _show(file: Path, text: str, draft: JobDraft, plan: TrainingPlan) -> None:
+def _show(file: Path, text: str, draft: JobDraft, plan: TrainingPlan, following: str) -> None:
     from launcher.cli.plan import show_findings, summary_of
 
     sys.stdout.flush()
@@ -122,19 +131,14 @@ def _show(file: Path, text: str, draft: JobDraft, plan: TrainingPlan) -> None:
     show_findings(console(), [each for each in plan.findings if not each.ignored])
     said = ", ".join(filter(None, (summary_of(plan.findings), draft.open_in_words)))
     message(f"{file} was written: {said}")
-    message(f"next: {_next_command(file, plan)}")
+    message(f"next: {following}")
 
 
-def _next_command(file: Path, plan: TrainingPlan) -> str:
-    """A run on this machine where nothing speaks against it; else the check, after the file was changed."""
-    return shlex.join(["launch", "check", str(file)] if plan.refused else ["launch", str(file), "--local"])
-
-
-def _json(file: Path, draft: JobDraft, plan: TrainingPlan) -> dict[str, object]:
+def _json(file: Path, draft: JobDraft, plan: TrainingPlan, following: str) -> dict[str, object]:
     return {
         "file": str(file),
         "job": draft.data(),
         "questions": [each.to_json() for each in draft.questions],
         "findings": [each.to_json() for each in plan.findings],
-        "next": _next_command(file, plan),
+        "next": following,
     }

@@ -15,7 +15,7 @@ from launcher.diagnosis.logs.lines import Line, parse
 from launcher.diagnosis.logs.tracebacks import HEADER, names_exception
 from launcher.diagnosis.match.prefilter import Candidate
 from launcher.diagnosis.match.rows import rows_matching, weightiest
-from launcher.diagnosis.signatures import FRAGMENTS, LineRole, Signature
+from launcher.diagnosis.signatures import FRAGMENTS, SIGNATURES, LineRole, Signature
 from launcher.diagnosis.signs.ranks import group_and_rank
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import FailureMode, Finding, Retry, Stage, Symptom
@@ -313,7 +313,8 @@ def _sign_of_boot(failure_reason: str | None) -> Iterator[Sighting]:
 
 def _known_better(mode: FailureMode, what: str, details: str) -> tuple[Signature | None, Mapping[str, str]]:
     """The row that knows the error which the container reported: its own mode in other words, or more than
-    that the script raised. Below the headline stand the lines that showed it."""
+    that the script raised. Below the headline stand the lines that showed it, of a long message the last ones
+    alone; the headline is then what the row says, which the boot's own table has as well."""
     for row, captured in rows_matching(what):
         if _is_definite(row) and (row.mode is mode or mode is training_script.SCRIPT_RAISED):
             return row, captured
@@ -321,7 +322,22 @@ def _known_better(mode: FailureMode, what: str, details: str) -> tuple[Signature
         for row, captured in rows_matching(parse(line).text):
             if _is_definite(row) and row.mode is mode:
                 return row, captured
+    for row in SIGNATURES:
+        told = None if row.vague or row.mode is not mode else _captured_by_words(row, what)
+        if told is not None:
+            return row, told
     return None, {}
+
+
+def _captured_by_words(row: Signature, what: str) -> Mapping[str, str] | None:
+    """What the one group of a row was where these are its words; None where they are not, or several groups
+    would have to be told apart."""
+    before, *rest = re.split(r"\{(\w+)\}", row.says or "")
+    if not rest:
+        return {} if before and before == what else None
+    name, after, *others = rest
+    is_said = not others and before and what.startswith(before) and what.endswith(after)
+    return {name: what[len(before) : len(what) - len(after)]} if is_said else None
 
 
 def _is_definite(row: Signature) -> bool:

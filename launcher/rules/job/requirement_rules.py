@@ -353,7 +353,10 @@ def packages_are_wanted_in_one_version(subject: JobSubject) -> Iterator[Finding]
 
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
-    """The boot keeps the image's torch, which the rest of the image is built for; the toolkit replaces it."""
+    """The boot keeps the image's torch, which the rest of the image is built for; the toolkit replaces it.
+
+    A warning of a run on this machine, whose Python may have another torch than the image.
+    """
     framework = subject.job.framework
     if framework is None or framework.name != "pytorch":
         return
@@ -377,7 +380,7 @@ def torch_is_that_of_the_image(subject: JobSubject) -> Iterator[Finding]:
                 ),
                 f"Take the line out, or set `framework.version` to the version that you want; the image's "
                 f"{name} {shown} is there without it.",
-                None if by_boot else Severity.WARNING,
+                None if by_boot and not subject.here else Severity.WARNING,
             )
 
 

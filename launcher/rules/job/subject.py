@@ -149,6 +149,12 @@ class SaidOfWords:
     severity: Severity | None = None
 
 
+WORDS_REMEDY = (
+    "Give what the script requires, and correct what it does not take, in `hyperparameters` or "
+    "`code.arguments`; or declare it in the script with add_argument."
+)
+
+
 def given_words(job: JobSpec) -> list[str]:
     """The words of the script's command line, in the order in which the container gives them."""
     style, named = job.code.argument_style, []

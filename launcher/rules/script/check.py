@@ -7,6 +7,7 @@ is told.
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import tokenize
@@ -21,9 +22,9 @@ from launcher.failure_modes import job_file, registry, training_script
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import CATALOGUE, REGISTRY, finds
 from launcher.frozen import frozen
-from launcher.program.index import FileIndex, Unread
+from launcher.program.index import FileIndex, Unread, nodes_within
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
 from launcher.rules.script import (
     checkpoints,
@@ -57,7 +58,7 @@ from launcher.rules.script.data.workers import (
     workers_have_cpus,
     workers_leave_the_devices_alone,
 )
-from launcher.rules.script.findings import ScriptSubject
+from launcher.rules.script.findings import JobRun, ScriptSubject
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
@@ -143,8 +144,8 @@ def check_program(program: Program) -> list[Finding]:
     return [*shown, *(unread_finding(each, imported=True) for each in program.unread)]
 
 
-def _as_information(finding: Finding) -> Finding:
-    return replace(finding, severity=Severity.INFO)
+def _as_information(finding: Finding, also: str = "") -> Finding:
+    return replace(finding, severity=Severity.INFO, message=f"{finding.message}{also}")
 
 
 def _is_a_test(program: Program) -> bool:
@@ -174,9 +175,31 @@ def _once_a_place(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def check_script(subject: ScriptSubject) -> list[Finding]:
-    """The findings of every rule on a program and the job that starts it."""
-    findings = check_program(subject.program)
+    """The findings of every rule on a program and the job that starts it.
+
+    What is wrong with the program where this job never comes, as behind an option that it does not give, is
+    informational.
+    """
+    program, truth = subject.program, JobRun(subject).truth
+    findings = [
+        _as_information(each, "; this job does not come here")
+        if _is_passed_over(program, each, truth)
+        else each
+        for each in check_program(program)
+    ]
     return [*findings, *(finding for rule in JOB_RULES for finding in rule(subject))]
+
+
+def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:
+    """Whether no process of a job comes to what a finding is about, by what somebody knows of its tests."""
+    place = finding.location
+    line = None if place is None else place.line
+    file = next((each for each in program.files if place is not None and str(each.path) == place.file), None)
+    if file is None or line is None or finding.severity is Severity.INFO:
+        return False
+    statements = [each for each in nodes_within(file.tree) if isinstance(each, ast.stmt)]
+    around = [each for each in statements if each.lineno <= line <= (each.end_lineno or each.lineno)]
+    return bool(around) and never_runs(program, around[-1], known)
 
 
 def codes_found(with_job: bool) -> frozenset[str]:

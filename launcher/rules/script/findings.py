@@ -513,7 +513,7 @@ class JobRun:
                 return Constant(True) if self.facts is not None and self.facts.has_gpus else None
             inner = self.value(node.args[0]) if name in ("int", "str", "bool") and node.args else None
             if inner is not None and name == "int":
-                return Constant(int(str(inner.value))) if str(inner.value).isdecimal() else None
+                return _whole_number(str(inner.value))
             return inner and Constant(str(inner.value) if name == "str" else bool(inner.value))
         return None
 
@@ -594,8 +594,13 @@ class JobRun:
             return None
         text = str(given)
         if kind is not None and self.program.value(kind) == External("int"):
-            return Constant(int(text)) if text.lstrip("-").isdecimal() else None
+            return _whole_number(text)
         return Constant(text)
+
+
+def _whole_number(text: str) -> Constant | None:
+    """What `int` makes of a text such as `-1`; None where it is no number."""
+    return Constant(int(text)) if text.removeprefix("-").isdecimal() else None
 
 
 _TYPES = (External("int"), External("str"))

@@ -732,7 +732,7 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
     Source: Python documentation: argparse.
     """
     from launcher.program.surroundings.parsers import script_parsers
-    from launcher.rules.job.subject import given_words, judge_words
+    from launcher.rules.job.subject import WORDS_REMEDY, given_words, judge_words
 
     program, job = subject.program, subject.job
     if job.tuning is not None or job.code.argument_style == "hydra" or program.unread:
@@ -741,7 +741,11 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
     for parser in script_parsers(program):
         for said in judge_words(parser, words, script):
             yield finding_at(
-                training_script.ENTRY_POINT_MISSING, said.node, said.message, severity=said.severity
+                training_script.ENTRY_POINT_MISSING,
+                said.node,
+                said.message,
+                remedy=WORDS_REMEDY,
+                severity=said.severity,
             )
 
 

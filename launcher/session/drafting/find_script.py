@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ _FIRST_NAMES = ("train", "main", "run", "finetune", "pretrain")
 """By which of these names a script is called that trains, where several could."""
 
 _CODE_FOLDERS = ("src", "code", "scripts")
+
+_OF_TOOLS = frozenset({"setup.py", "conftest.py", "hubconf.py"})
+"""What pip, pytest and torch.hub start."""
 
 _MOST_SCRIPTS = 200
 """Of a folder that are looked at; no folder of training scripts has more."""
@@ -83,7 +87,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _script_of(folder: Path, cache: FileCache) -> Path:
     """The one script of a folder that trains, and that no other one starts or imports."""
-    texts = {each: _text(each, cache) for each in _files(folder)}
+    texts = {each: _text(each, cache) for each in _files(folder) if each.name not in _OF_TOOLS}
     scripts = [each for each in texts if each.suffix == ".sh" or _is_started(each, cache)]
     used = {
         each
@@ -104,12 +108,18 @@ def _script_of(folder: Path, cache: FileCache) -> Path:
             f"{', '.join(each.name for each in training[:8])}; which one is started cannot be told.",
             f"Name it: launch init {training[0]}",
         )
-    inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and _may_hold_scripts(each)]
-    if len(inner) == 1:
-        return _script_of(inner[0], cache)
+    below = []
+    for inner in sorted(folder.iterdir()):
+        if inner.is_dir() and _may_hold_scripts(inner):
+            with contextlib.suppress(Refusal):
+                below.append(_script_of(inner, cache))
+    below = [each for each in below if each.suffix == ".py"] or below
+    if len(below) == 1:
+        return below[0]
+    such_as = f", such as launch init {below[0]}" if below else ""
     raise Refusal(
         f"{folder} has no script that starts something: no .sh, and no .py with code beside its functions.",
-        "Give the training script itself.",
+        f"Give the training script itself{such_as}.",
     )
 
 
@@ -168,7 +178,7 @@ def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
     brought = {*sys.stdlib_module_names, _BROUGHT_BY_BOOT}
     wanted = {each for each in names if each.partition(".")[0] not in brought}
     missing = {each for each in wanted if not _is_in(each, folder)}
-    for above in _project_folders(folder):
+    for above in project_folders(folder):
         if any(_is_in(each, above) for each in missing):
             folder = above
             break
@@ -193,7 +203,7 @@ def _is_in(module: str, folder: Path) -> bool:
     return bool(second) and ((inner / f"{second}.py").is_file() or (inner / second).is_dir())
 
 
-def _project_folders(folder: Path) -> Iterator[Path]:
+def project_folders(folder: Path) -> Iterator[Path]:
     """The folders above, up to the topmost of the project; none where there is no sign of one."""
     above = list(folder.parents)[:_HIGHEST]
     if any((folder / mark).exists() for mark in _ROOT_MARKS):

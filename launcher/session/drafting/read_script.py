@@ -12,7 +12,7 @@ from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.program.index import Unread
 from launcher.program.program import FileCache, Program, collection_paused, read_program
 from launcher.rules.job.subject import SEARCHED_NAMES
-from launcher.session.drafting.find_script import ScriptPlace, find_script
+from launcher.session.drafting.find_script import ScriptPlace, find_script, project_folders
 from launcher.source.requirements_file import RequirementsFile
 from launcher.source.tree import SourceTree, module_files, read_source
 from launcher.text.regular_files import read_regular
@@ -22,6 +22,11 @@ JOB_FILE = "job.yaml"
 
 _MOST_BYTES = 1_000_000
 """Of a configuration or a shell script that is read; theirs are a few kilobytes."""
+
+_OF_PROJECTS = ("pyproject.toml", "setup.py", "setup.cfg")
+_NAMES_PACKAGES = re.compile(r"^\s*(install_requires|dependencies)\s*=", re.MULTILINE)
+"""How the files of projects begin the packages that these need (pyproject.toml: PyPA's specification;
+setup.py and setup.cfg: setuptools' keywords)."""
 
 _GENERIC_NAMES = frozenset({"src", "code", "scripts", "tools", "examples", "train", "main", "run", ""})
 _MOST_NAME = 40
@@ -51,9 +56,10 @@ def _read(
 ) -> ScriptSource:
     code = {"source_dir": _relative(place.folder, job_file.absolute().parent)}
     code |= {"entry_point": place.entry_point} if place.entry_point else {"module": place.module}
+    named_in = None if installed else _packages_named_in(place.folder, job_file.absolute().parent)
     if place.path.suffix == ".sh":
-        text = read_regular(place.path, _MOST_BYTES).decode("utf-8", "replace")
-        return ScriptSource(str(given), _name(place), code, None, text, None, installed)
+        text = _read_text(place.path)
+        return ScriptSource(str(given), _name(place), code, None, text, None, installed, named_in)
     folder = Path(os.path.relpath(place.folder))
     program = read_program(Path(os.path.relpath(place.path)), folder, cache)
     if isinstance(program, Unread):
@@ -61,7 +67,21 @@ def _read(
             f"{place.path} cannot be read: {program.reason}.", "Give a script that Python itself can read."
         )
     config = _hydra_config(program, place.path.parent)
-    return ScriptSource(str(given), _name(place), code, program, "", config, installed)
+    return ScriptSource(str(given), _name(place), code, program, "", config, installed, named_in)
+
+
+def _packages_named_in(folder: Path, job_folder: Path) -> str | None:
+    """The file that names packages where the code has no requirements: that of the code's own project, or the
+    requirements of a folder above; as seen from the job file, None without."""
+    own = (folder / name for name in _OF_PROJECTS)
+    above = (each / DEFAULT_REQUIREMENTS for each in project_folders(folder.absolute()))
+    named = [each for each in own if each.is_file() and _NAMES_PACKAGES.search(_read_text(each))]
+    named += [each for each in above if each.is_file()]
+    return _relative(named[0], job_folder) if named else None
+
+
+def _read_text(file: Path) -> str:
+    return read_regular(file, _MOST_BYTES).decode("utf-8", "replace")
 
 
 def _hydra_config(program: Program, folder: Path) -> str | None:
@@ -70,7 +90,7 @@ def _hydra_config(program: Program, folder: Path) -> str | None:
     for ending in (".yaml", ".yml"):
         file = folder / f"{named}{ending}"
         if named is not None and file.is_file():
-            return read_regular(file, _MOST_BYTES).decode("utf-8", "replace")
+            return _read_text(file)
     return None
 
 

@@ -85,6 +85,14 @@ def test_the_json_has_the_job_its_questions_and_the_next_command(run_launch: Run
     assert said["next"] == "launch check job.yaml"
 
 
+def test_what_only_aws_would_lose_speaks_against_no_run_here(run_launch: RunLaunch, script: Path) -> None:
+    script.write_text("import torch\ntorch.save({'model': 1}, 'last.pt')\n")
+    _, printed, _ = run_launch("init", script, "--output", "json")
+    said = json.loads(printed)
+    assert [each["code"] for each in said["findings"] if each["severity"] == "error"] == ["CKPT007"]
+    assert said["next"] == "launch job.yaml --local"
+
+
 def test_on_a_terminal_hosts_and_cluster_are_asked(
     run_launch: RunLaunch, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

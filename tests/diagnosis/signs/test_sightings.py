@@ -49,3 +49,23 @@ def test_a_reason_in_other_words_is_left_to_the_reader(reason: str | None) -> No
 def test_a_message_of_many_lines_is_kept_whole() -> None:
     finding = finding_of_boot("AlgorithmError: MEM001 rank 0: out of memory\nTraceback:\n  x, exit code: 1")
     assert finding.message.endswith("Traceback:\n  x")
+
+
+@pytest.mark.parametrize(
+    ("said", "advised"),
+    [
+        (
+            "CODE001 rank 0: the checkpoint holds more than weights, which torch.load refuses by default "
+            "from torch 2.6 on",
+            "Where you trust the checkpoint",
+        ),
+        ("IMG002 rank 0: torch is a build without NCCL", "Where no GPU is wanted, the backend is gloo"),
+        ("CODE002 rank 0: the shell finds no torchrun", "torchrun comes with torch"),
+    ],
+)
+def test_a_report_in_the_words_of_a_row_has_the_rows_remedy(said: str, advised: str) -> None:
+    # Of a long exception the report has the last lines alone, which no row knows.
+    reason = f"AlgorithmError: {said} (train.py:47)\n  what the exception says at its end, exit code: 1"
+    root = diagnose((), reason).root_cause
+    assert root is not None
+    assert advised in root.finding.remedy

@@ -87,6 +87,10 @@ def test_another_torch_than_the_images_cannot_be_installed(found, line: str, ref
     assert [severity for severity, _ in found(f"{line}\n")] == (["error"] if refused else [])
 
 
+def test_a_run_here_may_have_another_torch_than_the_image(found) -> None:
+    assert [severity for severity, _ in found("torch==2.6.0\n", here=True)] == ["warning"]
+
+
 def test_the_version_of_a_framework_is_meant_in_full(found) -> None:
     short = {"name": "pytorch", "version": "2.8"}
     assert found("torch==2.8.0\n", framework=short) == []

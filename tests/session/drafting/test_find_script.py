@@ -76,6 +76,27 @@ def test_of_several_the_one_that_is_called_train_is_taken(write: Write) -> None:
     assert find(folder).entry_point == "train.py"
 
 
+def test_what_pip_and_pytest_start_trains_nothing(write: Write) -> None:
+    folder = write({"setup.py": "setup()\n", "conftest.py": GUARDED, "src/train.py": GUARDED})
+    assert find(folder) == ScriptPlace(folder / "src" / "train.py", folder / "src", "train.py")
+
+
+def test_of_the_folders_of_code_the_one_that_has_a_script_of_python_is_taken(write: Write) -> None:
+    folder = write(
+        {
+            "net/__init__.py": "",
+            "net/train.py": GUARDED,
+            "scripts/small.sh": "python -m net.train\n",
+            "data/__init__.py": "",
+        }
+    )
+    assert find(folder).path == folder / "net" / "train.py"
+    write({"tools/__init__.py": "", "tools/first.py": GUARDED})
+    with pytest.raises(Refusal) as refused:
+        find(folder)
+    assert f"such as launch init {folder / 'net' / 'train.py'}" in refused.value.remedy
+
+
 def test_several_without_such_a_name_are_refused_with_their_names(write: Write) -> None:
     folder = write({"first.py": GUARDED, "second.py": GUARDED})
     with pytest.raises(Refusal, match=r"2 scripts that could be the job's: first\.py, second\.py"):

@@ -67,6 +67,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     ("line", "framework"),
     [
         ("torch==2.8.0", {"name": "pytorch", "version": "2.8.0"}),
+        ("torch==2.8.0+cu126", {"name": "pytorch", "version": "2.8.0"}),
         ("torch<2.6", {"name": "pytorch", "version": "2.5.1"}),
         ("torch>=2.0,<2.9", {"name": "pytorch", "version": "2.8.0"}),
         ("torch>=2.0", {"name": "pytorch"}),
@@ -81,3 +82,28 @@ def test_the_image_is_the_newest_that_the_requirements_allow(
     (tmp_path / "requirements.txt").write_text(f"{line}\n")
     found, _ = read_script(tmp_path, tmp_path / "job.yaml", FileCache())
     assert draft_script(found, GivenByUser()).data()["framework"] == framework
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("requirements.txt", "einops\n", "../requirements.txt lies outside of `source_dir`"),
+        (
+            "src/setup.py",
+            "setup(\n    install_requires=['einops'])\n",
+            "`.` installs what ../src/setup.py names",
+        ),
+        ("src/pyproject.toml", "[project]\ndependencies = ['einops']\n", "what ../src/pyproject.toml names"),
+        ("src/pyproject.toml", "[tool.ruff]\n", "there is no requirements.txt"),
+    ],
+)
+def test_packages_that_are_named_elsewhere_are_told(tmp_path: Path, file: str, text: str, said: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src" / "train.py").write_text("import torch\nprint(torch)\n")
+    (tmp_path / file).write_text(text)
+    found, _ = read_script(tmp_path / "src" / "train.py", tmp_path / "jobs" / "job.yaml", FileCache())
+    draft = draft_script(found, GivenByUser())
+    [comment] = [each.comment for each in draft.fields if each.path == ("code",)]
+    assert comment.startswith("nothing is installed: ")
+    assert said in comment

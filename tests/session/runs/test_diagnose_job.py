@@ -36,6 +36,7 @@ from launcher.session.runs.diagnose_job import (
 )
 from launcher.source.folder_walk import IgnoredPath
 from launcher.source.tree import SourceTree, read_source
+from slipway.failure import Cause, judge_output
 
 CASES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
@@ -153,8 +154,12 @@ GPUS = Place(gpus=True, instance_type="ml.g5.12xlarge")
 
 
 def failed_with(error: str) -> Diagnosis:
-    """The diagnosis of a run whose rank 0 ended with that error."""
-    return diagnose((), f"AlgorithmError: CODE001 rank 0 on algo-1: {error} (train.py:3), exit code: 1")
+    """The diagnosis of a run whose rank 0 ended with that error, by the reason that its host gives."""
+    traceback = (
+        f'Traceback (most recent call last):\n  File "/code/train.py", line 3, in f\n    g()\n{error}\n'
+    )
+    told = Cause(0, 1.0, 1, judge_output(traceback, 1, "/code")).text("algo-1").partition("\n")[0]
+    return diagnose((), f"AlgorithmError: {told}, exit code: 1")
 
 
 def remedy(error: str, place: Place) -> str:
@@ -162,7 +167,7 @@ def remedy(error: str, place: Place) -> str:
     assert found.root_cause is not None
     # What is listed and what is told first are the same.
     assert found.findings[0] == found.root_cause.finding
-    assert found.root_cause.finding.code in ("CODE001", "DIST003", "IMG002")
+    assert found.root_cause.finding.code in ("CODE001", "CODE005", "DIST003", "IMG002")
     assert "launch JOB.yaml --local` before" not in found.root_cause.finding.remedy
     return found.root_cause.finding.remedy
 
