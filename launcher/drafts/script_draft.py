@@ -6,20 +6,19 @@ changes. What an option requires, which data a channel holds and which hosts are
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
+from launcher.drafts.hydra_config import HydraConfig
 from launcher.drafts.job_draft import (
     DraftDefault,
     DraftField,
     DraftNote,
     DraftQuestion,
     JobDraft,
-    Path,
     SourceLine,
 )
 from launcher.drafts.script_uses import (
@@ -36,11 +35,12 @@ from launcher.drafts.script_uses import (
 )
 from launcher.frozen import frozen
 from launcher.planning.images import image_release, image_versions
+from launcher.program.index import parent_of
 from launcher.program.program import Program
 from launcher.program.surroundings.channels import channel_reads
 from launcher.program.surroundings.options import as_attribute
 from launcher.program.surroundings.parsers import DeclaredWords, ScriptParser, script_parsers
-from launcher.program.values import Constant
+from launcher.program.values import Constant, External
 from launcher.source.requirements_file import RequirementsFile
 
 GPU_TYPE, CPU_TYPE, LIBRARY_TYPE = "ml.g5.xlarge", "ml.m5.xlarge", "ml.p4d.24xlarge"
@@ -66,8 +66,9 @@ _ARGUMENTS = ("code", "arguments")
 @frozen
 class ScriptSource:
     """A script as it was found: `code` are the fields `source_dir` and `entry_point` or `module` of its job,
-    `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is the file
-    that Hydra reads, None without one. `requirements` are what is installed, None without a file.
+    `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is what
+    Hydra reads, None without one. `requirements` are what is installed, None without a file, and then
+    `requirements_outside` is a file of them that the code does not bring, empty where none is seen.
     """
 
     shown: str
@@ -75,8 +76,9 @@ class ScriptSource:
     code: Mapping[str, str]
     program: Program | None
     shell: str = ""
-    config: str | None = None
+    config: HydraConfig | None = None
     requirements: RequirementsFile | None = None
+    requirements_outside: str = ""
 
 
 @frozen
@@ -96,7 +98,8 @@ def default_instance_type(script: ScriptSource, processes: int | None = None) ->
         return CPU_TYPE
     if script.program.analysis(choose_start).strategy in ("smp", "smddp"):
         return LIBRARY_TYPE
-    if not script.program.analysis(find_assumptions).speaks_of_gpus:
+    compiled = script.program.analysis(choose_start).strategy == "torch_xla"
+    if not compiled and not script.program.analysis(find_assumptions).speaks_of_gpus:
         return CPU_TYPE
     return next((name for gpus, name in _WITH_GPUS.items() if gpus >= (processes or 1)), CPU_TYPE)
 
@@ -105,7 +108,7 @@ def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
     """The draft of a script's job, with all that is open as questions."""
     parts: list[Part] = [
         DraftField(("name",), script.name),
-        DraftField(("code",), dict(script.code), _about_requirements(script.requirements)),
+        DraftField(("code",), dict(script.code), _about_requirements(script)),
         *_of_cluster(wanted),
     ]
     if script.program is None:
@@ -200,9 +203,12 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
     return DraftField(("framework",), {"name": name}, _VERSION)
 
 
-def _about_requirements(found: RequirementsFile | None) -> str:
+def _about_requirements(script: ScriptSource) -> str:
+    found = script.requirements
     if found is None or not found.packages:
-        return "nothing is installed: there is no requirements.txt"
+        outside = script.requirements_outside
+        lies = f" in source_dir; {outside} lies outside of it" if outside else ""
+        return f"nothing is installed: there is no requirements.txt{lies}"
     names = ", ".join(each.text for each in found.packages[:12])
     more = len(found.packages) - 12
     return f"installed first: {names}{f' and {more} more' if more > 0 else ''}"
@@ -256,7 +262,8 @@ def _of_parsers(
         yield from _of_checkpoint_options(program, left)
     if not knows_data:
         yield from _of_data_options(program, left)
-    others = [f"those of {name.rpartition('.')[2]}" for each in parsers for name in each.of_libraries]
+    libraries = dict.fromkeys(name.rpartition(".")[2] for each in parsers for name in each.of_libraries)
+    others = [f"those of {name}" for name in libraries]
     if not others and not all(parser.knows_all for parser in parsers):
         others = ["others that could not be read"]
     if any(map(_hyperparameter, left)):
@@ -267,16 +274,44 @@ def _of_parsers(
             ("hyperparameters", "..."),
             "which options are changed? Not all could be read; `python SCRIPT --help` shows them.",
         )
+    elif not parsers:
+        yield from _of_own_words(program)
+
+
+def _of_own_words(program: Program) -> Iterator[Part]:
+    """A question about what a program without a parser takes from sys.argv, or by the file that it runs."""
+    for file in program.files:
+        uses = [
+            parent_of(use)
+            for use in (*file.attributes.get("argv", ()), *file.names.get("argv", ()))
+            if program.value(use) == External("sys.argv")
+        ]
+        taken = [each for each in uses if isinstance(each, ast.Subscript) and not _is_own_name(each.slice)]
+        run = [each for each in file.calls_of.get("exec", ()) if "open" in ast.unparse(each)]
+        for node in (*taken, *run):
+            what = "runs a file" if node in run else "reads its words itself"
+            yield DraftQuestion(
+                _ARGUMENTS,
+                f"the script {what} ({place_of(program, node)}): which arguments does it take?",
+                ["..."],
+                _source_line(line_in_entry(program, node)),
+            )
+            return
+
+
+def _is_own_name(index: ast.expr) -> bool:
+    """Whether a place in sys.argv is the first, the script's name."""
+    return isinstance(index, ast.Constant) and index.value == 0
 
 
 def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
     positional = [each for each in left if not each.names[0].startswith("-") and _is_needed(each)]
     if positional:
-        names = ", ".join(f"`{each.names[0]}`" for each in positional)
+        names = ", ".join(f"`{each.names[0]}`{_one_of(each)}" for each in positional)
         yield DraftQuestion(
             _ARGUMENTS,
             f"the script requires {'the argument' if len(positional) == 1 else 'the arguments'} {names}.",
-            [each.names[0].upper() for each in positional],
+            [str(next(iter(_choices_of(each)), each.names[0].upper())) for each in positional],
             _source_line(line_in_entry(program, positional[0].node)),
         )
     options = [each for each in left if each.names[0].startswith("-")]
@@ -290,12 +325,22 @@ def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Par
 
 
 def _is_needed(words: DeclaredWords) -> bool:
-    return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in ("?", "*")
+    may_be_none = (argparse.OPTIONAL, argparse.ZERO_OR_MORE, argparse.REMAINDER)
+    return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in may_be_none
+
+
+def _choices_of(words: DeclaredWords) -> Sequence[Any]:
+    return words.settings.get("choices") or ()
+
+
+def _one_of(words: DeclaredWords) -> str:
+    choices = _choices_of(words)
+    return f" (one of {', '.join(map(str, choices))})" if choices else ""
 
 
 def _is_switch(words: DeclaredWords) -> bool:
     """Whether an option takes no value, or has no name that a hyperparameter could have."""
-    return words.settings.get("action") in ("store_true", "count") or _hyperparameter(words) is None
+    return words.is_switch or _hyperparameter(words) is None
 
 
 def _has_output_folder(parser: ScriptParser) -> bool:
@@ -335,26 +380,44 @@ def _hyperparameter(words: DeclaredWords) -> str | None:
 def _of_option(program: Program, words: DeclaredWords) -> Part:
     """What stands for an option: a question where it is required, else its default."""
     name = str(_hyperparameter(words))
+    value = Constant(None) if words.default is None else program.value(words.default)
     if words.settings.get("required"):
-        choices = words.settings.get("choices")
-        one_of = f", one of {', '.join(map(str, choices))}" if choices else ""
-        is_data = _DATA.search(name) is not None
+        said = value.value if isinstance(value, Constant) else None
+        is_data = said is None and _DATA.search(name) is not None
         return DraftQuestion(
             ("hyperparameters", name),
-            f"the script requires --{name}{one_of}{' (its data: a channel of `inputs`)' if is_data else ''}.",
-            "${SM_CHANNEL_TRAIN}" if is_data else choices[0] if choices else "...",
+            f"the script requires --{name}{_one_of(words)}"
+            f"{' (its data: a channel of `inputs`)' if is_data else ''}.",
+            _example(name, words) if said is None else said,
             _source_line(line_in_entry(program, words.node)),
         )
-    value = Constant(None) if words.default is None else program.value(words.default)
     if isinstance(value, Constant):
         return DraftDefault(("hyperparameters", name), value.value)
     assert words.default is not None
-    return DraftDefault(("hyperparameters", name), None, ast.unparse(words.default))
+    return DraftDefault(("hyperparameters", name), None, _source_of(words.default))
+
+
+def _example(name: str, words: DeclaredWords) -> Any:
+    """What a required option could be given: a folder of SageMaker's by what its name says, or a choice."""
+    if _DATA.search(name):
+        return "${SM_CHANNEL_TRAIN}"
+    if _CHECKPOINTS.search(name):
+        return "${SM_CHECKPOINT_DIR}"
+    return _choices_of(words)[0] if _choices_of(words) else "..."
+
+
+def _source_of(default: ast.expr) -> str:
+    """A default as it is written; of a dataclass's field what its factory gives."""
+    if isinstance(default, ast.Call):
+        for keyword in default.keywords:
+            if keyword.arg == "default_factory" and isinstance(keyword.value, ast.Lambda):
+                return ast.unparse(keyword.value.body)
+    return ast.unparse(default)
 
 
 _DATA = re.compile(
     r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$"
-    r"|^(train|training|input)[-_](dir|path|root|folder|files?)$",
+    r"|^(train|training|input)[-_](dir|path|root|folder|files?)$|^root[-_](dir|path|folder)$",
     re.IGNORECASE,
 )
 """Names of options by which scripts take the folder or file of their data."""
@@ -366,19 +429,26 @@ _CHECKPOINTS = re.compile(
 
 
 def _of_data_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
-    """A question about the first option that names data by default: whether these are files."""
+    """A question about the option that names data, whether these are files: one that is a path by default,
+    or else the first."""
+    named = list[tuple[DeclaredWords, str, str | None]]()
     for each in left:
         name = _hyperparameter(each)
-        value = None if each.default is None else program.value(each.default)
-        if name and _DATA.search(name) and isinstance(value, Constant) and isinstance(value.value, str):
-            yield DraftQuestion(
-                ("inputs", "train"),
-                f"--{name} names data (by default {value.value!r}): if these are files, put them on S3, and "
-                f"give `hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
-                "s3://BUCKET/train",
-                _source_line(line_in_entry(program, each.node)),
-            )
-            return
+        value = Constant(None) if each.default is None else program.value(each.default)
+        if not name or not _DATA.search(name) or each.settings.get("required"):
+            continue
+        if isinstance(value, Constant) and (value.value is None or isinstance(value.value, str)):
+            named.append((each, name, value.value))
+    named.sort(key=lambda one: "/" not in (one[2] or ""))
+    for each, name, default in named[:1]:
+        by_default = "" if default is None else f" (by default {default!r})"
+        yield DraftQuestion(
+            ("inputs", "train"),
+            f"--{name} names data{by_default}: if these are files, put them on S3, and "
+            f"give `hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
+            "s3://BUCKET/train",
+            _source_line(line_in_entry(program, each.node)),
+        )
 
 
 def _of_checkpoint_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
@@ -412,57 +482,28 @@ def _is_hydra(program: Program) -> bool:
     return any((each.module or "").partition(".")[0] == "hydra" for each in program.entry.imports)
 
 
-def find_hydra_config(program: Program) -> str | None:
-    """The configuration that Hydra reads, relative to the script and without its ending; None without."""
-    for call, _ in program.calls("hydra.main"):
-        given = {each.arg: program.value(each.value) for each in call.keywords}
-        folder, name = given.get("config_path", Constant(".")), given.get("config_name")
-        if isinstance(folder, Constant) and isinstance(name, Constant):
-            return f"{folder.value or '.'}/{str(name.value).removesuffix('.yaml')}"
-    return None
-
-
-def _of_hydra(config: str | None) -> Iterator[Part]:
+def _of_hydra(config: HydraConfig | None) -> Iterator[Part]:
     yield DraftField(("code", "argument_style"), "hydra", "hyperparameters are passed as lr=0.1")
     yield DraftField(
         _ARGUMENTS,
         ["hydra.run.dir=${SM_OUTPUT_DATA_DIR}/hydra"],
         "what Hydra writes is kept with the output",
     )
-    values = None if config is None else _read_config(config)
-    if values is None:
+    if config is None:
         yield DraftQuestion(
             ("hyperparameters",),
-            "which values are to be changed? Hydra's configuration "
-            f"{'was not found' if config is None else 'is no YAML'}.",
+            "which values are to be changed? Hydra's configuration was not found, or is no YAML.",
         )
         return
-    for name, value in _flat(values, ()):
-        if value == "???":
-            yield DraftQuestion(("hyperparameters", name), f"the configuration requires {name}.", "...")
+    for name in config.required:
+        yield DraftQuestion(("hyperparameters", name), f"the configuration requires {name}.", "...")
+    for name, value in (*config.choices.items(), *config.values.items()):
+        if "${" in str(value):
+            yield DraftDefault(("hyperparameters", name), None, str(value))
         else:
             yield DraftDefault(("hyperparameters", name), value)
-
-
-def _read_config(text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return None
-
-
-def _flat(value: Any, path: Path) -> Iterator[tuple[str, Any]]:
-    """The single values of a configuration by dotted names, without its list of defaults and Hydra's own."""
-    if not isinstance(value, dict):
-        return
-    for key, item in value.items():
-        if not path and key in ("defaults", "hydra"):
-            continue
-        place = (*path, str(key))
-        if isinstance(item, dict):
-            yield from _flat(item, place)
-        elif isinstance(item, str | int | float | bool) and "${" not in str(item):
-            yield ".".join(place), item
+    if config.choices or config.values:
+        yield DraftNote(("hyperparameters",), "the configuration's own values, as they are by default")
 
 
 # Channels, and shell scripts.

@@ -6,8 +6,11 @@ Each answer has the place in the program that shows it, or is none at all.
 from __future__ import annotations
 
 import ast
+import io
+import math
 import re
-from collections.abc import Iterator, Mapping
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from launcher.frozen import frozen
@@ -20,10 +23,11 @@ from launcher.program.process_environment import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import Reachability, surely_runs
+from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
-from launcher.program.values import Constant, Dictionary, Instance, WorldSize, is_import_of
+from launcher.program.values import Constant, Defined, Dictionary, Instance, Value, WorldSize, is_import_of
 
-FILE_ARGUMENTS = frozenset({"f", "filename", "file", "path"})
+FILE_ARGUMENTS = frozenset({"f", "filename", "file", "filepath", "path"})
 """The arguments of savers that name a file; those of the others name a folder."""
 
 
@@ -106,7 +110,7 @@ def choose_start(program: Program) -> ProcessStart:
     if own is not None:
         return own
     for names, library in _TRAINERS:
-        for call, _ in program.calls(*names):
+        for call in (*(call for call, _ in program.calls(*names)), *_calls_of_subclasses(program, names)):
             return _under_trainer(program, call, library)
     for call, name in joining_calls(program):
         return ProcessStart("torchrun", f"{name.rpartition('.')[2]} ({place_of(program, call)})")
@@ -160,9 +164,13 @@ def _starts_its_ranks(program: Program) -> ProcessStart | None:
     if not calls:
         return None
     where = place_of(program, calls[0])
-    if any(ranks_are_started_only_here(program, call, reaches) for call in calls):
-        return ProcessStart("none", f"the script starts its ranks itself ({where}), one host's")
     line = line_in_entry(program, calls[0])
+    if any(ranks_are_started_only_here(program, call, reaches) for call in calls):
+        reason = f"the script starts its ranks itself ({where})"
+        if _counts_hosts(program):
+            asked = "by which options is the script told of several hosts, and which of them it is on?"
+            return ProcessStart("none", reason, asked, line)
+        return ProcessStart("none", f"{reason}, one host's")
     if any(_first_line(file, _RANK_VARIABLE) for file in program.files):
         return ProcessStart(
             "torchrun",
@@ -178,6 +186,25 @@ def _starts_its_ranks(program: Program) -> ProcessStart | None:
     )
 
 
+def _counts_hosts(program: Program) -> bool:
+    """Whether the size of a group is put together: the ranks of a host, times the hosts."""
+    sizes = (argument_of(call, "world_size") for call, _ in joining_calls(program))
+    made = (each for size in sizes if size is not None for each in origins(program, size))
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult) for each in made)
+
+
+def _calls_of_subclasses(program: Program, names: Sequence[str]) -> Iterator[ast.Call]:
+    """The calls that make an object of a class of the program which is one of a library's."""
+    for file in program.files:
+        for definition in file.classes:
+            if any(program.qualified(each) in names for each in definition.bases):
+                for other in program.files:
+                    for known in (definition.name, *other.aliases.get(definition.name, ())):
+                        for call in other.calls_of.get(known, ()):
+                            if program.value(call.func) == Defined(definition):
+                                yield call
+
+
 def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessStart:
     reason = f"{library} ({place_of(program, call)})"
     if not library.startswith("PyTorch Lightning") or argument_of(call, "num_nodes") is not None:
@@ -187,20 +214,38 @@ def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessSta
     return ProcessStart(
         "torchrun",
         reason,
-        "Trainer() is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "
+        "its Trainer is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "
         "devices=int(os.environ['LOCAL_WORLD_SIZE']), strategy='ddp'",
         line_in_entry(program, call),
     )
 
 
 def _first_line(file: FileIndex, pattern: re.Pattern[str]) -> int | None:
-    found = pattern.search(file.text)
-    return None if found is None else file.text.count("\n", 0, found.start()) + 1
+    """The first line on which a pattern stands in a file's code or texts, not in its comments."""
+    for found in pattern.finditer(file.text):
+        begin = file.text.rfind("\n", 0, found.start()) + 1
+        line = file.text.count("\n", 0, found.start()) + 1
+        if "#" not in file.text[begin : found.start()] or found.start() - begin < _comment_begins(file, line):
+            return line
+    return None
+
+
+def _comment_begins(file: FileIndex, line: int) -> float:
+    """The column of a line's comment; infinity where it has none."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
+            if token.type == tokenize.COMMENT and token.start[0] == line:
+                return token.start[1]
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return math.inf
 
 
 # What is assumed of hosts and ranks.
 
-_GPU = re.compile(r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|torch\.accelerator|device_map=""")
+_GPU = re.compile(
+    r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|torch\.accelerator|device_map=|accelerator=["']gpu|["']GPU["']"""
+)
 _PRECISIONS = (
     (re.compile(r"""\bfloat8\w*|["']fp8|transformer_engine"""), "fp8 (NVIDIA H100 and later: p5, p6)"),
     (re.compile(r"""\bbfloat16\b|["']bf16"""), "bf16 (NVIDIA A10G, A100 and later: g5, g6, p4d, p5)"),
@@ -252,13 +297,19 @@ def _fixed_sizes(program: Program) -> list[ast.expr]:
                 sides = [program.value(each) for each in (node.test.left, *node.test.comparators)]
                 sizes = any(isinstance(each, WorldSize) for each in sides)
                 if sizes and any(isinstance(each, Constant) for each in sides):
-                    found.append(node.test)
+                    found += [] if _is_of_any_size(node.test, sides) else [node.test]
     for call, _ in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
         for keyword in call.keywords:
             given = constant_argument(program, keyword.value) if keyword.arg in _LIGHTNING_TOLD else None
             if given is not None and type(given.value) is int and given.value > 1:
                 found.append(call)
     return found[:_MOST_SIZES]
+
+
+def _is_of_any_size(test: ast.Compare, sides: Sequence[Value]) -> bool:
+    """Whether a test says no more of the world size than that there is a rank: `world_size >= 1`."""
+    low = {ast.GtE: 1, ast.Gt: 0}.get(type(test.ops[0]))
+    return low is not None and len(sides) == 2 and sides[1] == Constant(low)
 
 
 # Where a training is saved.
@@ -296,13 +347,13 @@ def find_saving(program: Program) -> Saving | None:
         if not reaches(call) or is_a_cache(program, call):
             continue
         begins = list(_beginnings(program, path))
-        of_model = bool(begins) and all(_is_of_model(each) for each, _ in begins)
+        of_model = bool(begins) and all(_is_of_model(program, each) for each, _ in begins)
         if not of_model:
             saves.append(call)
         names_a_file = SAVED_TO.get(program.qualified(call.func) or "", ("", None))[0] in FILE_ARGUMENTS
         for each, is_whole in begins:
             if isinstance(each, ast.Attribute) and not (is_whole and names_a_file):
-                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(each)))
+                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(program, each)))
     if saves:
         return Saving(place_of(program, saves[0]), tuple(folders.values()))
     for file in program.files:
@@ -312,8 +363,11 @@ def find_saving(program: Program) -> Saving | None:
     return Saving("", tuple(folders.values())) if folders else None
 
 
-def _is_of_model(path: ast.expr) -> bool:
-    return _MODEL.search(ast.unparse(path)) is not None
+def _is_of_model(program: Program, path: ast.expr) -> bool:
+    """Whether a path is that of the model or the output, also as an option which is that by default."""
+    option = option_of(program, path) if _is_option(program, path) else None
+    written = [path, *([option.default] if option is not None else [])]
+    return any(_MODEL.search(ast.unparse(each)) for each in written)
 
 
 def _beginnings(program: Program, path: ast.expr, depth: int = 8) -> Iterator[tuple[ast.expr, bool]]:

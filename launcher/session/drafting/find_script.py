@@ -34,6 +34,12 @@ _HIGHEST = 6
 _BROUGHT_BY_BOOT = "slipway"
 """The library that every job has without asking for it."""
 
+_COMPILED = frozenset(
+    {"apex", "deepspeed", "horovod", "mpi4py", "ray", "smdistributed", "tensorflow"}
+    | {"torch", "torch_xla", "torchaudio", "torchvision"}
+)
+"""Libraries that their sources are not: an example in their own repository imports what is installed."""
+
 _TRAINS = re.compile(
     r"\.backward\(|\.fit\(|\.train\(|optimizer|Trainer\(|torchrun|accelerate launch|deepspeed "
 )
@@ -165,10 +171,10 @@ def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
     if len(package) > 1 and (is_relative or package[0] in {each.partition(".")[0] for each in names}):
         return ScriptPlace(script, top, module=".".join(package))
     folder = script.absolute().parent
-    brought = {*sys.stdlib_module_names, _BROUGHT_BY_BOOT}
+    brought = {*sys.stdlib_module_names, *_COMPILED, _BROUGHT_BY_BOOT}
     wanted = {each for each in names if each.partition(".")[0] not in brought}
     missing = {each for each in wanted if not _is_in(each, folder)}
-    for above in _project_folders(folder):
+    for above in project_folders(folder):
         if any(_is_in(each, above) for each in missing):
             folder = above
             break
@@ -193,7 +199,7 @@ def _is_in(module: str, folder: Path) -> bool:
     return bool(second) and ((inner / f"{second}.py").is_file() or (inner / second).is_dir())
 
 
-def _project_folders(folder: Path) -> Iterator[Path]:
+def project_folders(folder: Path) -> Iterator[Path]:
     """The folders above, up to the topmost of the project; none where there is no sign of one."""
     above = list(folder.parents)[:_HIGHEST]
     if any((folder / mark).exists() for mark in _ROOT_MARKS):

@@ -6,13 +6,14 @@ import os
 import re
 from pathlib import Path
 
-from launcher.drafts.script_draft import ScriptSource, find_hydra_config
+from launcher.drafts.hydra_config import HydraConfig, compose_config, find_hydra_config
+from launcher.drafts.script_draft import ScriptSource
 from launcher.failure_modes.model import Refusal
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.program.index import Unread
 from launcher.program.program import FileCache, Program, read_program
 from launcher.rules.job.subject import SEARCHED_NAMES
-from launcher.session.drafting.find_script import ScriptPlace, find_script
+from launcher.session.drafting.find_script import ScriptPlace, find_script, project_folders
 from launcher.source.requirements_file import RequirementsFile
 from launcher.source.tree import SourceTree, module_files, read_source
 from launcher.text.regular_files import read_regular
@@ -59,18 +60,32 @@ def _read(
         raise Refusal(
             f"{place.path} cannot be read: {program.reason}.", "Give a script that Python itself can read."
         )
-    config = _hydra_config(program, place.path.parent)
-    return ScriptSource(str(given), _name(place), code, program, "", config, installed)
+    outside = "" if installed is not None else _requirements_outside(place, job_file)
+    return ScriptSource(
+        str(given), _name(place), code, program, "", _hydra_config(program), installed, outside
+    )
 
 
-def _hydra_config(program: Program, folder: Path) -> str | None:
-    """The text of the configuration that Hydra reads, where it lies beside the script."""
-    named = find_hydra_config(program)
-    for ending in (".yaml", ".yml"):
-        file = folder / f"{named}{ending}"
-        if named is not None and file.is_file():
-            return read_regular(file, _MOST_BYTES).decode("utf-8", "replace")
-    return None
+def _requirements_outside(place: ScriptPlace, job_file: Path) -> str:
+    """The requirements of the project whose folder the code lies in, as a path beside the job file."""
+    for folder in project_folders(place.folder.absolute()):
+        if (folder / DEFAULT_REQUIREMENTS).is_file():
+            return _relative(folder / DEFAULT_REQUIREMENTS, job_file.absolute().parent)
+    return ""
+
+
+def _hydra_config(program: Program) -> HydraConfig | None:
+    """The configuration that Hydra reads."""
+    found = find_hydra_config(program)
+    if found is None:
+        return None
+    folder, name = found
+
+    def read(inner: str) -> str | None:
+        file = folder / f"{inner}.yaml"
+        return read_regular(file, _MOST_BYTES).decode("utf-8", "replace") if file.is_file() else None
+
+    return compose_config(name, read)
 
 
 def _relative(folder: Path, to: Path) -> str:

@@ -48,6 +48,11 @@ def test_a_script_that_imports_from_a_folder_above_has_that_for_its_code(write: 
     assert (place.folder, place.entry_point) == (folder, "tools/train.py")
 
 
+def test_an_example_in_the_repository_of_a_compiled_library_imports_what_is_installed(write: Write) -> None:
+    folder = write({"examples/train.py": f"import horovod.torch\n{GUARDED}", "horovod/__init__.py": ""})
+    assert find(folder / "examples" / "train.py").folder == folder / "examples"
+
+
 def test_a_script_that_imports_relatively_is_a_module_of_its_package(write: Write) -> None:
     folder = write(
         {

@@ -47,7 +47,18 @@ def test_the_configuration_of_hydra_is_read_from_beside_the_script(tmp_path: Pat
         "import hydra\n@hydra.main(config_path='conf', config_name='config')\ndef main(c): print(c)\nmain()\n"
     )
     (tmp_path / "train.py").write_text(script)
-    assert read_script(tmp_path / "train.py", tmp_path / "job.yaml", FileCache())[0].config == "epochs: 3\n"
+    config = read_script(tmp_path / "train.py", tmp_path / "job.yaml", FileCache())[0].config
+    assert config is not None
+    assert config.values == {"epochs": "3"}
+
+
+def test_requirements_of_the_project_outside_of_the_code_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    (tmp_path / "src" / "train.py").write_text("print(1)\n")
+    found, _ = read_script(tmp_path / "src" / "train.py", tmp_path / "jobs" / "job.yaml", FileCache())
+    assert (found.requirements, found.requirements_outside) == (None, "../requirements.txt")
 
 
 def test_no_file_is_written_over(tmp_path: Path) -> None:
