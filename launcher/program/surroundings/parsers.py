@@ -186,8 +186,8 @@ def _changes_argv(program: Program) -> bool:
 
 def _reads_the_command_line(program: Program, call: ast.Call) -> bool:
     """Whether a parser reads sys.argv here, in every run."""
-    if (first := _first_reading(program, call)) is not None:
-        return surely_runs(program, call) and _reads_the_command_line(program, first)
+    if (earlier := _first_reading(program, call)) is not None:
+        return surely_runs(program, call) and _reads_the_command_line(program, earlier)
     given = argument_of(call, "args", 0)
     if has_star_arguments(call) or any(isinstance(each, ast.Try) for each in ancestors(call)):
         return False
