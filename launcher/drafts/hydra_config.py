@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launcher.documents import DocumentError, is_null, parse_document
+from launcher.documents import AsWritten, DocumentError, is_null, parse_document
 from launcher.frozen import frozen
 from launcher.program.index import file_of
 from launcher.program.program import Program
@@ -72,6 +72,16 @@ def compose_config(name: str, read: ReadConfig) -> HydraConfig | None:
 
 def _without_ending(name: Any) -> str:
     return str(name).removesuffix(".yaml").removesuffix(".yml")
+
+
+_UNDERSCORED = re.compile(r"[-+]?\d+(_\d+)+")
+
+
+def _as_read(value: Any) -> Any:
+    """A value as Hydra reads it, for which `55_000` is a number as well."""
+    if isinstance(value, str) and _UNDERSCORED.fullmatch(value):
+        return AsWritten(value.replace("_", ""))
+    return None if is_null(value) else value
 
 
 def _joined(mark: str, *parts: str) -> str:
@@ -169,6 +179,6 @@ def _flat(value: Mapping[str, Any], package: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(item, name)
         elif isinstance(item, list):
             if not any(isinstance(each, dict | list) for each in item):
-                yield name, item
+                yield name, [*map(_as_read, item)]
         else:
-            yield name, None if is_null(item) else item
+            yield name, _as_read(item)

@@ -38,6 +38,7 @@ from launcher.planning.images import image_release, image_versions
 from launcher.program.index import parent_of
 from launcher.program.program import Program
 from launcher.program.surroundings.channels import channel_reads
+from launcher.program.surroundings.flags import flag_parsers
 from launcher.program.surroundings.options import as_attribute
 from launcher.program.surroundings.parsers import DeclaredWords, ScriptParser, script_parsers
 from launcher.program.values import Constant, External
@@ -113,7 +114,7 @@ def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
     ]
     if script.program is None:
         parts += [DraftField(("framework",), {"name": "pytorch"}, _VERSION), *_of_shell(script.shell)]
-        parts += _of_hosts(wanted, Assumptions(False, ()), CPU_TYPE)
+        parts += _of_hosts(wanted, Assumptions(False), CPU_TYPE)
     else:
         parts += _of_program(script, script.program, wanted)
     if wanted.arguments:
@@ -151,6 +152,7 @@ def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> 
     if framework.value["name"] == "tensorflow" and start.strategy == "torchrun":
         start = ProcessStart("none", "one process per host, as torchrun starts no TensorFlow")
     yield framework
+    yield from _of_other_framework(program)
     yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
     if start.question:
         yield DraftQuestion(("distribution", "strategy"), start.question, None, _source_line(start.line))
@@ -185,8 +187,8 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
 
     Where they exclude the newest image, it is the newest that they allow.
     """
-    modules = {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
-    name = "tensorflow" if "tensorflow" in modules and "torch" not in modules else "pytorch"
+    modules = _imported(program)
+    name = "tensorflow" if {"tensorflow", "keras"} & modules and "torch" not in modules else "pytorch"
     package = "torch" if name == "pytorch" else name
     for each in requirements.packages if requirements else ():
         said = each.requirement
@@ -200,7 +202,30 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
         if allowed and allowed[-1] != image_versions(name)[-1]:
             comment = f"the newest with an image that {each.place} allows"
             return DraftField(("framework",), {"name": name, "version": allowed[-1]}, comment)
+        if pins and not allowed:
+            comment = f"{each.place} asks for {pins[0]}, of which there is no image; {_VERSION}"
+            return DraftField(("framework",), {"name": name}, comment)
     return DraftField(("framework",), {"name": name}, _VERSION)
+
+
+def _imported(program: Program) -> set[str]:
+    """The topmost modules of what a program imports."""
+    return {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
+
+
+_OTHER_FRAMEWORKS = ("jax", "flax", "mxnet", "paddle", "mindspore")
+
+
+def _of_other_framework(program: Program) -> Iterator[Part]:
+    """A question where a program trains with neither PyTorch nor TensorFlow."""
+    modules = _imported(program)
+    other = next((each for each in _OTHER_FRAMEWORKS if each in modules), None)
+    if other is not None and modules.isdisjoint({"torch", "tensorflow", "keras"}):
+        yield DraftQuestion(
+            ("framework",),
+            f"the script imports {other}, and neither PyTorch nor TensorFlow, for which alone there are "
+            f"images: have the requirements install {other}.",
+        )
 
 
 def _about_requirements(script: ScriptSource) -> str:
@@ -227,8 +252,9 @@ def _of_cluster(wanted: GivenByUser) -> Iterator[Part]:
 
 
 def _of_hosts(wanted: GivenByUser, assumed: Assumptions, default: str) -> Iterator[Part]:
-    said = f"The script takes for granted: {'; '.join(assumed.said)}." if assumed.said else ""
-    yield DraftField(("resources", "instance_type"), wanted.instance_type or default, said)
+    said = [f"The script names {', '.join(assumed.precisions)}."] if assumed.precisions else []
+    said += [f"It takes for granted: {'; '.join(assumed.sizes)}."] if assumed.sizes else []
+    yield DraftField(("resources", "instance_type"), wanted.instance_type or default, " ".join(said))
     if wanted.instance_type is None:
         yield DraftQuestion(
             ("resources", "instance_type"), f"which hosts? {_WHICH[default]}, and enough for --local."
@@ -245,6 +271,7 @@ def _of_parsers(
     """The options of all parsers of the script; `words` are what the user gives it, and `knows_data` says
     that the script is seen to read channels already."""
     parsers = list(script_parsers(program)) or list(script_parsers(program, in_some_runs=True))
+    parsers = parsers or list(flag_parsers(program))
     declared = list({each.names: each for parser in parsers for each in parser.declared}.values())
     given = {as_attribute(each.partition("=")[0]) for each in words if each.startswith("-")}
     folders = {

@@ -15,7 +15,16 @@ from dataclasses import field
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins, text_parts
-from launcher.program.index import FileIndex, ancestors, file_of, is_main_guard, nodes_within, parent_of
+from launcher.program.index import (
+    FileIndex,
+    ancestors,
+    ancestors_in_function,
+    file_of,
+    is_main_guard,
+    last_name,
+    nodes_within,
+    parent_of,
+)
 from launcher.program.process_environment import (
     rank_starts,
     ranks_are_started_only_here,
@@ -25,7 +34,16 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
-from launcher.program.values import Constant, Defined, Dictionary, Instance, Value, WorldSize, is_import_of
+from launcher.program.values import (
+    Constant,
+    Defined,
+    Dictionary,
+    Instance,
+    Value,
+    WorldSize,
+    canonical_name,
+    is_import_of,
+)
 
 FILE_ARGUMENTS = frozenset({"f", "filename", "file", "filepath", "path"})
 """The arguments of savers that name a file; those of the others name a folder."""
@@ -109,14 +127,23 @@ def choose_start(program: Program) -> ProcessStart:
     own = _starts_its_ranks(program)
     if own is not None:
         return own
+    reaches = program.analysis(Reachability).reaches
     for names, library in _TRAINERS:
-        for call in (*(call for call, _ in program.calls(*names)), *_calls_of_subclasses(program, names)):
+        made = (*(call for call, _ in program.calls(*names)), *_calls_of_subclasses(program, names))
+        for call in sorted(made, key=lambda each: not reaches(each))[:1]:
             return _under_trainer(program, call, library)
-    for call, name in joining_calls(program):
-        return ProcessStart("torchrun", f"{name.rpartition('.')[2]} ({place_of(program, call)})")
+    for call, name in sorted(joining_calls(program), key=lambda each: not reaches(each[0]))[:1]:
+        reason = f"{name.rpartition('.')[2]} ({place_of(program, call)})"
+        return ProcessStart("torchrun", reason, _asked_of_rank(program, call), line_in_entry(program, call))
     for file in program.files:
         for each in file.imports:
-            if each.module and is_import_of(each.module, "joining_imports"):
+            name = canonical_name(each.module or "")
+            if name.partition(".")[0] == "lightning":
+                line = getattr(each.node, "lineno", None) if file is program.entry else None
+                return ProcessStart(
+                    "torchrun", f"PyTorch Lightning ({place_of(program, each.node)})", _TELL_THE_TRAINER, line
+                )
+            if each.module and is_import_of(name, "joining_imports"):
                 return ProcessStart("torchrun", f"{each.module} ({place_of(program, each.node)})")
     for file in program.files:
         line = _first_line(file, _RANK_VARIABLE)
@@ -132,9 +159,20 @@ def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | No
             module = each.module or ""
             if at_once and not isinstance(parent_of(each.node), ast.Module):
                 continue
+            if any(
+                isinstance(outer, ast.If) and _asks_transformers(program, outer.test)
+                for outer in ancestors(each.node)
+            ):
+                continue
             if module == library or module.startswith(f"{library}."):
                 return each.node
     return None
+
+
+def _asks_transformers(program: Program, test: ast.expr) -> bool:
+    """Whether a test asks a library for what a job is started with: `if is_sagemaker_mp_enabled():`."""
+    asked = (program.qualified(each.func) or "" for each in ast.walk(test) if isinstance(each, ast.Call))
+    return any(name.startswith(("transformers.", "accelerate.")) for name in asked)
 
 
 def _sure_reads(program: Program, pattern: re.Pattern[str]) -> Iterator[ast.Subscript]:
@@ -205,6 +243,25 @@ def _calls_of_subclasses(program: Program, names: Sequence[str]) -> Iterator[ast
                                 yield call
 
 
+_TELL_THE_TRAINER = (
+    "its Trainer is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "
+    "devices=int(os.environ['LOCAL_WORLD_SIZE']), strategy='ddp'"
+)
+
+
+def _asked_of_rank(program: Program, call: ast.Call) -> str:
+    """What is to be asked where a group's ranks come from an option, which a launcher of the script's own
+    gives; empty where they do not."""
+    given = argument_of(call, "rank")
+    for each in origins(program, given) if given is not None else ():
+        if isinstance(each, ast.Attribute) and option_of(program, each) is not None:
+            return (
+                f"a process has its rank from --{each.attr}, which torchrun does not give: read RANK in its "
+                "place, or write `none` for one process."
+            )
+    return ""
+
+
 def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessStart:
     reason = f"{library} ({place_of(program, call)})"
     if not library.startswith("PyTorch Lightning") or argument_of(call, "num_nodes") is not None:
@@ -214,20 +271,22 @@ def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessSta
     return ProcessStart(
         "torchrun",
         reason,
-        "its Trainer is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "
-        "devices=int(os.environ['LOCAL_WORLD_SIZE']), strategy='ddp'",
+        _TELL_THE_TRAINER,
         line_in_entry(program, call),
     )
 
 
 def _first_line(file: FileIndex, pattern: re.Pattern[str]) -> int | None:
-    """The first line on which a pattern stands in a file's code or texts, not in its comments."""
+    return next(_lines_with(file, pattern), None)
+
+
+def _lines_with(file: FileIndex, pattern: re.Pattern[str]) -> Iterator[int]:
+    """The lines on which a pattern stands in a file's code or texts, not in its comments."""
     for found in pattern.finditer(file.text):
         begin = file.text.rfind("\n", 0, found.start()) + 1
         line = file.text.count("\n", 0, found.start()) + 1
         if "#" not in file.text[begin : found.start()] or found.start() - begin < _comment_begins(file, line):
-            return line
-    return None
+            yield line
 
 
 def _comment_begins(file: FileIndex, line: int) -> float:
@@ -257,30 +316,47 @@ capabilities (bf16 from 8.0, fp8 from 8.9)."""
 
 @frozen
 class Assumptions:
-    """What a program takes for granted of its hosts: in words for each, and whether GPUs are spoken of."""
+    """What a program takes for granted of its hosts: the precisions that it names and the sizes that it
+    fixes, in words for each, and whether GPUs are spoken of."""
 
     speaks_of_gpus: bool
-    said: tuple[str, ...]
+    precisions: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
 
 def find_assumptions(program: Program) -> Assumptions:
     """What is assumed of the hosts' devices, and of the number of ranks."""
-    said = []
+    reaches = program.analysis(Reachability).reaches_line
+    precisions = []
     for pattern, words in _PRECISIONS:
         for file in program.files:
-            line = _first_line(file, pattern)
+            lines = (each for each in _lines_with(file, pattern) if reaches(str(file.path), each))
+            line = next((each for each in lines if not _is_of_any_type(file, each)), None)
             if line is not None:
-                said.append(f"{words} is named in {_where(program, file, line)}")
+                precisions.append(f"{words} in {_where(program, file, line)}")
                 break
-    said += [f"{ast.unparse(each)} ({place_of(program, each)})" for each in _fixed_sizes(program)]
+    sizes = [f"{ast.unparse(each)} ({place_of(program, each)})" for each in _fixed_sizes(program)]
     speaks = any(_GPU.search(file.text) for file in program.files)
     trains = any(
-        is_import_of(each.module or "", "trainer_imports")
-        or is_import_of(each.module or "", "joining_imports")
+        is_import_of(canonical_name(each.module or ""), key)
+        for key in ("trainer_imports", "joining_imports")
         for file in program.files
         for each in file.imports
     )
-    return Assumptions(speaks or trains, tuple(said))
+    return Assumptions(speaks or trains, tuple(precisions), tuple(sizes))
+
+
+_NUMBER_TYPE = re.compile(r"^(b?float|u?int)\d+$")
+
+
+def _is_of_any_type(file: FileIndex, line: int) -> bool:
+    """Whether a line is of a table of all types of numbers, which names each of them and takes none."""
+    tables = (each for each in nodes_within(file.tree) if isinstance(each, ast.Dict))
+    return any(
+        table.lineno <= line <= (table.end_lineno or table.lineno)
+        and len([each for each in table.values if _NUMBER_TYPE.match(last_name(each) or "")]) > 2
+        for table in tables
+    )
 
 
 _MOST_SIZES = 3
@@ -352,7 +428,11 @@ def find_saving(program: Program) -> Saving | None:
             saves.append(call)
         names_a_file = SAVED_TO.get(program.qualified(call.func) or "", ("", None))[0] in FILE_ARGUMENTS
         for each, is_whole in begins:
-            if isinstance(each, ast.Attribute) and not (is_whole and names_a_file):
+            if (
+                isinstance(each, ast.Attribute)
+                and not (is_whole and names_a_file)
+                and _is_kept(program, each)
+            ):
                 folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(program, each)))
     if saves:
         return Saving(place_of(program, saves[0]), tuple(folders.values()))
@@ -396,6 +476,20 @@ def _is_option(program: Program, node: ast.expr) -> bool:
         return False
     declared = program.evaluation.attributes.options.declared.get(node.attr, ())
     return bool(declared) or any(map(is_parsed_field, program.evaluation.sources(node)))
+
+
+def _is_kept(program: Program, option: ast.Attribute) -> bool:
+    """Whether what is given for an option holds: the program sets it to nothing else, whatever it was."""
+    owner = program.value(option.value)
+    for file in program.files:
+        for store in file.set_attributes.get(option.attr, ()):
+            held = store.node.value if isinstance(store.node, ast.Attribute) else None
+            if held is None or store.value is None or program.value(held) != owner:
+                continue
+            tests = [each.test for each in ancestors_in_function(store.node) if isinstance(each, ast.If)]
+            if not any(f".{option.attr}" in ast.unparse(each) for each in (store.value, *tests)):
+                return False
+    return True
 
 
 def is_kept_already(default: ast.expr | None) -> bool:

@@ -26,6 +26,13 @@ def test_values_are_named_by_their_place_and_stay_as_they_are_written() -> None:
     assert made == {"optim.lr": "1e-3", "optim.betas": ["0.9", "0.99"], "resume": None, "run": "${optim.lr}"}
 
 
+def test_numbers_may_have_underscores() -> None:
+    assert values(config="sizes: [55_000, 5_000]\nname: run_1\n") == {
+        "sizes": ["55000", "5000"],
+        "name": "run_1",
+    }
+
+
 def test_files_of_the_list_of_defaults_stand_below_their_groups() -> None:
     made = composed(
         config="defaults: [model: small, optional data: null, override hydra/run: basic, _self_]\nseed: 1\n",

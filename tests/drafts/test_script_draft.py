@@ -250,8 +250,8 @@ def test_precision_and_the_number_of_ranks_stand_at_the_hosts(draft: Draft) -> N
         """
     )
     text = render_draft(made)
-    assert "bf16" in text and "line 5" in text
-    assert "dist.get_world_size() == 8 (line 4)" in text
+    assert "The script names bf16" in text and "line 5" in text
+    assert "dist.get_world_size() == 8 (line 4)." in text
     assert made.data()["resources"]["instance_type"] == "ml.g5.xlarge"
     assert "resources.instance_type" in questions(made)
 
@@ -400,6 +400,112 @@ def test_of_options_that_name_data_a_path_is_asked_about_first(draft: Draft) -> 
     assert questions(draft(f"{script}{path}parser.parse_args()\n"))["inputs.train"][0] == 4
 
 
+def test_flags_of_absl_are_options_and_those_that_are_marked_are_required(draft: Draft) -> None:
+    made = draft(
+        """
+        from absl import app, flags
+        RATE = flags.DEFINE_float("learning_rate", 0.1, "The step.")
+        flags.DEFINE_bool("amp", False, "Whether to save memory.")
+        flags.DEFINE_string("workdir", None, "Where to.")
+        def main(words): print(RATE.value)
+        if __name__ == "__main__":
+            flags.mark_flags_as_required(["workdir"])
+            app.run(main)
+        """
+    )
+    assert defaults(made) == {"learning_rate": 0.1}
+    assert questions(made)["hyperparameters.workdir"][0] == 5
+    assert "switches of the script, for `arguments`: --amp" in render_draft(made)
+
+
+def test_fields_of_what_tyro_is_given_are_options(draft: Draft) -> None:
+    made = draft(
+        """
+        from dataclasses import dataclass
+        import tyro
+        @dataclass
+        class Model:
+            width: int = 8
+        @dataclass
+        class Options:
+            seed: int = 1
+            cuda: bool = True
+            model: Model = Model()
+        print(tyro.cli(Options))
+        """
+    )
+    assert defaults(made) == {"seed": 1}
+    assert "and others that could not be read" in render_draft(made)
+    assert "switches of the script, for `arguments`: --cuda" in render_draft(made)
+
+
+def test_a_program_of_neither_framework_is_asked_about(draft: Draft) -> None:
+    made = draft("import jax\nprint(jax.devices())")
+    assert "framework" in questions(made)
+    assert "framework" not in questions(draft("import jax, tensorflow\nprint(jax.devices())"))
+
+
+def test_an_option_that_the_program_sets_itself_is_not_given(draft: Draft) -> None:
+    script = """
+        import argparse, os, torch
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--out", default="")
+        args = parser.parse_args()
+        args.out = {}
+        torch.save({{"model": 1, "epoch": 2}}, os.path.join(args.out, "last.pt"))
+        """
+    assert "hyperparameters" not in draft(script.format("'runs/' + str(os.getpid())")).data()
+    assert "hyperparameters" in draft(script.format("os.path.join(args.out, 'run')")).data()
+
+
+def test_lightning_whose_trainer_a_configuration_makes_is_asked_about(draft: Draft) -> None:
+    made = draft("from pytorch_lightning import seed_everything\nseed_everything(1)")
+    assert made.data()["distribution"] == {"strategy": "torchrun"}
+    assert {"distribution.strategy", "checkpoint"} <= set(questions(made))
+
+
+def test_a_library_that_is_imported_where_another_one_says_so_chooses_nothing(draft: Draft) -> None:
+    made = draft(
+        """
+        from transformers import Trainer
+        from transformers.utils import is_sagemaker_mp_enabled
+        if is_sagemaker_mp_enabled():
+            import smdistributed.modelparallel.torch as smp
+        Trainer().train()
+        """
+    )
+    assert made.data()["distribution"] == {"strategy": "torchrun"}
+
+
+def test_a_rank_that_an_option_gives_is_asked_about(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, torch.distributed as dist
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--rank", type=int, default=0)
+        args = parser.parse_args()
+        dist.init_process_group("nccl", init_method="tcp://localhost:1", world_size=2, rank=args.rank)
+        """
+    )
+    assert questions(made)["distribution.strategy"][0] == 6
+
+
+def test_precisions_are_those_of_code_that_runs_and_not_of_a_table_of_all(draft: Draft) -> None:
+    made = draft(
+        """
+        import torch
+        from more import convert
+        print(convert(torch.ones(3)), {"a": torch.float16, "b": torch.float32, "c": torch.float64})
+        """,
+        more="""
+        import torch
+        def convert(x): return x
+        def other(x): return x.to(torch.bfloat16)
+        """,
+    )
+    assert "The script names" not in render_draft(made)
+
+
 def test_neither_comments_nor_one_rank_are_taken_for_granted(draft: Draft) -> None:
     made = draft(
         """
@@ -408,7 +514,9 @@ def test_neither_comments_nor_one_rank_are_taken_for_granted(draft: Draft) -> No
         assert dist.get_world_size() >= 1
         """
     )
-    assert "takes for granted" not in render_draft(made)
+    text = render_draft(made)
+    assert "takes for granted" not in text
+    assert "The script names" not in text
 
 
 def test_a_trainer_of_the_programs_own_class_is_the_librarys(draft: Draft) -> None:

@@ -339,7 +339,7 @@ def _declare_by_constructor(
         for each in several.node.elts if isinstance(several, Several) else [kinds] if kinds else []:
             kind = program.value(each)
             if isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef):
-                _declare_fields(program, kind.node, parser)
+                declare_fields(program, kind.node, parser)
             else:
                 _declare_class_of_library(kind, parser)
 
@@ -419,7 +419,7 @@ def _literals(program: Program, node: ast.expr) -> list[Any] | None:
     return plain if plain and len(plain) == len(values) else None
 
 
-def _declare_fields(program: Program, definition: ast.ClassDef, parser: ScriptParser) -> None:
+def declare_fields(program: Program, definition: ast.ClassDef, parser: ScriptParser) -> None:
     """The options that HfArgumentParser makes of a dataclass's fields, those of its bases first."""
     for base in definition.bases:
         above = program.value(base)
@@ -428,7 +428,7 @@ def _declare_fields(program: Program, definition: ast.ClassDef, parser: ScriptPa
             and isinstance(above.node, ast.ClassDef)
             and above.node is not definition
         ):
-            _declare_fields(program, above.node, parser)
+            declare_fields(program, above.node, parser)
         else:
             _declare_class_of_library(above, parser)
     for each in definition.body:

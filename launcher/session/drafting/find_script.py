@@ -162,7 +162,7 @@ def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
         )
     top = script.absolute().parent
     package = [script.stem]
-    while (top / "__init__.py").is_file() and top.name and top.parent != top:
+    while (top / "__init__.py").is_file() and top.name and not _is_project(top):
         package.insert(0, top.name)
         top = top.parent
     imported = list(_imports_at_once(read))
@@ -202,10 +202,14 @@ def _is_in(module: str, folder: Path) -> bool:
 def project_folders(folder: Path) -> Iterator[Path]:
     """The folders above, up to the topmost of the project; none where there is no sign of one."""
     above = list(folder.parents)[:_HIGHEST]
-    if any((folder / mark).exists() for mark in _ROOT_MARKS):
+    if _is_project(folder):
         return
     home = Path.home()
     for number, each in enumerate(above):
-        if any((each / mark).exists() for mark in _ROOT_MARKS):
+        if _is_project(each):
             yield from (one for one in above[: number + 1] if one != home)
             return
+
+
+def _is_project(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in _ROOT_MARKS)

@@ -37,33 +37,53 @@ def read_script(given: Path, job_file: Path, cache: FileCache) -> tuple[ScriptSo
     Raises Refusal where no script is to be found, or it cannot be read.
     """
     place = find_script(given, cache)
+    program = None if place.path.suffix == ".sh" else _read_program(place, cache)
+    if program is not None and (wider := _folder_with_configuration(place, program)) is not None:
+        entry = place.path.absolute().relative_to(wider).as_posix()
+        place = ScriptPlace(place.path, wider, entry)
+        program = _read_program(place, cache)
     source = read_source(
         place.folder.absolute(),
         place.entry_point or module_files(place.module)[0],
         SEARCHED_NAMES,
         DEFAULT_REQUIREMENTS,
     )
-    return _read(place, given, job_file, source.requirements, cache), source
+    return _described(place, program, given, job_file, source.requirements), source
 
 
-def _read(
-    place: ScriptPlace, given: Path, job_file: Path, installed: RequirementsFile | None, cache: FileCache
+def _described(
+    place: ScriptPlace,
+    program: Program | None,
+    given: Path,
+    job_file: Path,
+    installed: RequirementsFile | None,
 ) -> ScriptSource:
     code = {"source_dir": _relative(place.folder, job_file.absolute().parent)}
     code |= {"entry_point": place.entry_point} if place.entry_point else {"module": place.module}
-    if place.path.suffix == ".sh":
-        text = read_regular(place.path, _MOST_BYTES).decode("utf-8", "replace")
-        return ScriptSource(str(given), _name(place), code, None, text, None, installed)
-    folder = Path(os.path.relpath(place.folder))
-    program = read_program(Path(os.path.relpath(place.path)), folder, cache)
+    text = "" if program is not None else read_regular(place.path, _MOST_BYTES).decode("utf-8", "replace")
+    config = None if program is None else _hydra_config(program)
+    outside = "" if installed is not None else _requirements_outside(place, job_file)
+    return ScriptSource(str(given), _name(place), code, program, text, config, installed, outside)
+
+
+def _read_program(place: ScriptPlace, cache: FileCache) -> Program:
+    program = read_program(Path(os.path.relpath(place.path)), Path(os.path.relpath(place.folder)), cache)
     if isinstance(program, Unread):
         raise Refusal(
             f"{place.path} cannot be read: {program.reason}.", "Give a script that Python itself can read."
         )
-    outside = "" if installed is not None else _requirements_outside(place, job_file)
-    return ScriptSource(
-        str(given), _name(place), code, program, "", _hydra_config(program), installed, outside
-    )
+    return program
+
+
+def _folder_with_configuration(place: ScriptPlace, program: Program) -> Path | None:
+    """The folder of the project that holds the code and what Hydra reads; None where the code's does."""
+    found = find_hydra_config(program)
+    if found is None:
+        return None
+    config, code = Path(os.path.normpath(found[0].absolute())), place.folder.absolute()
+    if not config.is_dir() or config.is_relative_to(code):
+        return None
+    return next((each for each in project_folders(code) if config.is_relative_to(each)), None)
 
 
 def _requirements_outside(place: ScriptPlace, job_file: Path) -> str:
