@@ -6,21 +6,20 @@ changes. What an option requires, which data a channel holds and which hosts are
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
+from launcher.drafts.hydra_config import HydraConfig
 from launcher.drafts.job_draft import (
     DraftDefault,
     DraftField,
     DraftNote,
     DraftQuestion,
     JobDraft,
-    Path,
     SourceLine,
 )
 from launcher.drafts.script_uses import (
@@ -37,12 +36,13 @@ from launcher.drafts.script_uses import (
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.planning.images import image_release, image_versions
-from launcher.program.index import nodes_within, parent_of
+from launcher.program.index import parent_of
 from launcher.program.program import Program
 from launcher.program.surroundings.channels import channel_reads
+from launcher.program.surroundings.flags import flag_parsers
 from launcher.program.surroundings.options import as_attribute
 from launcher.program.surroundings.parsers import DeclaredWords, ScriptParser, script_parsers
-from launcher.program.values import Constant
+from launcher.program.values import Constant, External
 from launcher.source.requirements_file import RequirementsFile
 
 GPU_TYPE, CPU_TYPE, LIBRARY_TYPE = "ml.g5.xlarge", "ml.m5.xlarge", "ml.p4d.24xlarge"
@@ -68,8 +68,8 @@ _ARGUMENTS = ("code", "arguments")
 @frozen
 class ScriptSource:
     """A script as it was found: `code` are the fields `source_dir` and `entry_point` or `module` of its job,
-    `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is the file
-    that Hydra reads, None without one. `requirements` are what is installed, None without a file;
+    `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is what
+    Hydra reads, None without one. `requirements` are what is installed, None without a file;
     `packages_named_in` is then the path of another file that names packages: of the project's own, beside the
     code, or a requirements.txt in a folder above it.
     """
@@ -79,7 +79,7 @@ class ScriptSource:
     code: Mapping[str, str]
     program: Program | None
     shell: str = ""
-    config: str | None = None
+    config: HydraConfig | None = None
     requirements: RequirementsFile | None = None
     packages_named_in: str | None = None
 
@@ -101,7 +101,8 @@ def default_instance_type(script: ScriptSource, processes: int | None = None) ->
         return CPU_TYPE
     if script.program.analysis(choose_start).strategy in ("smp", "smddp"):
         return LIBRARY_TYPE
-    if not script.program.analysis(find_assumptions).speaks_of_gpus:
+    compiled = script.program.analysis(choose_start).strategy == "torch_xla"
+    if not compiled and not script.program.analysis(find_assumptions).speaks_of_gpus:
         return CPU_TYPE
     return next((name for gpus, name in _WITH_GPUS.items() if gpus >= (processes or 1)), CPU_TYPE)
 
@@ -115,7 +116,7 @@ def draft_script(script: ScriptSource, wanted: GivenByUser) -> JobDraft:
     ]
     if script.program is None:
         parts += [DraftField(("framework",), {"name": "pytorch"}, _VERSION), *_of_shell(script.shell)]
-        parts += _of_hosts(wanted, Assumptions(False, ()), CPU_TYPE)
+        parts += _of_hosts(wanted, Assumptions(False), CPU_TYPE)
     else:
         parts += _of_program(script, script.program, wanted)
     if wanted.arguments:
@@ -153,6 +154,7 @@ def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> 
     if framework.value["name"] == "tensorflow" and start.strategy == "torchrun":
         start = ProcessStart("none", "one process per host, as torchrun starts no TensorFlow")
     yield framework
+    yield from _of_other_framework(program)
     yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
     if start.question:
         yield DraftQuestion(("distribution", "strategy"), start.question, None, _source_line(start.line))
@@ -187,8 +189,8 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
 
     Where they exclude the newest image, it is the newest that they allow.
     """
-    modules = {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
-    name = "tensorflow" if "tensorflow" in modules and "torch" not in modules else "pytorch"
+    modules = _imported(program)
+    name = "tensorflow" if {"tensorflow", "keras"} & modules and "torch" not in modules else "pytorch"
     package = "torch" if name == "pytorch" else name
     for each in requirements.packages if requirements else ():
         said = each.requirement
@@ -203,7 +205,30 @@ def _framework(program: Program, requirements: RequirementsFile | None) -> Draft
         if allowed and allowed[-1] != image_versions(name)[-1]:
             comment = f"the newest with an image that {each.place} allows"
             return DraftField(("framework",), {"name": name, "version": allowed[-1]}, comment)
+        if pins and not allowed:
+            comment = f"{each.place} asks for {pins[0]}, of which there is no image; {_VERSION}"
+            return DraftField(("framework",), {"name": name}, comment)
     return DraftField(("framework",), {"name": name}, _VERSION)
+
+
+def _imported(program: Program) -> set[str]:
+    """The topmost modules of what a program imports."""
+    return {(each.module or "").partition(".")[0] for file in program.files for each in file.imports}
+
+
+_OTHER_FRAMEWORKS = ("jax", "flax", "mxnet", "paddle", "mindspore")
+
+
+def _of_other_framework(program: Program) -> Iterator[Part]:
+    """A question where a program trains with neither PyTorch nor TensorFlow."""
+    modules = _imported(program)
+    other = next((each for each in _OTHER_FRAMEWORKS if each in modules), None)
+    if other is not None and modules.isdisjoint({"torch", "tensorflow", "keras"}):
+        yield DraftQuestion(
+            ("framework",),
+            f"the script imports {other}, and neither PyTorch nor TensorFlow, for which alone there are "
+            f"images: have the requirements install {other}.",
+        )
 
 
 def _about_requirements(script: ScriptSource) -> str:
@@ -216,7 +241,7 @@ def _about_requirements(script: ScriptSource) -> str:
             f"{named} names"
         )
     if found is None or not found.packages:
-        return "nothing is installed: there is no requirements.txt"
+        return f"nothing is installed: there is no {DEFAULT_REQUIREMENTS}"
     names = ", ".join(each.text for each in found.packages[:12])
     more = len(found.packages) - 12
     return f"installed first: {names}{f' and {more} more' if more > 0 else ''}"
@@ -235,8 +260,9 @@ def _of_cluster(wanted: GivenByUser) -> Iterator[Part]:
 
 
 def _of_hosts(wanted: GivenByUser, assumed: Assumptions, default: str) -> Iterator[Part]:
-    said = f"The script takes for granted: {'; '.join(assumed.said)}." if assumed.said else ""
-    yield DraftField(("resources", "instance_type"), wanted.instance_type or default, said)
+    said = [f"The script names {', '.join(assumed.precisions)}."] if assumed.precisions else []
+    said += [f"It takes for granted: {'; '.join(assumed.sizes)}."] if assumed.sizes else []
+    yield DraftField(("resources", "instance_type"), wanted.instance_type or default, " ".join(said))
     if wanted.instance_type is None:
         yield DraftQuestion(
             ("resources", "instance_type"), f"which hosts? {_WHICH[default]}, and enough for --local."
@@ -253,6 +279,7 @@ def _of_parsers(
     """The options of all parsers of the script; `words` are what the user gives it, and `knows_data` says
     that the script is seen to read channels already."""
     parsers = list(script_parsers(program)) or list(script_parsers(program, in_some_runs=True))
+    parsers = parsers or list(flag_parsers(program))
     declared = list({each.names: each for parser in parsers for each in parser.declared}.values())
     given = {as_attribute(each.partition("=")[0]) for each in words if each.startswith("-")}
     folders = {
@@ -270,7 +297,8 @@ def _of_parsers(
         yield from _of_checkpoint_options(program, left)
     if not knows_data:
         yield from _of_data_options(program, left)
-    others = [f"those of {name.rpartition('.')[2]}" for each in parsers for name in each.of_libraries]
+    libraries = dict.fromkeys(name.rpartition(".")[2] for each in parsers for name in each.of_libraries)
+    others = [f"those of {name}" for name in libraries]
     if not others and not all(parser.knows_all for parser in parsers):
         others = ["others that could not be read"]
     if any(map(_hyperparameter, left)):
@@ -281,15 +309,34 @@ def _of_parsers(
             ("hyperparameters", "..."),
             "which options are changed? Not all could be read; `python SCRIPT --help` shows them.",
         )
-    elif not parsers and (reading := _reading_of_words(program)) is not None:
-        line = line_in_entry(program, reading)
-        where = f" ({place_of(program, reading)})" if line is None else ""
-        yield DraftQuestion(
-            _ARGUMENTS,
-            f"which words are given? The script reads its command line without a parser{where}.",
-            ["..."],
-            _source_line(line),
-        )
+    elif not parsers:
+        yield from _of_own_words(program)
+
+
+def _of_own_words(program: Program) -> Iterator[Part]:
+    """A question about what a program without a parser takes from sys.argv, or by the file that it runs."""
+    for file in program.files:
+        uses = [
+            parent_of(use)
+            for use in (*file.attributes.get("argv", ()), *file.names.get("argv", ()))
+            if program.value(use) == External("sys.argv")
+        ]
+        taken = [each for each in uses if isinstance(each, ast.Subscript) and not _is_own_name(each.slice)]
+        run = [each for each in file.calls_of.get("exec", ()) if "open" in ast.unparse(each)]
+        for node in (*taken, *run):
+            what = "runs a file" if node in run else "reads its words itself"
+            yield DraftQuestion(
+                _ARGUMENTS,
+                f"the script {what} ({place_of(program, node)}): which arguments does it take?",
+                ["..."],
+                _source_line(line_in_entry(program, node)),
+            )
+            return
+
+
+def _is_own_name(index: ast.expr) -> bool:
+    """Whether a place in sys.argv is the first, the script's name."""
+    return isinstance(index, ast.Constant) and index.value == 0
 
 
 def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
@@ -299,14 +346,11 @@ def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Par
         if (_is_needed(each) if not each.names[0].startswith("-") else _is_for_arguments_alone(each))
     ]
     if needed:
-        names = ", ".join(f"`{each.names[0]}`" for each in needed)
-        example = [
-            [each.names[0].upper()] if each.names[0][0] != "-" else [each.names[0], "..."] for each in needed
-        ]
+        names = ", ".join(f"`{each.names[0]}`{_one_of(each)}" for each in needed)
         yield DraftQuestion(
             _ARGUMENTS,
             f"the script requires {'the argument' if len(needed) == 1 else 'the arguments'} {names}.",
-            [word for words in example for word in words],
+            [word for each in needed for word in _example_words(each)],
             _source_line(line_in_entry(program, needed[0].node)),
         )
     options = [each for each in left if each.names[0].startswith("-")]
@@ -320,7 +364,22 @@ def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Par
 
 
 def _is_needed(words: DeclaredWords) -> bool:
-    return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in ("?", "*")
+    may_be_none = (argparse.OPTIONAL, argparse.ZERO_OR_MORE, argparse.REMAINDER)
+    return bool(words.settings.get("required", True)) and words.settings.get("nargs") not in may_be_none
+
+
+def _example_words(words: DeclaredWords) -> tuple[str, ...]:
+    name = words.names[0]
+    return (name, "...") if name.startswith("-") else (str(next(iter(_choices_of(words)), name.upper())),)
+
+
+def _choices_of(words: DeclaredWords) -> Sequence[Any]:
+    return words.settings.get("choices") or ()
+
+
+def _one_of(words: DeclaredWords) -> str:
+    choices = _choices_of(words)
+    return f" (one of {', '.join(map(str, choices))})" if choices else ""
 
 
 def _is_for_arguments_alone(words: DeclaredWords) -> bool:
@@ -330,7 +389,7 @@ def _is_for_arguments_alone(words: DeclaredWords) -> bool:
 
 def _is_switch(words: DeclaredWords) -> bool:
     """Whether an option takes no value, or has no name that a hyperparameter could have."""
-    return words.settings.get("action") in ("store_true", "count") or _hyperparameter(words) is None
+    return words.is_switch or _hyperparameter(words) is None
 
 
 def _has_output_folder(parser: ScriptParser) -> bool:
@@ -380,28 +439,47 @@ def _hyperparameter(words: DeclaredWords) -> str | None:
 def _of_option(program: Program, words: DeclaredWords) -> Part:
     """What stands for an option: a question where it is required, else its default."""
     name = str(_hyperparameter(words))
+    value = Constant(None) if words.default is None else program.value(words.default)
     if words.settings.get("required"):
-        choices = words.settings.get("choices")
-        one_of = f", one of {', '.join(map(str, choices))}" if choices else ""
-        is_data = _DATA.search(name) is not None
+        said = value.value if isinstance(value, Constant) else None
+        is_data = said is None and _DATA.search(name) is not None
         return DraftQuestion(
             ("hyperparameters", name),
-            f"the script requires --{name}{one_of}{' (its data: a channel of `inputs`)' if is_data else ''}.",
-            "${SM_CHANNEL_TRAIN}" if is_data else choices[0] if choices else "...",
+            f"the script requires --{name}{_one_of(words)}"
+            f"{' (its data: a channel of `inputs`)' if is_data else ''}.",
+            _example(name, words) if said is None else said,
             _source_line(line_in_entry(program, words.node)),
         )
-    value = Constant(None) if words.default is None else program.value(words.default)
     if isinstance(value, Constant):
         return DraftDefault(("hyperparameters", name), value.value)
     assert words.default is not None
-    return DraftDefault(("hyperparameters", name), None, ast.unparse(words.default))
+    return DraftDefault(("hyperparameters", name), None, _source_of(words.default))
+
+
+def _example(name: str, words: DeclaredWords) -> Any:
+    """What a required option could be given: a folder of SageMaker's by what its name says, or a choice."""
+    if _DATA.search(name):
+        return "${SM_CHANNEL_TRAIN}"
+    if _CHECKPOINTS.search(name):
+        return "${SM_CHECKPOINT_DIR}"
+    return _choices_of(words)[0] if _choices_of(words) else "..."
+
+
+def _source_of(default: ast.expr) -> str:
+    """A default as it is written; of a dataclass's field what its factory gives."""
+    if isinstance(default, ast.Call):
+        for keyword in default.keywords:
+            if keyword.arg == "default_factory" and isinstance(keyword.value, ast.Lambda):
+                return ast.unparse(keyword.value.body)
+    return ast.unparse(default)
 
 
 _NAMES_DATA = re.compile(
     r"^(train|training|input)?[-_]?(data|dataset|corpus)([-_]?(dir|path|root|folder|files?))?$", re.IGNORECASE
 )
 _DATA = re.compile(
-    rf"{_NAMES_DATA.pattern}|^(train|training|input)[-_](dir|path|root|folder|files?)$", re.IGNORECASE
+    rf"{_NAMES_DATA.pattern}|^(train|training|input)[-_](dir|path|root|folder|files?)$|^root[-_](dir|path|folder)$",
+    re.IGNORECASE,
 )
 """Names of options by which scripts take the folder or file of their data: surely, and as a rule."""
 
@@ -412,19 +490,26 @@ _CHECKPOINTS = re.compile(
 
 
 def _of_data_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
-    """A question about the first option that names data by default: whether these are files."""
+    """A question about the option that names data, whether these are files: one that is a path by default,
+    or else the first."""
+    named = list[tuple[DeclaredWords, str, str | None]]()
     for each in left:
         name = _hyperparameter(each)
-        value = None if each.default is None else program.value(each.default)
-        if name and _DATA.search(name) and isinstance(value, Constant) and isinstance(value.value, str):
-            yield DraftQuestion(
-                ("inputs", "train"),
-                f"--{name} names data (by default {value.value!r}): if these are files, put them on S3, and "
-                f"give `hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
-                "s3://BUCKET/train",
-                _source_line(line_in_entry(program, each.node)),
-            )
-            return
+        value = Constant(None) if each.default is None else program.value(each.default)
+        if not name or not _DATA.search(name) or each.settings.get("required"):
+            continue
+        if isinstance(value, Constant) and (value.value is None or isinstance(value.value, str)):
+            named.append((each, name, value.value))
+    named.sort(key=lambda one: "/" not in (one[2] or ""))
+    for each, name, default in named[:1]:
+        by_default = "" if default is None else f" (by default {default!r})"
+        yield DraftQuestion(
+            ("inputs", "train"),
+            f"--{name} names data{by_default}: if these are files, put them on S3, and "
+            f"give `hyperparameters: {{{name}: '${{SM_CHANNEL_TRAIN}}'}}`.",
+            "s3://BUCKET/train",
+            _source_line(line_in_entry(program, each.node)),
+        )
 
 
 def _of_checkpoint_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Part]:
@@ -451,23 +536,6 @@ def _has_parser(program: Program) -> bool:
     return any(not _PARSERS.isdisjoint(file.mentioned) for file in program.files)
 
 
-def _reading_of_words(program: Program) -> ast.AST | None:
-    """Where a script reads the words of its command line without a parser, or runs a file that may do so:
-    `sys.argv[1:]`, `exec(open("configurator.py").read())`."""
-    for file in program.mentioning("argv"):
-        for node in nodes_within(file.tree):
-            if isinstance(node, ast.Name | ast.Attribute) and program.qualified(node) == "sys.argv":
-                outer = parent_of(node)
-                place = program.value(outer.slice) if isinstance(outer, ast.Subscript) else None
-                if isinstance(node.ctx, ast.Load) and place != Constant(0):
-                    return node
-    for file in program.files:
-        for call in file.calls_of.get("exec", ()):
-            if call.args and "open(" in ast.unparse(call.args[0]):
-                return call
-    return None
-
-
 # Hydra.
 
 
@@ -475,57 +543,28 @@ def _is_hydra(program: Program) -> bool:
     return any((each.module or "").partition(".")[0] == "hydra" for each in program.entry.imports)
 
 
-def find_hydra_config(program: Program) -> str | None:
-    """The configuration that Hydra reads, relative to the script and without its ending; None without."""
-    for call, _ in program.calls("hydra.main"):
-        given = {each.arg: program.value(each.value) for each in call.keywords}
-        folder, name = given.get("config_path", Constant(".")), given.get("config_name")
-        if isinstance(folder, Constant) and isinstance(name, Constant):
-            return f"{folder.value or '.'}/{str(name.value).removesuffix('.yaml')}"
-    return None
-
-
-def _of_hydra(config: str | None) -> Iterator[Part]:
+def _of_hydra(config: HydraConfig | None) -> Iterator[Part]:
     yield DraftField(("code", "argument_style"), "hydra", "hyperparameters are passed as lr=0.1")
     yield DraftField(
         _ARGUMENTS,
         ["hydra.run.dir=${SM_OUTPUT_DATA_DIR}/hydra"],
         "what Hydra writes is kept with the output",
     )
-    values = None if config is None else _read_config(config)
-    if values is None:
+    if config is None:
         yield DraftQuestion(
             ("hyperparameters",),
-            "which values are to be changed? Hydra's configuration "
-            f"{'was not found' if config is None else 'is no YAML'}.",
+            "which values are to be changed? Hydra's configuration was not found, or is no YAML.",
         )
         return
-    for name, value in _flat(values, ()):
-        if value == "???":
-            yield DraftQuestion(("hyperparameters", name), f"the configuration requires {name}.", "...")
+    for name in config.required:
+        yield DraftQuestion(("hyperparameters", name), f"the configuration requires {name}.", "...")
+    for name, value in (*config.choices.items(), *config.values.items()):
+        if "${" in str(value):
+            yield DraftDefault(("hyperparameters", name), None, str(value))
         else:
             yield DraftDefault(("hyperparameters", name), value)
-
-
-def _read_config(text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return None
-
-
-def _flat(value: Any, path: Path) -> Iterator[tuple[str, Any]]:
-    """The single values of a configuration by dotted names, without its list of defaults and Hydra's own."""
-    if not isinstance(value, dict):
-        return
-    for key, item in value.items():
-        if not path and key in ("defaults", "hydra"):
-            continue
-        place = (*path, str(key))
-        if isinstance(item, dict):
-            yield from _flat(item, place)
-        elif isinstance(item, str | int | float | bool) and "${" not in str(item):
-            yield ".".join(place), item
+    if config.choices or config.values:
+        yield DraftNote(("hyperparameters",), "the configuration's own values, as they are by default")
 
 
 # Channels, and shell scripts.

@@ -6,13 +6,25 @@ Each answer has the place in the program that shows it, or is none at all.
 from __future__ import annotations
 
 import ast
+import io
+import math
 import re
+import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins, text_parts
-from launcher.program.index import FileIndex, ancestors, file_of, is_main_guard, nodes_within, parent_of
+from launcher.program.index import (
+    FileIndex,
+    ancestors,
+    ancestors_in_function,
+    file_of,
+    is_main_guard,
+    last_name,
+    nodes_within,
+    parent_of,
+)
 from launcher.program.process_environment import (
     rank_starts,
     ranks_are_started_only_here,
@@ -20,10 +32,20 @@ from launcher.program.process_environment import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import Reachability, surely_runs
+from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
-from launcher.program.values import Constant, Dictionary, Instance, WorldSize, is_import_of
+from launcher.program.values import (
+    Constant,
+    Defined,
+    Dictionary,
+    Instance,
+    Value,
+    WorldSize,
+    canonical_name,
+    is_import_of,
+)
 
-FILE_ARGUMENTS = frozenset({"f", "filename", "file", "path"})
+FILE_ARGUMENTS = frozenset({"f", "filename", "file", "filepath", "path"})
 """The arguments of savers that name a file; those of the others name a folder."""
 
 
@@ -105,13 +127,22 @@ def choose_start(program: Program) -> ProcessStart:
     own = _starts_its_ranks(program)
     if own is not None:
         return own
+    reaches = program.analysis(Reachability).reaches
     for names, library in _TRAINERS:
-        for call, _ in program.calls(*names):
+        made = (*(call for call, _ in program.calls(*names)), *_calls_of_subclasses(program, names))
+        for call in sorted(made, key=lambda each: not reaches(each))[:1]:
             return _under_trainer(program, call, library)
-    for call, name in joining_calls(program):
-        return ProcessStart("torchrun", f"{name.rpartition('.')[2]} ({place_of(program, call)})")
+    for call, name in sorted(joining_calls(program), key=lambda each: not reaches(each[0]))[:1]:
+        reason = f"{name.rpartition('.')[2]} ({place_of(program, call)})"
+        return ProcessStart("torchrun", reason, _asked_of_rank(program, call), line_in_entry(program, call))
     for module, node in _imports(program):
-        if is_import_of(module, "joining_imports"):
+        name = canonical_name(module)
+        if name.partition(".")[0] == "lightning":
+            line = getattr(node, "lineno", None) if file_of(node) is program.entry else None
+            return ProcessStart(
+                "torchrun", f"PyTorch Lightning ({place_of(program, node)})", _TELL_THE_TRAINER, line
+            )
+        if is_import_of(name, "joining_imports"):
             return ProcessStart("torchrun", f"{module} ({place_of(program, node)})")
     for file in program.files:
         line = _first_line(file, _RANK_VARIABLE)
@@ -124,6 +155,10 @@ def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | No
     """Where a library is imported; with `at_once` only as soon as its file is."""
     for module, node in _imports(program):
         if at_once and not isinstance(parent_of(node), ast.Module):
+            continue
+        if any(
+            isinstance(each, ast.If) and _asks_transformers(program, each.test) for each in ancestors(node)
+        ):
             continue
         if module == library or module.startswith(f"{library}."):
             return node
@@ -149,6 +184,12 @@ def _is_sure(program: Program, node: ast.AST) -> bool:
     return not is_left_out and surely_runs(program, node)
 
 
+def _asks_transformers(program: Program, test: ast.expr) -> bool:
+    """Whether a test asks a library for what a job is started with: `if is_sagemaker_mp_enabled():`."""
+    asked = (program.qualified(each.func) or "" for each in ast.walk(test) if isinstance(each, ast.Call))
+    return any(name.startswith(("transformers.", "accelerate.")) for name in asked)
+
+
 def _sure_reads(program: Program, pattern: re.Pattern[str]) -> Iterator[ast.Subscript]:
     """The reads of variables that every run comes to, and that end it where the variable is not set."""
     for file in program.mentioning("environ"):
@@ -172,9 +213,13 @@ def _starts_its_ranks(program: Program) -> ProcessStart | None:
     if not calls:
         return None
     where = place_of(program, calls[0])
-    if any(ranks_are_started_only_here(program, call, reaches) for call in calls):
-        return ProcessStart("none", f"the script starts its ranks itself ({where}), one host's")
     line = line_in_entry(program, calls[0])
+    if any(ranks_are_started_only_here(program, call, reaches) for call in calls):
+        reason = f"the script starts its ranks itself ({where})"
+        if _counts_hosts(program):
+            asked = "by which options is the script told of several hosts, and which of them it is on?"
+            return ProcessStart("none", reason, asked, line)
+        return ProcessStart("none", f"{reason}, one host's")
     if any(_first_line(file, _RANK_VARIABLE) for file in program.files):
         return ProcessStart(
             "torchrun",
@@ -190,6 +235,44 @@ def _starts_its_ranks(program: Program) -> ProcessStart | None:
     )
 
 
+def _counts_hosts(program: Program) -> bool:
+    """Whether the size of a group is put together: the ranks of a host, times the hosts."""
+    sizes = (argument_of(call, "world_size") for call, _ in joining_calls(program))
+    made = (each for size in sizes if size is not None for each in origins(program, size))
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult) for each in made)
+
+
+def _calls_of_subclasses(program: Program, names: Sequence[str]) -> Iterator[ast.Call]:
+    """The calls that make an object of a class of the program which is one of a library's."""
+    for file in program.files:
+        for definition in file.classes:
+            if any(program.qualified(each) in names for each in definition.bases):
+                for other in program.files:
+                    for known in (definition.name, *other.aliases.get(definition.name, ())):
+                        for call in other.calls_of.get(known, ()):
+                            if program.value(call.func) == Defined(definition):
+                                yield call
+
+
+_TELL_THE_TRAINER = (
+    "its Trainer is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "
+    "devices=int(os.environ['LOCAL_WORLD_SIZE']), strategy='ddp'"
+)
+
+
+def _asked_of_rank(program: Program, call: ast.Call) -> str:
+    """What is to be asked where a group's ranks come from an option, which a launcher of the script's own
+    gives; empty where they do not."""
+    given = argument_of(call, "rank")
+    for each in origins(program, given) if given is not None else ():
+        if isinstance(each, ast.Attribute) and option_of(program, each) is not None:
+            return (
+                f"a process has its rank from --{each.attr}, which torchrun does not give: read RANK in its "
+                "place, or write `none` for one process."
+            )
+    return ""
+
+
 def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessStart:
     reason = f"{library} ({place_of(program, call)})"
     if not library.startswith("PyTorch Lightning") or argument_of(call, "num_nodes") is not None:
@@ -199,23 +282,43 @@ def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessSta
     return ProcessStart(
         "torchrun",
         reason,
-        "Trainer() is to be told of hosts and processes: num_nodes=int(os.environ['SM_HOST_COUNT']), "
-        "devices=int(os.environ['LOCAL_WORLD_SIZE']), strategy='ddp'",
+        _TELL_THE_TRAINER,
         line_in_entry(program, call),
     )
 
 
-def _first_line(file: FileIndex, pattern: re.Pattern[str], literals: Sequence[str] = ("",)) -> int | None:
-    """The line of the first match, which holds one of the literals: to look for these first is faster."""
+def _first_line(file: FileIndex, pattern: re.Pattern[str]) -> int | None:
+    return next(_lines_with(file, pattern), None)
+
+
+def _lines_with(file: FileIndex, pattern: re.Pattern[str], literals: Sequence[str] = ("",)) -> Iterator[int]:
+    """The lines on which a pattern stands in a file's code or texts, not in its comments; without any of
+    the literals it is not searched, which is faster."""
     if not any(each in file.text for each in literals):
-        return None
-    found = pattern.search(file.text)
-    return None if found is None else file.text.count("\n", 0, found.start()) + 1
+        return
+    for found in pattern.finditer(file.text):
+        begin = file.text.rfind("\n", 0, found.start()) + 1
+        line = file.text.count("\n", 0, found.start()) + 1
+        if "#" not in file.text[begin : found.start()] or found.start() - begin < _comment_begins(file, line):
+            yield line
+
+
+def _comment_begins(file: FileIndex, line: int) -> float:
+    """The column of a line's comment; infinity where it has none."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
+            if token.type == tokenize.COMMENT and token.start[0] == line:
+                return token.start[1]
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return math.inf
 
 
 # What is assumed of hosts and ranks.
 
-_GPU = re.compile(r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|torch\.accelerator|device_map=""")
+_GPU = re.compile(
+    r"""\.cuda\(|["']cuda|["']nccl|torch\.cuda|torch\.accelerator|device_map=|accelerator=["']gpu|["']GPU["']"""
+)
 _PRECISIONS = (
     (
         "fp8 (NVIDIA H100 and later: p5, p6)",
@@ -239,30 +342,47 @@ capabilities (bf16 from 8.0, fp8 from 8.9)."""
 
 @frozen
 class Assumptions:
-    """What a program takes for granted of its hosts: in words for each, and whether GPUs are spoken of."""
+    """What a program takes for granted of its hosts: the precisions that it names and the sizes that it
+    fixes, in words for each, and whether GPUs are spoken of."""
 
     speaks_of_gpus: bool
-    said: tuple[str, ...]
+    precisions: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
 
 def find_assumptions(program: Program) -> Assumptions:
     """What is assumed of the hosts' devices, and of the number of ranks."""
-    said = []
+    reaches = program.analysis(Reachability).reaches_line
+    precisions = []
     for words, literals, pattern in _PRECISIONS:
         for file in program.files:
-            line = _first_line(file, pattern, literals)
+            lines = (each for each in _lines_with(file, pattern, literals) if reaches(str(file.path), each))
+            line = next((each for each in lines if not _is_of_any_type(file, each)), None)
             if line is not None:
-                said.append(f"{words} is named in {_where(program, file, line)}")
+                precisions.append(f"{words} in {_where(program, file, line)}")
                 break
-    said += [f"{ast.unparse(each)} ({place_of(program, each)})" for each in _fixed_sizes(program)]
+    sizes = [f"{ast.unparse(each)} ({place_of(program, each)})" for each in _fixed_sizes(program)]
     speaks = any(_GPU.search(file.text) for file in program.files)
     trains = any(
-        is_import_of(each.module or "", "trainer_imports")
-        or is_import_of(each.module or "", "joining_imports")
+        is_import_of(canonical_name(each.module or ""), key)
+        for key in ("trainer_imports", "joining_imports")
         for file in program.files
         for each in file.imports
     )
-    return Assumptions(speaks or trains, tuple(said))
+    return Assumptions(speaks or trains, tuple(precisions), tuple(sizes))
+
+
+_NUMBER_TYPE = re.compile(r"^(b?float|u?int)\d+$")
+
+
+def _is_of_any_type(file: FileIndex, line: int) -> bool:
+    """Whether a line is of a table of all types of numbers, which names each of them and takes none."""
+    tables = (each for each in nodes_within(file.tree) if isinstance(each, ast.Dict))
+    return any(
+        table.lineno <= line <= (table.end_lineno or table.lineno)
+        and len([each for each in table.values if _NUMBER_TYPE.match(last_name(each) or "")]) > 2
+        for table in tables
+    )
 
 
 _MOST_SIZES = 3
@@ -279,13 +399,19 @@ def _fixed_sizes(program: Program) -> list[ast.expr]:
                 sides = [program.value(each) for each in (node.test.left, *node.test.comparators)]
                 sizes = any(isinstance(each, WorldSize) for each in sides)
                 if sizes and any(isinstance(each, Constant) for each in sides):
-                    found.append(node.test)
+                    found += [] if _is_of_any_size(node.test, sides) else [node.test]
     for call, _ in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
         for keyword in call.keywords:
             given = constant_argument(program, keyword.value) if keyword.arg in _LIGHTNING_TOLD else None
             if given is not None and type(given.value) is int and given.value > 1:
                 found.append(call)
     return found[:_MOST_SIZES]
+
+
+def _is_of_any_size(test: ast.Compare, sides: Sequence[Value]) -> bool:
+    """Whether a test says no more of the world size than that there is a rank: `world_size >= 1`."""
+    low = {ast.GtE: 1, ast.Gt: 0}.get(type(test.ops[0]))
+    return low is not None and len(sides) == 2 and sides[1] == Constant(low)
 
 
 # Where a training is saved.
@@ -325,14 +451,14 @@ def find_saving(program: Program) -> Saving | None:
         if not reaches(call) or is_a_cache(program, call):
             continue
         begins = list(_beginnings(program, path))
-        of_model = bool(begins) and all(_is_of_model(each) for each, _ in begins)
+        of_model = bool(begins) and all(_is_of_model(program, each) for each, _ in begins)
         if not of_model:
             saves.append(call)
         names_a_file = SAVED_TO.get(program.qualified(call.func) or "", ("", None))[0] in FILE_ARGUMENTS
         for each, is_whole in begins:
-            if isinstance(each, ast.Attribute):
+            if isinstance(each, ast.Attribute) and _is_kept(program, each):
                 is_file = is_whole and names_a_file
-                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(each), is_file))
+                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(program, each), is_file))
     if saves:
         return Saving(place_of(program, saves[0]), tuple(folders.values()))
     for file in program.files:
@@ -342,8 +468,11 @@ def find_saving(program: Program) -> Saving | None:
     return Saving("", tuple(folders.values())) if folders else None
 
 
-def _is_of_model(path: ast.expr) -> bool:
-    return _MODEL.search(ast.unparse(path)) is not None
+def _is_of_model(program: Program, path: ast.expr) -> bool:
+    """Whether a path is that of the model or the output, also as an option which is that by default."""
+    option = option_of(program, path) if _is_option(program, path) else None
+    written = [path, *([option.default] if option is not None else [])]
+    return any(_MODEL.search(ast.unparse(each)) for each in written)
 
 
 def _beginnings(program: Program, path: ast.expr, depth: int = 8) -> Iterator[tuple[ast.expr, bool]]:
@@ -372,6 +501,20 @@ def _is_option(program: Program, node: ast.expr) -> bool:
         return False
     declared = program.evaluation.attributes.options.declared.get(node.attr, ())
     return bool(declared) or any(map(is_parsed_field, program.evaluation.sources(node)))
+
+
+def _is_kept(program: Program, option: ast.Attribute) -> bool:
+    """Whether what is given for an option holds: the program sets it to nothing else, whatever it was."""
+    owner = program.value(option.value)
+    for file in program.files:
+        for store in file.set_attributes.get(option.attr, ()):
+            held = store.node.value if isinstance(store.node, ast.Attribute) else None
+            if held is None or store.value is None or program.value(held) != owner:
+                continue
+            tests = [each.test for each in ancestors_in_function(store.node) if isinstance(each, ast.If)]
+            if not any(f".{option.attr}" in ast.unparse(each) for each in (store.value, *tests)):
+                return False
+    return True
 
 
 def is_kept_already(default: ast.expr | None) -> bool:

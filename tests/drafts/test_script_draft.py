@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.drafts.hydra_config import HydraConfig
 from launcher.drafts.job_draft import JobDraft, render_draft
 from launcher.drafts.script_draft import GivenByUser, ScriptSource, draft_script
 from launcher.program.program import Program, read_program
@@ -22,7 +23,7 @@ def draft(tmp_path: Path) -> Draft:
     """The draft of a script with these texts, the first of which is started."""
 
     def make(
-        script: str, wanted: GivenByUser | None = None, config: str | None = None, **modules: str
+        script: str, wanted: GivenByUser | None = None, config: HydraConfig | None = None, **modules: str
     ) -> JobDraft:
         for name, text in {"train": script, **modules}.items():
             (tmp_path / f"{name}.py").write_text(dedent(text))
@@ -146,9 +147,12 @@ def test_values_of_hydra_are_dotted_and_missing_ones_are_asked(draft: Draft) -> 
         def main(config): print(config)
         main()
         """,
-        config="defaults: [model: small]\nepochs: 3\noptimizer:\n  lr: 0.1\n  name: ???\nrun: ${now:%Y}\n",
+        config=HydraConfig(
+            {"epochs": 3, "optimizer.lr": 0.1, "run": "${now:%Y}"}, {"model": "small"}, ("optimizer.name",)
+        ),
     )
-    assert defaults(made) == {"epochs": 3, "optimizer.lr": 0.1}
+    assert defaults(made) == {"epochs": 3, "optimizer.lr": 0.1, "run": "${now:%Y}", "model": "small"}
+    assert "run:  # ${now:%Y}" in render_draft(made)
     assert "hyperparameters.optimizer.name" in questions(made)
     assert made.data()["code"]["argument_style"] == "hydra"
 
@@ -301,8 +305,8 @@ def test_precision_and_the_number_of_ranks_stand_at_the_hosts(draft: Draft) -> N
         """
     )
     text = render_draft(made)
-    assert "bf16" in text and "line 5" in text
-    assert "dist.get_world_size() == 8 (line 4)" in text
+    assert "The script names bf16" in text and "line 5" in text
+    assert "dist.get_world_size() == 8 (line 4)." in text
     assert made.data()["resources"]["instance_type"] == "ml.g5.xlarge"
     assert "resources.instance_type" in questions(made)
 
@@ -321,7 +325,7 @@ def test_what_the_user_says_is_asked_no_more(draft: Draft) -> None:
 
 
 def test_a_parser_that_cannot_be_read_is_asked_about(draft: Draft) -> None:
-    made = draft("import fire\ndef main(lr=0.1): print(lr)\nfire.Fire(main)")
+    made = draft("import fire\nclass Main:\n    def train(self, lr=0.1): print(lr)\nfire.Fire(Main)")
     assert "hyperparameters...." in questions(made)
 
 
@@ -329,7 +333,7 @@ def test_a_parser_that_cannot_be_read_is_asked_about(draft: Draft) -> None:
     ("script", "line"),
     [
         ("import sys\nfor word in sys.argv[1:]:\n    print(word)", 2),
-        ("from sys import argv\nprint(len(argv))", 2),
+        ("from sys import argv\nprint(argv[1])", 2),
         ("lr = 0.1\nexec(open('options.py').read())", 2),
     ],
 )
@@ -341,8 +345,319 @@ def test_the_name_of_the_script_is_no_word_of_its_command_line(draft: Draft) -> 
     assert "code.arguments" not in questions(draft("import sys\nprint(sys.argv[0])\nsys.argv = []"))
 
 
-def test_a_configuration_of_hydra_that_is_no_yaml_is_asked_about(draft: Draft) -> None:
-    assert "hyperparameters" in questions(draft("import hydra", config="a: [\n"))
+def test_a_configuration_of_hydra_that_is_not_found_is_asked_about(draft: Draft) -> None:
+    assert "hyperparameters" in questions(draft("import hydra"))
+
+
+def test_the_parameters_of_what_fire_starts_are_options(draft: Draft) -> None:
+    made = draft("import fire\ndef main(data, lr=0.1, fast=False): print(lr)\nfire.Fire(main)")
+    assert defaults(made) == {"lr": 0.1, "fast": False}
+    assert questions(made)["hyperparameters.data"] == (2, "${SM_CHANNEL_TRAIN}")
+
+
+def test_a_field_that_is_false_or_zero_by_default_is_an_option(draft: Draft) -> None:
+    made = draft(
+        """
+        from dataclasses import dataclass, field
+        from transformers import HfArgumentParser
+
+        @dataclass
+        class Options:
+            freeze: bool = field(default=False)
+            dropout: float = field(default=0.0)
+            parts: list[str] = field(default_factory=lambda: ["q", "v"])
+            made: int = field(init=False, default=3)
+
+        HfArgumentParser(Options).parse_args_into_dataclasses()
+        """
+    )
+    assert defaults(made) == {"freeze": False, "dropout": 0.0, "parts": "['q', 'v']"}
+
+
+def test_options_are_those_of_a_parser_that_a_library_has_added_to(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, deepspeed
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", default=0.1)
+        parser = deepspeed.add_config_arguments(parser)
+        parser.add_argument("--epochs", default=3)
+        print(parser.parse_args())
+        """
+    )
+    assert defaults(made) == {"lr": 0.1, "epochs": 3}
+    assert "and others that could not be read" in render_draft(made)
+
+
+def test_a_parser_that_reads_what_another_one_leaves_adds_its_options(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse
+        first = parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--config", default="a.yaml")
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", default=0.1)
+        def options():
+            known, rest = first.parse_known_args()
+            return parser.parse_args(rest)
+        options()
+        """
+    )
+    assert defaults(made) == {"config": "a.yaml", "lr": 0.1}
+
+
+def test_switches_that_a_loop_declares_are_no_hyperparameters(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse
+        parser = argparse.ArgumentParser()
+        for name in ("--amp", "--compile"):
+            parser.add_argument(name, action="store_true")
+        print(parser.parse_args())
+        """
+    )
+    assert defaults(made) == {}
+    assert "switches of the script, for `arguments`: --amp --compile" in render_draft(made)
+
+
+def test_a_command_of_typer_that_is_called_as_a_function_reads_no_words(draft: Draft) -> None:
+    script = "import typer\napp = typer.Typer()\n@app.command()\ndef train(lr: float = 0.1): print(lr)\n"
+    assert defaults(draft(f"{script}app()\n")) == {"lr": 0.1}
+    assert defaults(draft(f"{script}train()\n")) == {}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import click\n@click.group()\ndef cli(): ...\n"
+        "@cli.command()\n@click.option('--lr', default=0.1)\ndef train(lr): ...\n"
+        "@cli.command('show')\ndef other(): ...\ncli()\n",
+        "import typer\napp = typer.Typer()\n@app.command()\ndef train(lr: float = 0.1): ...\n"
+        "@app.command('show')\ndef other(): ...\napp()\n",
+    ],
+    ids=["click", "typer"],
+)
+def test_a_program_of_several_commands_is_asked_which_one(draft: Draft, script: str) -> None:
+    made = draft(script)
+    assert "`command` (one of train, show)" in render_draft(made)
+    assert questions(made)["code.arguments"][1] == ["train"]
+    assert defaults(made) == {}
+
+
+def test_words_that_a_script_reads_by_itself_are_asked_about(draft: Draft) -> None:
+    assert questions(draft("import sys\nprint(open(sys.argv[1]))"))["code.arguments"][0] == 2
+    assert questions(draft("exec(open('options.py').read())"))["code.arguments"][0] == 1
+    assert "code.arguments" not in questions(draft("import sys\nprint(sys.argv, sys.argv[0])"))
+
+
+def test_a_required_option_is_shown_with_the_default_that_it_has(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--data", required=True, default="wikitext")
+        parser.add_argument("--outdir", required=True)
+        print(parser.parse_args())
+        """
+    )
+    assert questions(made)["hyperparameters.data"] == (4, "wikitext")
+    assert questions(made)["hyperparameters.outdir"] == (5, "${SM_CHECKPOINT_DIR}")
+
+
+def test_of_options_that_name_data_a_path_is_asked_about_first(draft: Draft) -> None:
+    script = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--dataset')\n"
+    assert questions(draft(f"{script}parser.parse_args()\n"))["inputs.train"][0] == 3
+    path = "parser.add_argument('--root_path', default='./data/')\n"
+    assert questions(draft(f"{script}{path}parser.parse_args()\n"))["inputs.train"][0] == 4
+
+
+def test_flags_of_absl_are_options_and_those_that_are_marked_are_required(draft: Draft) -> None:
+    made = draft(
+        """
+        from absl import app, flags
+        RATE = flags.DEFINE_float("learning_rate", 0.1, "The step.")
+        flags.DEFINE_bool("amp", False, "Whether to save memory.")
+        flags.DEFINE_string("workdir", None, "Where to.")
+        def main(words): print(RATE.value)
+        if __name__ == "__main__":
+            flags.mark_flags_as_required(["workdir"])
+            app.run(main)
+        """
+    )
+    assert defaults(made) == {"learning_rate": 0.1}
+    assert questions(made)["hyperparameters.workdir"][0] == 5
+    assert "switches of the script, for `arguments`: --amp" in render_draft(made)
+
+
+def test_fields_of_what_tyro_is_given_are_options(draft: Draft) -> None:
+    made = draft(
+        """
+        from dataclasses import dataclass
+        import tyro
+        @dataclass
+        class Model:
+            width: int = 8
+        @dataclass
+        class Options:
+            seed: int = 1
+            cuda: bool = True
+            model: Model = Model()
+        print(tyro.cli(Options))
+        """
+    )
+    assert defaults(made) == {"seed": 1}
+    assert "and others that could not be read" in render_draft(made)
+    assert "switches of the script, for `arguments`: --cuda" in render_draft(made)
+
+
+def test_a_program_of_neither_framework_is_asked_about(draft: Draft) -> None:
+    made = draft("import jax\nprint(jax.devices())")
+    assert "framework" in questions(made)
+    assert "framework" not in questions(draft("import jax, tensorflow\nprint(jax.devices())"))
+
+
+def test_an_option_that_the_program_sets_itself_is_not_given(draft: Draft) -> None:
+    script = """
+        import argparse, os, torch
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--out", default="")
+        args = parser.parse_args()
+        args.out = {}
+        torch.save({{"model": 1, "epoch": 2}}, os.path.join(args.out, "last.pt"))
+        """
+    assert "hyperparameters" not in draft(script.format("'runs/' + str(os.getpid())")).data()
+    assert "hyperparameters" in draft(script.format("os.path.join(args.out, 'run')")).data()
+
+
+def test_lightning_whose_trainer_a_configuration_makes_is_asked_about(draft: Draft) -> None:
+    made = draft("from pytorch_lightning import seed_everything\nseed_everything(1)")
+    assert made.data()["distribution"] == {"strategy": "torchrun"}
+    assert {"distribution.strategy", "checkpoint"} <= set(questions(made))
+
+
+def test_a_library_that_is_imported_where_another_one_says_so_chooses_nothing(draft: Draft) -> None:
+    made = draft(
+        """
+        from transformers import Trainer
+        from transformers.utils import is_sagemaker_mp_enabled
+        if is_sagemaker_mp_enabled():
+            import smdistributed.modelparallel.torch as smp
+        Trainer().train()
+        """
+    )
+    assert made.data()["distribution"] == {"strategy": "torchrun"}
+
+
+def test_a_rank_that_an_option_gives_is_asked_about(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, torch.distributed as dist
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--rank", type=int, default=0)
+        args = parser.parse_args()
+        dist.init_process_group("nccl", init_method="tcp://localhost:1", world_size=2, rank=args.rank)
+        """
+    )
+    assert questions(made)["distribution.strategy"][0] == 6
+
+
+def test_precisions_are_those_of_code_that_runs_and_not_of_a_table_of_all(draft: Draft) -> None:
+    made = draft(
+        """
+        import torch
+        from more import convert
+        print(convert(torch.ones(3)), {"a": torch.float16, "b": torch.float32, "c": torch.float64})
+        """,
+        more="""
+        import torch
+        def convert(x): return x
+        def other(x): return x.to(torch.bfloat16)
+        """,
+    )
+    assert "The script names" not in render_draft(made)
+
+
+def test_neither_comments_nor_one_rank_are_taken_for_granted(draft: Draft) -> None:
+    made = draft(
+        """
+        import torch, torch.distributed as dist
+        dist.init_process_group("gloo")  # or "nccl", with bfloat16
+        assert dist.get_world_size() >= 1
+        """
+    )
+    text = render_draft(made)
+    assert "takes for granted" not in text
+    assert "The script names" not in text
+
+
+def test_a_trainer_of_the_programs_own_class_is_the_librarys(draft: Draft) -> None:
+    made = draft("from lightning import Trainer\nclass Mine(Trainer): ...\nMine(num_nodes=2).fit(1)")
+    assert "PyTorch Lightning (line 3)" in render_draft(made)
+    assert "checkpoint" in questions(made)
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        "import deepspeed\nengine, *_ = deepspeed.initialize()\nengine.save_checkpoint(args.out)",
+        "from tensorflow import keras\nkeras.callbacks.ModelCheckpoint(args.out + '/{epoch}.keras')",
+    ],
+    ids=["DeepSpeed", "Keras"],
+)
+def test_a_folder_into_which_a_library_saves_is_given(draft: Draft, save: str) -> None:
+    options = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--out')\nargs = p.parse_args()\n"
+    )
+    made = draft(f"{options}{save}\n")
+    assert made.data()["hyperparameters"] == {"out": "${SM_CHECKPOINT_DIR}"}
+    assert made.data()["checkpoint"] == {}
+
+
+def test_an_option_that_is_the_models_folder_by_default_keeps_no_checkpoints(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, os, torch
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--out", default=os.environ["SM_OUTPUT_DATA_DIR"])
+        args = parser.parse_args()
+        torch.save({"model": 1}, os.path.join(args.out, "model.pt"))
+        """
+    )
+    assert "checkpoint" not in made.data()
+    assert "hyperparameters" not in made.data()
+
+
+def test_data_that_is_kept_for_later_is_no_checkpoint(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, torch
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--cache", default="cache")
+        args = parser.parse_args()
+        train_dataset = make()
+        torch.save(train_dataset, args.cache + "/train.pt")
+        """
+    )
+    assert "hyperparameters" not in made.data()
+    assert "checkpoint" not in made.data()
+
+
+def test_a_script_that_starts_the_ranks_of_one_of_several_hosts_is_asked_how(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, torch.distributed as dist, torch.multiprocessing as mp
+        def run(local, size, host, gpus):
+            dist.init_process_group("nccl", rank=host * gpus + local, world_size=size)
+        def launch(gpus, hosts, host): mp.spawn(run, nprocs=gpus, args=(hosts * gpus, host, gpus))
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--hosts", type=int, default=1)
+        parser.add_argument("--host", type=int, default=0)
+        args = parser.parse_args()
+        launch(8, args.hosts, args.host)
+        """
+    )
+    assert made.data()["distribution"] == {"strategy": "none"}
+    assert questions(made)["distribution.strategy"][0] == 5
 
 
 def test_a_shell_script_is_asked_for_the_arguments_that_it_cannot_do_without() -> None:

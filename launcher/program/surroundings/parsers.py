@@ -1,6 +1,6 @@
 """The parsers of a program: what it takes on its command line.
 
-Those of argparse, HfArgumentParser with its dataclasses, click and typer, made by the script or by its
+Those of argparse, HfArgumentParser with its dataclasses, click, typer and Fire, made by the script or by its
 helpers.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,7 @@ _PARSER_SETTINGS = frozenset(
 _HARMLESS_RECEIVERS = tuple(map(External, ("vars", "print", "isinstance", "type", "repr", "str")))
 _PLAIN_ACTIONS = frozenset({"store", "append", "extend"})
 _FLAG_ACTIONS = frozenset({"store_true", "store_false", "store_const", "append_const", "version", "help"})
+_SWITCHES = ("store_true", "count")
 _CONVERTERS: Mapping[str, type] = {"int": int, "float": float, "str": str}
 _CONVERTERS_OF_CLICK = {"click.INT": int, "click.FLOAT": float, "click.STRING": str}
 
@@ -69,13 +70,15 @@ _CONVERTERS_OF_CLICK = {"click.INT": int, "click.FLOAT": float, "click.STRING": 
 class DeclaredWords:
     """An option or positional argument: what argparse would be told of it, and where it is declared.
 
-    `default` is what stands there for its default, None where nothing does.
+    `default` is what stands there for its default, None where nothing does. `is_switch` says that it takes no
+    value, also where `settings` leave that open, as the parser may be another one.
     """
 
     names: tuple[str, ...]
     settings: Mapping[str, Any]
     node: ast.AST
     default: ast.expr | None = None
+    is_switch: bool = False
 
 
 @dataclass(slots=True)
@@ -97,32 +100,62 @@ class ScriptParser:
 
 
 def script_parsers(program: Program, *, in_some_runs: bool = False) -> Iterator[ScriptParser]:
-    """The parsers that surely read the job's words; with `in_some_runs` those that may read them."""
+    """The parsers that surely read the job's words; with `in_some_runs` those that may read them.
+
+    Among the latter is that of Fire, which takes words by their places as well.
+    """
+    if in_some_runs:
+        yield from _fire_parsers(program)
     if (_changes_argv(program) and not in_some_runs) or any(map(_is_hydra, program.files)):
         return
     names = ("parse_args", "parse_known_args", "parse_args_into_dataclasses")
     reads = [call for file in program.files for name in names for call in file.calls_of.get(name, ())]
     reads = [call for call in reads if program.analysis(Reachability).reaches(call)]
     reads = [call for call in reads if not isinstance(program.value(call.func), Defined)]
+    reads = [call for call in reads if not _is_for_another_start(program, call)]
+    before = {call: first for call in reads if (first := _first_reading(program, call)) in reads}
     for call in reads:
-        made = _receivers(program, call)
-        if made is None or len(made) != 1 or _is_for_another_start(program, call):
+        if call in before.values() or not (in_some_runs or _reads_the_command_line(program, call)):
             continue
-        if not in_some_runs and not _reads_the_command_line(program, call):
+        first = before.get(call)
+        parser = _parser_read_by(program, call, first)
+        if parser is None:
             continue
-        (key,) = made
-        parser = ScriptParser(call, [])
-        _declare_words(program, key, parser, set())
-        known = last_name(call.func) == "parse_known_args" or bool(
-            argument_of(call, "return_remaining_strings")
-        )
-        parser.is_strict = not known
-        parser.ignores = known and len(reads) == 1 and _throws_the_rest_away(program, call)
-        if isinstance(argument_of(call, "args", 0), ast.List):
-            # What the job leaves out may be among the words that the program adds.
-            parser.declared = [_perhaps(each) for each in parser.declared]
+        if first is not None and (other := _parser_read_by(program, first)) is not None:
+            parser.declared = [*other.declared, *parser.declared]
+            parser.knows_all &= other.knows_all
+        parser.ignores = not parser.is_strict and len(reads) == 1 and _throws_the_rest_away(program, call)
         yield parser
     yield from _click_parsers(program)
+
+
+def _parser_read_by(program: Program, call: ast.Call, first: ast.Call | None = None) -> ScriptParser | None:
+    """The parser whose method reads words here; None where it may be one of several.
+
+    It is not the one that has read at `first`, though both may have one name.
+    """
+    made = _receivers(program, call)
+    if made is not None and first is not None:
+        made -= _receivers(program, first) or set()
+    if made is None or len(made) != 1:
+        return None
+    parser = ScriptParser(call, [])
+    _declare_words(program, next(iter(made)), parser, set())
+    parser.is_strict = not (
+        last_name(call.func) == "parse_known_args" or argument_of(call, "return_remaining_strings")
+    )
+    if isinstance(argument_of(call, "args", 0), ast.List):
+        # What the job leaves out may be among the words that the program adds.
+        parser.declared = [_perhaps(each) for each in parser.declared]
+    return parser
+
+
+def _first_reading(program: Program, call: ast.Call) -> ast.Call | None:
+    """The call of `parse_known_args` whose rest a parser reads: `_, rest = first.parse_known_args()`."""
+    given = argument_of(call, "args", 0)
+    value = None if given is None else program.value(given)
+    is_rest = isinstance(value, Instance) and value.name.endswith(".parse_known_args") and value.item == 1
+    return value.call if is_rest and isinstance(value, Instance) else None
 
 
 def _is_for_another_start(program: Program, node: ast.AST) -> bool:
@@ -153,6 +186,8 @@ def _changes_argv(program: Program) -> bool:
 
 def _reads_the_command_line(program: Program, call: ast.Call) -> bool:
     """Whether a parser reads sys.argv here, in every run."""
+    if (earlier := _first_reading(program, call)) is not None:
+        return surely_runs(program, call) and _reads_the_command_line(program, earlier)
     given = argument_of(call, "args", 0)
     if has_star_arguments(call) or any(isinstance(each, ast.Try) for each in ancestors(call)):
         return False
@@ -194,7 +229,9 @@ def _throws_the_rest_away(program: Program, call: ast.Call) -> bool:
     return not uses
 
 
-def _parsers_in(program: Program, node: ast.expr) -> set[ast.AST] | None:
+def _parsers_in(
+    program: Program, node: ast.expr, seen: frozenset[ast.Call] = frozenset()
+) -> set[ast.AST] | None:
     """The parsers that an expression may be, by what makes them; None where that is open."""
     found = set[ast.AST]()
     for each in alternatives(program.value(node)):
@@ -202,10 +239,13 @@ def _parsers_in(program: Program, node: ast.expr) -> set[ast.AST] | None:
             found.add(each.call)
         elif isinstance(each, Instance) and each.name.rpartition(".")[2] in _GROUP_METHODS:
             func = each.call.func
-            inner = _parsers_in(program, func.value) if isinstance(func, ast.Attribute) else None
+            inner = _parsers_in(program, func.value, seen) if isinstance(func, ast.Attribute) else None
             if inner is None:
                 return None
             found |= inner
+        elif isinstance(each, Instance) and each.call.args and each.call not in seen:
+            # A function of a library that adds to a parser, and gives it back.
+            found |= _parsers_in(program, each.call.args[0], seen | {each.call}) or set()
         elif isinstance(each, Made) and _is_parser_class(program, each.definition):
             found.add(each.definition)
         elif not isinstance(each, Instance | Made | External):
@@ -274,7 +314,9 @@ def _perhaps(declared: DeclaredWords) -> DeclaredWords:
     """What is declared to a parser that may be another one: its names, and how many values follow."""
     kept = {"nargs": declared.settings.get("nargs", "?")}
     positional = {} if declared.names[0].startswith("-") else {"required": False}
-    return DeclaredWords(declared.names, {**kept, **positional}, declared.node, declared.default)
+    return DeclaredWords(
+        declared.names, {**kept, **positional}, declared.node, declared.default, declared.is_switch
+    )
 
 
 def _declare_by_constructor(
@@ -297,7 +339,7 @@ def _declare_by_constructor(
         for each in several.node.elts if isinstance(several, Several) else [kinds] if kinds else []:
             kind = program.value(each)
             if isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef):
-                _declare_fields(program, kind.node, parser)
+                declare_fields(program, kind.node, parser)
             else:
                 _declare_class_of_library(kind, parser)
 
@@ -339,6 +381,8 @@ def _argparse_words(program: Program, call: ast.Call) -> DeclaredWords | None:
     elif isinstance(action, Constant) and action.value in _PLAIN_ACTIONS:
         settings |= _value_settings(program, given)
     number = plain.get("nargs")
+    if number == External("argparse.REMAINDER"):
+        number = Constant(argparse.REMAINDER)
     if number is not None and "action" not in settings:
         if not isinstance(number, Constant) or number.value is None:
             return None
@@ -346,7 +390,7 @@ def _argparse_words(program: Program, call: ast.Call) -> DeclaredWords | None:
     words = tuple(each[0] for each in names if each)
     if words[0].startswith("-") and plain.get("required") == Constant(True) and surely_runs(program, call):
         settings["required"] = True
-    return DeclaredWords(words, settings, call, given.get("default"))
+    return DeclaredWords(words, settings, call, given.get("default"), settings.get("action") in _SWITCHES)
 
 
 def _value_settings(program: Program, given: Mapping[str | None, ast.expr]) -> dict[str, Any]:
@@ -375,7 +419,7 @@ def _literals(program: Program, node: ast.expr) -> list[Any] | None:
     return plain if plain and len(plain) == len(values) else None
 
 
-def _declare_fields(program: Program, definition: ast.ClassDef, parser: ScriptParser) -> None:
+def declare_fields(program: Program, definition: ast.ClassDef, parser: ScriptParser) -> None:
     """The options that HfArgumentParser makes of a dataclass's fields, those of its bases first."""
     for base in definition.bases:
         above = program.value(base)
@@ -384,7 +428,7 @@ def _declare_fields(program: Program, definition: ast.ClassDef, parser: ScriptPa
             and isinstance(above.node, ast.ClassDef)
             and above.node is not definition
         ):
-            _declare_fields(program, above.node, parser)
+            declare_fields(program, above.node, parser)
         else:
             _declare_class_of_library(above, parser)
     for each in definition.body:
@@ -394,10 +438,9 @@ def _declare_fields(program: Program, definition: ast.ClassDef, parser: ScriptPa
         made = each.value
         if isinstance(made, ast.Call):
             given = {keyword.arg: keyword.value for keyword in made.keywords}
-            if program.qualified(made.func) != "dataclasses.field" or program.value(
-                given.get("init", made)
-            ) == Constant(False):
-                parser.knows_all &= program.qualified(made.func) == "dataclasses.field"
+            is_field = program.qualified(made.func) == "dataclasses.field"
+            if not is_field or ("init" in given and program.value(given["init"]) == Constant(False)):
+                parser.knows_all &= is_field
                 continue
         name = each.target.id
         names = tuple(dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")))
@@ -452,26 +495,110 @@ def _choices_of_enumeration(program: Program, definition: ast.ClassDef) -> dict[
 
 
 def _click_parsers(program: Program) -> Iterator[ScriptParser]:
-    """The commands of click and typer that the program runs, where it has one alone."""
+    """The commands of click and typer that the program runs: the options of one, the names of several."""
     for file in program.files:
         for function in file.functions:
             if not isinstance(function, ast.FunctionDef) or not file.imports:
                 continue
             kinds = [program.qualified(_called(each)) or "" for each in function.decorator_list]
-            if any(each == "click.command" for each in kinds) and _is_run(program, function):
-                parser = ScriptParser(function, [], abbreviates=False)
-                for decorator, kind in zip(function.decorator_list, kinds, strict=True):
-                    _declare_by_click(program, decorator, kind, parser)
-                yield parser
-    commands = [call for call, _ in program.calls("typer.run", "typer.Typer.command")]
-    for call in commands if len(commands) == 1 and not program.unread else ():
-        target = program.value(call.args[0]) if call.args else None
-        holder = parent_of(call)
-        command = target.node if isinstance(target, Defined) else holder
-        if isinstance(command, ast.FunctionDef) and surely_runs(program, call):
-            parser = ScriptParser(command, [], abbreviates=False)
-            _declare_by_typer(program, command, parser)
+            if {"click.command", "click.group"}.isdisjoint(kinds) or not _is_run(program, function):
+                continue
+            parser = ScriptParser(function, [], abbreviates=False)
+            for decorator, kind in zip(function.decorator_list, kinds, strict=True):
+                _declare_by_click(program, decorator, kind, parser)
+            if "click.group" in kinds and not any(
+                isinstance(each, ast.Call) and argument_of(each, "invoke_without_command")
+                for each in function.decorator_list
+            ):
+                names = list(_commands_of_group(program, function))
+                parser.declared.append(_one_of_commands(names, function))
+                parser.knows_all &= None not in names
             yield parser
+    if not program.unread:
+        yield from _typer_parsers(program)
+
+
+def _typer_parsers(program: Program) -> Iterator[ScriptParser]:
+    """What `typer.run` runs, and the commands of an app that is called."""
+    for call, _ in program.calls("typer.run"):
+        target = program.value(call.args[0]) if call.args else None
+        if isinstance(target, Defined) and isinstance(target.node, ast.FunctionDef):
+            yield from _typer_command(program, call, target.node)
+    methods = [f"typer.Typer.{name}" for name in ("command", "callback", "add_typer")]
+    own = [each for each in program.calls(*methods) if _is_called_app(program, each[0])]
+    if len(own) == 1 and own[0][1] == methods[0]:
+        command = parent_of(own[0][0])
+        if isinstance(command, ast.FunctionDef):
+            yield from _typer_command(program, own[0][0], command)
+    elif own:
+        names = [_name_of_command(program, call) for call, name in own if name != methods[1]]
+        yield ScriptParser(own[0][0], [_one_of_commands(names, own[0][0])], None not in names)
+
+
+def _typer_command(program: Program, call: ast.Call, function: ast.FunctionDef) -> Iterator[ScriptParser]:
+    if surely_runs(program, call):
+        parser = ScriptParser(function, [], abbreviates=False)
+        _declare_by_typer(program, function, parser)
+        yield parser
+
+
+def _is_called_app(program: Program, registration: ast.Call) -> bool:
+    """Whether an app of typer is called, without which its commands are functions as others are."""
+    if not isinstance(registration.func, ast.Attribute):
+        return False
+    app, name = program.value(registration.func.value), last_name(registration.func.value) or ""
+    return any(
+        program.value(call.func) == app and not _is_for_another_start(program, call)
+        for file in program.files
+        for known in (name, *file.aliases.get(name, ()))
+        for call in file.calls_of.get(known, ())
+    )
+
+
+def _commands_of_group(program: Program, group: ast.FunctionDef) -> Iterator[str | None]:
+    """The names of a click group's commands; None is one that is not known."""
+    for file in program.files:
+        for name in ("command", "group", "add_command"):
+            for call in file.calls_of.get(name, ()):
+                owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+                if owner is not None and program.value(owner) == Defined(group):
+                    yield None if name == "add_command" else _name_of_command(program, call)
+
+
+def _name_of_command(program: Program, call: ast.Call) -> str | None:
+    """The name of a command, which is the function's where none is given; None where that is not known.
+
+    click takes away endings such as `_command` since its version 8.2.
+    """
+    given = constant_argument(program, argument_of(call, "name", 0))
+    if given is not None and isinstance(given.value, str):
+        return given.value
+    function = parent_of(call)
+    if not isinstance(function, ast.FunctionDef) or argument_of(call, "name", 0) is not None:
+        return None
+    name = function.name.lower().replace("_", "-")
+    return None if name.endswith(("-command", "-cmd", "-group", "-grp")) else name
+
+
+def _one_of_commands(names: Sequence[str | None], node: ast.AST) -> DeclaredWords:
+    """The word that chooses a command, to which all words after it are left."""
+    known = [each for each in names if each is not None]
+    choices = {"choices": known} if known and len(known) == len(names) else {}
+    return DeclaredWords(("command",), {"nargs": argparse.PARSER, **choices}, node)
+
+
+def _fire_parsers(program: Program) -> Iterator[ScriptParser]:
+    """The function of whose parameters Fire makes options, where it is given one."""
+    calls = [call for call, _ in program.calls("fire.Fire") if not _is_for_another_start(program, call)]
+    target = program.value(calls[0].args[0]) if len(calls) == 1 and calls[0].args else None
+    if isinstance(target, Defined) and isinstance(target.node, ast.FunctionDef):
+        function = target.node
+        parser = ScriptParser(calls[0], [], knows_all=function.args.kwarg is None, abbreviates=False)
+        for parameter in parameters_of(function):
+            default = default_of(function, parameter.arg)
+            settings = {"nargs": "?", **({"required": True} if default is None else {})}
+            parser.declared.append(DeclaredWords((f"--{parameter.arg}",), settings, parameter, default))
+        yield parser
 
 
 def _called(decorator: ast.expr) -> ast.expr:
@@ -493,7 +620,7 @@ def _is_run(program: Program, function: ast.FunctionDef) -> bool:
 
 def _declare_by_click(program: Program, decorator: ast.expr, kind: str, parser: ScriptParser) -> None:
     """One decorator of a command: an option, an argument, or nothing of the command line."""
-    if kind in ("click.command", "click.version_option", "click.help_option"):
+    if kind in ("click.command", "click.group", "click.version_option", "click.help_option"):
         parser.knows_all &= (
             not isinstance(decorator, ast.Call) or argument_of(decorator, "context_settings") is None
         )
@@ -522,7 +649,10 @@ def _declare_by_click(program: Program, decorator: ast.expr, kind: str, parser: 
         settings |= _click_value(program, given)
     names = [name.strip() for each in words for name in each.split("/") if name.strip().startswith("-")]
     if names:
-        parser.declared.append(DeclaredWords(tuple(names), settings, decorator, given.get("default")))
+        is_switch = settings.get("action") in _SWITCHES
+        parser.declared.append(
+            DeclaredWords(tuple(names), settings, decorator, given.get("default"), is_switch)
+        )
 
 
 def _click_value(program: Program, given: Mapping[str | None, ast.expr]) -> dict[str, Any]:
@@ -576,4 +706,4 @@ def _declare_by_typer(program: Program, function: ast.FunctionDef, parser: Scrip
             settings = {"action": "store_true"}
         if not has_default and not (told and argument_of(told, "envvar")):
             settings["required"] = True
-        parser.declared.append(DeclaredWords(tuple(names), settings, parameter, meant))
+        parser.declared.append(DeclaredWords(tuple(names), settings, parameter, meant, is_flag))

@@ -48,6 +48,10 @@ SAVED_TO = {
     "accelerate.Accelerator.save_model": ("save_directory", 1),
     "accelerate.Accelerator.save": ("f", 1),
     **dict.fromkeys(("transformers.Trainer.save_model", "trl.SFTTrainer.save_model"), ("output_dir", 0)),
+    "deepspeed.DeepSpeedEngine.save_checkpoint": ("save_dir", 0),
+    **dict.fromkeys(
+        ("tensorflow.keras.callbacks.ModelCheckpoint", "keras.callbacks.ModelCheckpoint"), ("filepath", 0)
+    ),
     "mmcv.runner.build_runner": ("default_args.work_dir", 1),
     "mmcv.runner.save_checkpoint": ("filename", 1),
     "mmengine.runner.Runner": ("work_dir", 1),
@@ -121,12 +125,18 @@ def _project_folder(program: Program, call: ast.Call) -> ast.expr | None:
 def is_a_cache(program: Program, call: ast.Call) -> bool:
     """Whether what is saved is surely no state of a training: data, to be read again in the same run."""
     what = argument_of(call, "obj", 0) if program.qualified(call.func) == "torch.save" else None
+    written = "" if what is None else ast.unparse(what)
+    if _OF_DATA.search(written) and not _OF_STATES.search(written):
+        return True
     found = (None,) if what is None else origins(program, what)
     parts = [part for each in found for part in _written_parts(each)]
     return len(parts) > 0 and None not in found and not any(_OF_STATES.search(each) for each in parts)
 
 
-_OF_STATES = re.compile(r"state|model|optim|epoch|step|weight|param|net|config|args")
+_OF_DATA = re.compile(r"data(set)?s?$|^feat")
+_OF_STATES = re.compile(
+    r"state|model|optim|epoch|step|weight|param|net|config|args|actor|critic|policy|agent"
+)
 
 
 def _written_parts(whole: ast.expr | None) -> list[str]:

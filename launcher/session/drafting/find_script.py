@@ -38,6 +38,12 @@ _HIGHEST = 6
 _BROUGHT_BY_BOOT = "slipway"
 """The library that every job has without asking for it."""
 
+_COMPILED = frozenset(
+    {"apex", "deepspeed", "horovod", "mpi4py", "ray", "smdistributed", "tensorflow"}
+    | {"torch", "torch_xla", "torchaudio", "torchvision"}
+)
+"""Libraries that their sources are not: an example in their own repository imports what is installed."""
+
 _TRAINS = re.compile(
     r"\.backward\(|\.fit\(|\.train\(|optimizer|Trainer\(|torchrun|accelerate launch|deepspeed "
 )
@@ -166,7 +172,7 @@ def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
         )
     top = script.absolute().parent
     package = [script.stem]
-    while (top / "__init__.py").is_file() and top.name and top.parent != top:
+    while (top / "__init__.py").is_file() and top.name and not _is_project(top):
         package.insert(0, top.name)
         top = top.parent
     imported = list(_imports_at_once(read))
@@ -175,7 +181,7 @@ def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
     if len(package) > 1 and (is_relative or package[0] in {each.partition(".")[0] for each in names}):
         return ScriptPlace(script, top, module=".".join(package))
     folder = script.absolute().parent
-    brought = {*sys.stdlib_module_names, _BROUGHT_BY_BOOT}
+    brought = {*sys.stdlib_module_names, *_COMPILED, _BROUGHT_BY_BOOT}
     wanted = {each for each in names if each.partition(".")[0] not in brought}
     missing = {each for each in wanted if not _is_in(each, folder)}
     for above in project_folders(folder):
@@ -206,10 +212,14 @@ def _is_in(module: str, folder: Path) -> bool:
 def project_folders(folder: Path) -> Iterator[Path]:
     """The folders above, up to the topmost of the project; none where there is no sign of one."""
     above = list(folder.parents)[:_HIGHEST]
-    if any((folder / mark).exists() for mark in _ROOT_MARKS):
+    if _is_project(folder):
         return
     home = Path.home()
     for number, each in enumerate(above):
-        if any((each / mark).exists() for mark in _ROOT_MARKS):
+        if _is_project(each):
             yield from (one for one in above[: number + 1] if one != home)
             return
+
+
+def _is_project(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in _ROOT_MARKS)

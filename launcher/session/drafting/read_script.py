@@ -6,7 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from launcher.drafts.script_draft import ScriptSource, find_hydra_config
+from launcher.drafts.hydra_config import HydraConfig, compose_config, find_hydra_config
+from launcher.drafts.script_draft import ScriptSource
 from launcher.failure_modes.model import Refusal
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.program.index import Unread
@@ -41,33 +42,54 @@ def read_script(given: Path, job_file: Path, cache: FileCache) -> tuple[ScriptSo
     Raises Refusal where no script is to be found, or it cannot be read.
     """
     place = find_script(given, cache)
+    program = None if place.path.suffix == ".sh" else _read_program(place, cache)
+    if program is not None and (wider := _folder_with_configuration(place, program)) is not None:
+        entry = place.path.absolute().relative_to(wider).as_posix()
+        place = ScriptPlace(place.path, wider, entry)
+        program = _read_program(place, cache)
     source = read_source(
         place.folder.absolute(),
         place.entry_point or module_files(place.module)[0],
         SEARCHED_NAMES,
         DEFAULT_REQUIREMENTS,
     )
-    return _read(place, given, job_file, source.requirements, cache), source
+    return _described(place, program, given, job_file, source.requirements), source
 
 
-@collection_paused()
-def _read(
-    place: ScriptPlace, given: Path, job_file: Path, installed: RequirementsFile | None, cache: FileCache
+def _described(
+    place: ScriptPlace,
+    program: Program | None,
+    given: Path,
+    job_file: Path,
+    installed: RequirementsFile | None,
 ) -> ScriptSource:
     code = {"source_dir": _relative(place.folder, job_file.absolute().parent)}
     code |= {"entry_point": place.entry_point} if place.entry_point else {"module": place.module}
+    text = "" if program is not None else _read_text(place.path)
+    config = None if program is None else _hydra_config(program)
     named_in = None if installed else _packages_named_in(place.folder, job_file.absolute().parent)
-    if place.path.suffix == ".sh":
-        text = _read_text(place.path)
-        return ScriptSource(str(given), _name(place), code, None, text, None, installed, named_in)
-    folder = Path(os.path.relpath(place.folder))
-    program = read_program(Path(os.path.relpath(place.path)), folder, cache)
+    return ScriptSource(str(given), _name(place), code, program, text, config, installed, named_in)
+
+
+@collection_paused()
+def _read_program(place: ScriptPlace, cache: FileCache) -> Program:
+    program = read_program(Path(os.path.relpath(place.path)), Path(os.path.relpath(place.folder)), cache)
     if isinstance(program, Unread):
         raise Refusal(
             f"{place.path} cannot be read: {program.reason}.", "Give a script that Python itself can read."
         )
-    config = _hydra_config(program, place.path.parent)
-    return ScriptSource(str(given), _name(place), code, program, "", config, installed, named_in)
+    return program
+
+
+def _folder_with_configuration(place: ScriptPlace, program: Program) -> Path | None:
+    """The folder of the project that holds the code and what Hydra reads; None where the code's does."""
+    found = find_hydra_config(program)
+    if found is None:
+        return None
+    config, code = Path(os.path.normpath(found[0].absolute())), place.folder.absolute()
+    if not config.is_dir() or config.is_relative_to(code):
+        return None
+    return next((each for each in project_folders(code) if config.is_relative_to(each)), None)
 
 
 def _packages_named_in(folder: Path, job_folder: Path) -> str | None:
@@ -84,14 +106,18 @@ def _read_text(file: Path) -> str:
     return read_regular(file, _MOST_BYTES).decode("utf-8", "replace")
 
 
-def _hydra_config(program: Program, folder: Path) -> str | None:
-    """The text of the configuration that Hydra reads, where it lies beside the script."""
-    named = find_hydra_config(program)
-    for ending in (".yaml", ".yml"):
-        file = folder / f"{named}{ending}"
-        if named is not None and file.is_file():
-            return _read_text(file)
-    return None
+def _hydra_config(program: Program) -> HydraConfig | None:
+    """The configuration that Hydra reads."""
+    found = find_hydra_config(program)
+    if found is None:
+        return None
+    folder, name = found
+
+    def read(inner: str) -> str | None:
+        file = folder / f"{inner}.yaml"
+        return _read_text(file) if file.is_file() else None
+
+    return compose_config(name, read)
 
 
 def _relative(folder: Path, to: Path) -> str:

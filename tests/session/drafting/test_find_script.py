@@ -48,6 +48,24 @@ def test_a_script_that_imports_from_a_folder_above_has_that_for_its_code(write: 
     assert (place.folder, place.entry_point) == (folder, "tools/train.py")
 
 
+def test_an_example_in_the_repository_of_a_compiled_library_imports_what_is_installed(write: Write) -> None:
+    folder = write({"examples/train.py": f"import horovod.torch\n{GUARDED}", "horovod/__init__.py": ""})
+    assert find(folder / "examples" / "train.py").folder == folder / "examples"
+
+
+def test_a_package_ends_where_its_project_does(write: Write) -> None:
+    folder = write(
+        {
+            "__init__.py": "",
+            "net/__init__.py": "",
+            "net/train.py": f"from . import x\n{GUARDED}",
+            "net/x.py": "",
+        }
+    )
+    place = find(folder / "net" / "train.py")
+    assert (place.folder, place.module) == (folder, "net.train")
+
+
 def test_a_script_that_imports_relatively_is_a_module_of_its_package(write: Write) -> None:
     folder = write(
         {

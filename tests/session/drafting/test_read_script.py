@@ -47,7 +47,32 @@ def test_the_configuration_of_hydra_is_read_from_beside_the_script(tmp_path: Pat
         "import hydra\n@hydra.main(config_path='conf', config_name='config')\ndef main(c): print(c)\nmain()\n"
     )
     (tmp_path / "train.py").write_text(script)
-    assert read_script(tmp_path / "train.py", tmp_path / "job.yaml", FileCache())[0].config == "epochs: 3\n"
+    config = read_script(tmp_path / "train.py", tmp_path / "job.yaml", FileCache())[0].config
+    assert config is not None
+    assert config.values == {"epochs": "3"}
+
+
+def test_the_code_holds_what_hydra_reads(tmp_path: Path) -> None:
+    for name in ("net", "conf"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "conf" / "config.yaml").write_text("epochs: 3\n")
+    script = (
+        "import hydra\n@hydra.main(config_path='../conf', config_name='config')\ndef main(c): ...\nmain()\n"
+    )
+    (tmp_path / "net" / "fit.py").write_text(script)
+    found, _ = read_script(tmp_path / "net" / "fit.py", tmp_path / "job.yaml", FileCache())
+    assert found.code == {"source_dir": ".", "entry_point": "net/fit.py"}
+    assert found.config is not None
+
+
+def test_requirements_of_the_project_outside_of_the_code_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    (tmp_path / "src" / "train.py").write_text("print(1)\n")
+    found, _ = read_script(tmp_path / "src" / "train.py", tmp_path / "jobs" / "job.yaml", FileCache())
+    assert (found.requirements, found.packages_named_in) == (None, "../requirements.txt")
 
 
 def test_no_file_is_written_over(tmp_path: Path) -> None:
@@ -72,6 +97,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         ("torch>=2.0,<2.9", {"name": "pytorch", "version": "2.8.0"}),
         ("torch>=2.0", {"name": "pytorch"}),
         ("torch>99", {"name": "pytorch"}),
+        ("torch==2.4.9", {"name": "pytorch"}),
         ("torch<2.6; python_version < '3.9'", {"name": "pytorch"}),
     ],
 )
