@@ -301,7 +301,7 @@ def judge_output(
     process that a signal ended all, unless `recorded` by torch at its end, or that it aborted only when the
     exception had ended it.
     """
-    lines = lines_of(output)
+    lines = _without_indents_of_reports(lines_of(output))
     all_of_them = tracebacks_of(lines)
     if exit_code == -signal.SIGABRT and any(all_of_them) and _aborts_at_the_end(lines):
         recorded = True
@@ -446,9 +446,8 @@ def _tail_text(lines: Sequence[OutputLine]) -> str:
 _HEADER = "Traceback (most recent call last):"
 _MAX_MESSAGE_LINES = 8
 _REPORTED = re.compile(r"\s+traceback : ")
-_REPORT_INDENT = "  "
-"""In the report of a torchrun that the rank itself has started, a traceback stands two columns in (torch,
-distributed/elastic/multiprocessing/errors)."""
+_INDENT = "  "
+"""Of a traceback in the report of a torchrun (torch, distributed/elastic/multiprocessing/errors)."""
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
@@ -485,6 +484,20 @@ class PrintedTraceback:
             return None
         file, line = (own or frames)[-1]
         return f"{PurePath(file).relative_to(code_folder) if own else PurePath(file).name}:{line}"
+
+
+def _without_indents_of_reports(lines: Iterable[OutputLine]) -> list[OutputLine]:
+    """The lines, with the tracebacks in the report of a torchrun that the rank itself has started as its
+    processes raised them."""
+    found: list[OutputLine] = []
+    is_reported = False
+    for line in lines:
+        if is_reported and line.text.startswith(_INDENT):
+            line = replace(line, text=line.text[len(_INDENT) :])
+        else:
+            is_reported = _REPORTED.match(line.text) is not None
+        found.append(line)
+    return found
 
 
 def tracebacks_of(lines: Sequence[OutputLine]) -> list[list[PrintedTraceback]]:
@@ -565,17 +578,15 @@ def _tracebacks_of_process(texts: Sequence[str], numbers: Sequence[int]) -> list
         previous = start
         if before and any(marker in before[-1] for marker in _IGNORED):
             continue
-        indent = _REPORT_INDENT if _REPORTED.match(texts[start]) else ""
-        shown = [text[len(indent) :] if text.startswith(indent) else text for text in texts[start + 1 : end]]
-        depth = 0
-        while depth < len(shown) and (shown[depth].startswith((" ", "\t")) or not shown[depth]):
-            depth += 1
-        message, body = _exception_message(shown[depth : depth + _MAX_MESSAGE_LINES]), start + 1 + depth
+        body = start + 1
+        while body < end and (texts[body].startswith((" ", "\t")) or not texts[body]):
+            body += 1
+        message = _exception_message(texts[body : min(end, body + _MAX_MESSAGE_LINES)])
         goes_on = any(marker in text for text in before for marker in _CHAINED)
         found.append(
             PrintedTraceback(
                 numbers[start : body + len(message)],
-                shown[:depth],
+                texts[start + 1 : body],
                 "\n".join(message).strip(),
                 numbers[min(body, end - 1)],
                 goes_on or texts[start].startswith("Original "),

@@ -146,15 +146,29 @@ def test_a_traceback_on_stdout_is_the_cause_where_stderr_has_none(ranks: Ranks) 
     )
 
 
-def test_what_a_rank_reports_of_processes_that_it_has_started_is_told() -> None:
-    inner = RAISED.replace("\n", "\n  ")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("ValueError: bad learning rate", ("CODE001", "ValueError: bad learning rate")),
+        (
+            "RuntimeError: Distributed package doesn't have NCCL built in",
+            ("IMG002", "torch is a build without NCCL"),
+        ),
+    ],
+    ids=["the script's own", "a row's"],
+)
+def test_what_a_rank_reports_of_processes_that_it_has_started_is_told(
+    error: str, told: tuple[str, str]
+) -> None:
+    inner = f"{TRACEBACK}{error}\n".replace("\n", "\n  ")
     report = (
+        "E1129 19:02:15 8289 api.py:836] failed (exitcode: 1) local_rank: 0 (pid: 8303) of fn: train\n"
         f"{TRACEBACK}torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{'=' * 60}\n"
         f"train FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{'-' * 60}\nRoot Cause (first observed "
         f"failure):\n[0]:\n  exitcode  : 1 (pid: 8303)\n  traceback : {inner}\n{'=' * 60}\n"
     )
     evidence = judge_output(report, 1, CODE)
-    assert (evidence.message, evidence.place) == ("ValueError: bad learning rate", "train.py:41")
+    assert (evidence.code, evidence.message, evidence.place) == (*told, "train.py:41")
 
 
 @pytest.mark.parametrize(

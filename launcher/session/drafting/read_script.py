@@ -25,7 +25,7 @@ _MOST_BYTES = 1_000_000
 """Of a configuration or a shell script that is read; theirs are a few kilobytes."""
 
 _OF_PROJECTS = ("pyproject.toml", "setup.py", "setup.cfg")
-_NAMES_PACKAGES = re.compile(r"^\s*(install_requires|dependencies)\s*=", re.MULTILINE)
+_NAMES_PACKAGES = re.compile(r"^[ \t]*(install_requires|dependencies)[ \t]*=", re.MULTILINE)
 """How the files of projects begin the packages that these need (pyproject.toml: PyPA's specification;
 setup.py and setup.cfg: setuptools' keywords)."""
 
