@@ -324,12 +324,14 @@ def _of_own_words(program: Program) -> Iterator[Part]:
         taken = [each for each in uses if isinstance(each, ast.Subscript) and not _is_own_name(each.slice)]
         run = [each for each in file.calls_of.get("exec", ()) if "open" in ast.unparse(each)]
         for node in (*taken, *run):
-            what = "runs a file" if node in run else "reads its words itself"
+            what = "runs another file" if node in run else "reads sys.argv"
+            line = line_in_entry(program, node)
+            where = f" ({place_of(program, node)})" if line is None else ""
             yield DraftQuestion(
                 _ARGUMENTS,
-                f"the script {what} ({place_of(program, node)}): which arguments does it take?",
+                f"the script {what} itself{where}: which arguments does it take?",
                 ["..."],
-                _source_line(line_in_entry(program, node)),
+                _source_line(line),
             )
             return
 
