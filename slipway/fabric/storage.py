@@ -43,7 +43,7 @@ class StorageHosts(Protocol):
         ...
 
 
-class SharedFolder:
+class MountedPlace:
     """A folder that all hosts see: what is written there by one is read by another."""
 
     def __init__(self, named: str, size: int) -> None:
@@ -112,7 +112,7 @@ def measure_storage(
     if size <= 0:
         return []
     with tempfile.TemporaryDirectory() as scratch:
-        places: list[Any] = [SharedFolder(named, size) for named in folders]
+        places: list[Any] = [MountedPlace(named, size) for named in folders]
         places += [CheckpointStore(environment, Path(scratch), size)] if checkpoints else []
         return [_measure(place, hosts, size) for place in places]
 

@@ -60,7 +60,8 @@ def proof(
     cluster: Annotated[str | None, Parameter(help="The cluster.")] = None,
     type_: Annotated[str | None, Parameter(name="--type", help="The hosts' instance type.")] = None,
     hosts: Annotated[
-        int | None, Parameter(help="How many. Default: the job file's, else 2; 3 or more tell which is slow.")
+        int | None,
+        Parameter(help="How many. Default: the job file's, else two; of three the slow one shows."),
     ] = None,
     local: Annotated[
         bool, Parameter(negative="", help="On this machine, to try it: its hosts are processes here.")

@@ -101,7 +101,7 @@ class ProofRequest:
     def __post_init__(self) -> None:
         if self.hosts is not None and self.hosts < 2:
             raise Refusal(
-                f"--hosts {self.hosts} leaves no network between hosts to measure.", "Give 2 or more."
+                f"--hosts {self.hosts} leaves no network between hosts to measure.", "Give several."
             )
         for option, number in (
             ("--processes", self.processes),
@@ -112,7 +112,7 @@ class ProofRequest:
                 raise Refusal(f"{option} {number:g} leaves nothing to measure.", "Give more than 0.")
         if not 0 < self.at_least <= 1:
             raise Refusal(
-                f"--at-least {self.at_least:g} is no share of the limit.", "Give one above 0, up to 1: 0.5."
+                f"--at-least {self.at_least:g} is no share of the limit.", "Give one above 0, up to 1."
             )
         for change in self.changes:
             instead = _OPTIONS.get(change.partition("=")[0].strip())
