@@ -76,6 +76,7 @@ WITHOUT_AN_ACCOUNT = (
     Expected("diagnose --log log", 1, "MEM001"),
     Expected("ladder job.yaml --up-to 1-here", 0, "It holds up to 1-here"),
     Expected("pair job.yaml --local --set tags.side=a --set tags.side=b", 0, "no loss was found"),
+    Expected("proof --local --hosts 1", 2, "leaves no network between hosts"),
     Expected("clean --yes", 0, "nothing to delete"),
     Expected("--install-completion --shell bash", 0, "bash-completion"),
 )

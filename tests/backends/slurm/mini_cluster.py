@@ -278,7 +278,7 @@ def _end_all(folder: Path) -> None:
             _end(pid_file, signal_number=9)
     own = os.getpid()
     for process in _processes(folder):
-        # Not whoever runs the tests and has the folder's name in a variable; that has pytest in it, too.
+        # Not whoever runs the tests, who may have the folder's name, with pytest in it, in a variable.
         if process.pid != own and "pytest" not in process.texts[0].replace(str(folder), ""):
             with contextlib.suppress(OSError):
                 os.kill(process.pid, 9)

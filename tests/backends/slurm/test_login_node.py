@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from launcher.backends.slurm.commands import SlurmCommands
 from launcher.backends.slurm.login_node import LoginNode, LoginSilent, NotInstalled
 from launcher.backends.slurm.records import SlurmRecord
 from launcher.backends.slurm.shared_folder import MirroredFolder
+from tests.backends.slurm.test_script import plan_of
 
 RUNS_HERE = """#!/bin/bash
 printf '%s\\n' "$@" >> "{folder}/asked"
@@ -280,6 +282,34 @@ class TestMirror:
         with pytest.raises(BackendError, match="No space"), mirror.draft("digits-3"):
             raise OSError(28, os.strerror(28))
         assert not (home / "digits-3").exists()
+
+    def test_a_run_is_prepared_here_for_where_it_lies_there(
+        self, login: LoginNode, ssh: Path, tmp_path: Path
+    ) -> None:
+        for name, answer in (("sbatch", "echo 7"), ("squeue", "exit 0"), ("sacct", "exit 1")):
+            _program(ssh / "bin" / name, f"#!/bin/sh\n{answer}\n")
+        shared, data = tmp_path / "fsx", tmp_path / "absent" / "data"
+        shared.mkdir()
+        section = {"host": "login", "shared": str(shared), "python": sys.executable}
+        plan = plan_of(
+            tmp_path,
+            {**section, "inputs": {"train": str(data)}},
+            inputs={"train": "s3://bucket/train"},
+            hyperparameters={"out": "/opt/ml/model/x"},
+        )
+        backend = SlurmBackend(shared / "slipway", login=login)
+        name = backend.submit(plan)
+        run = shared / "slipway" / name
+        root = run / "hosts" / "algo-2" / "ml"
+        assert f"export SLIPWAY_RUN={run}\n" in (run / "job.sbatch").read_text()
+        given = json.loads((root / "input" / "config" / "hyperparameters.json").read_text())
+        assert given["out"] == f"{root}/model/x"
+        assert (root / "input" / "data" / "train").readlink() == data
+        assert (root / "checkpoints").resolve() == run / "checkpoints"
+        assert json.loads((run / "status.json").read_text())["job_id"] == "7"
+        assert backend.job_names() == [name]
+        mirrored = MirroredFolder(shared / "slipway", login).runs.folder(name)
+        assert [each.name for each in mirrored.rglob("*")] == ["status.json"]
 
     def test_links_of_a_run_are_not_followed_here(self, mirror: MirroredFolder, home: Path) -> None:
         (home / "digits-1" / "hosts" / "algo-1" / "node").symlink_to("/etc/hostname")

@@ -132,6 +132,7 @@ def test_a_variable_that_no_shell_can_have_is_refused(tmp_path: Path) -> None:
         ("shared", "relative"), ("shared", "/fsx/a b"), ("shared", "/fsx/%u"), ("python", "/x; id"),
         ("partition", "a b"), ("account", "x\n#SBATCH --uid=0"), ("qos", "$(id)"), ("image", "a b"),
         ("exclude", ["a;b"]), ("inputs", {"train": "/d,/e"}), ("gpus", -1), ("cpus", 0),
+        ("host", "-oProxyCommand=id"), ("host", "a b"), ("host", "a;id"), ("host", "a@-l"), ("host", "a:/b"),
     ],
 )  # fmt: skip
 def test_a_section_that_sbatch_would_read_otherwise_is_refused(

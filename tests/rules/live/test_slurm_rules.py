@@ -50,6 +50,7 @@ def test_what_the_cluster_has_is_not_spoken_of() -> None:
     ("asks", "severity", "words"),
     [
         ({"seen": False}, "error", "/fsx is not there on this machine"),
+        ({"seen": False, "host": "login"}, "error", "/fsx is not there on login"),
         ({"partition": "trian"}, "error", "no partition trian; did you mean train?"),
         ({"exclude": ["g9"]}, "error", "no node g9"),
         ({"seconds": 5 * 3600}, "error", "gives a job 4 hours at most"),
