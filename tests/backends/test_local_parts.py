@@ -85,6 +85,19 @@ def test_each_line_has_the_time_at_which_it_was_first_seen(
     assert [(line.text, line.time) for line in lines] == [("f", 300)]
 
 
+def test_a_line_of_a_copied_log_is_not_before_the_one_that_it_follows(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = LogTimes(host.log_times)
+    for now, text in ((105.0, b"a\n"), (107.0, b"b\n")):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        times.grown(write(host, text))
+    # rsync gives a file that grows meanwhile the time at which it began.
+    os.utime(host.log, (100, 100))
+    lines, _ = read_lines(host, Position(), to_the_end=False)
+    assert [(line.text, line.time) for line in lines] == [("a", 105), ("b", 105)]
+
+
 def test_what_was_left_out_is_said_in_one_line(host: Host) -> None:
     write(host, b"one\ntwo\n")
     (host.folder / "log-000000000001000").write_bytes(b"three\n")

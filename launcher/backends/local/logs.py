@@ -158,7 +158,8 @@ class _Times:
             self._length = 0
             line = self._notes.readline(_LONGEST_NOTE)
             if not line.endswith(b"\n") and len(line) < _LONGEST_NOTE:
-                return self._otherwise
+                # Of a log that rsync copied it is when the copy began, and may be before the last note.
+                return max(self._otherwise, self._noted)
             self._length = len(line)
             # What a full disk cut is left out: the next note is as good.
             size, _, noted = line.partition(b" ")

@@ -245,7 +245,7 @@ def test_launches_of_one_run_from_several_machines_start_one_job(
 
     def attempt(plan: TrainingPlan) -> str | None:
         try:
-            return Start(place.backend, "ci-18").once(plan).name
+            return Start(place.backend, "over-ssh-18").once(plan).name
         except (UncertainError, NameTakenError):
             return None
 
@@ -254,7 +254,7 @@ def test_launches_of_one_run_from_several_machines_start_one_job(
     # Another machine has another cache.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     elsewhere = SlurmPlace(place.slurm, tmp_path, place.shared, place.login).backend
-    again = Start(elsewhere, "ci-18").once(place.plan(WAITS))
+    again = Start(elsewhere, "over-ssh-18").once(place.plan(WAITS))
     assert (again.name, again.begun is not None) == (name, True)
     assert len(place.slurm.job_ids(name)) == 1
     elsewhere.stop(name)
