@@ -241,7 +241,8 @@ class PrintedLosses:
             begins = max(text.rfind(b"\n", 0, match.start()), text.rfind(b"\r", 0, match.start())) + 1
             before = text[max(begins, match.start() - _NAME_BYTES) : match.start()]
             name = _NAME.findall(before)[0]
-            finite = match["value"][-1:].isdigit() or match["value"][-1:] == b"."
+            # A number may end with what stands behind it: `loss=1, step=2`.
+            finite = match["value"].lstrip(b"+-")[:1].isdigit()
             infinite = not finite and b"nan" not in match["value"].lower()
             if infinite and _SMALLEST_SO_FAR.search(text, begins, match.start()):
                 continue

@@ -279,6 +279,7 @@ def test_a_loss_that_is_not_finite_is_told_the_second_time_and_only_once(line: b
         b"loss info: nanoseconds\n" * 3,
         b"loss: 1.2 | loss_scale: inf\n" * 3,
         b"lossless inf\nthe losses of nan and inf are skipped\n" * 2,
+        b"10/250 [00:01, loss=1, step=9]\r11/250 [00:01, loss=1, step=10]\n",
     ],
 )
 def test_what_recovers_or_is_no_loss_is_not_told(text: bytes) -> None:
