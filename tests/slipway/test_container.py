@@ -190,7 +190,7 @@ def test_the_syntax_is_that_of_python_3_8(file: Path) -> None:
 
 
 MAY_USE = {
-    **{folder: {"torch"} for folder in ("gate", "saving", "training")},
+    **{folder: {"torch"} for folder in ("fabric", "gate", "saving", "training")},
     "upload_places.py": {"boto3", "botocore", "s3transfer"},
 }
 """What a file or those of a folder may import besides, where they use it and not at their top."""
