@@ -32,7 +32,8 @@ some hundreds of them, a fraction of what a repetition in a repetition costs."""
 SHORTEST = 0.001
 """Seconds below which no time says anything."""
 SEEDS = (" ", "\t", "\n", "a", "A", "0", "0.", "-", "a-", "a.", "a ", "0 ", "[", "\x1b]", "a/", ":", "_a")
-BASELINE = re.compile("[\x00\x01]")
+BASELINE = re.compile("[\ud800\ud801]")
+"""Half characters, which no text holds: it looks at each character once."""
 ASKED = ("search", "match", "fullmatch", "finditer", "findall", "sub", "split")
 WRITTEN = re.compile(rf"\bre\s*\.\s*({'|'.join(ASKED)})\b")
 

@@ -72,7 +72,7 @@ _ONLY_A_RUN = re.compile(
     r"|\$\{[^A-Za-z_}](?:[^}$]|\$(?!\{)|\$\{[^{}$]*+\})*+\}"
 )
 _PARTS = re.compile("|".join(each.pattern for each in (_EXPANSION, _ARITHMETIC, _ONLY_A_RUN)))
-_FIELD = re.compile(r"(?:\x01[^\x01\x02]*+\x02|\S)++")
+_FIELD = re.compile(r"(?:[^\s\x01]++|\x01++(?:[^\x01\x02]*+\x02)?+)++")
 _PLACEHOLDER = re.compile(r"<[A-Za-z](?:[^<>\n|;&]*[^<>\n|;&\s])?>(?![\w/.])")
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 
