@@ -6,6 +6,7 @@ Each answer has the place in the program that shows it, or is none at all.
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import math
 import re
@@ -296,22 +297,26 @@ def _lines_with(file: FileIndex, pattern: re.Pattern[str], literals: Sequence[st
     the literals it is not searched, which is faster."""
     if not any(each in file.text for each in literals):
         return
+    comments: Mapping[int, int] | None = None
     for found in pattern.finditer(file.text):
         begin = file.text.rfind("\n", 0, found.start()) + 1
         line = file.text.count("\n", 0, found.start()) + 1
-        if "#" not in file.text[begin : found.start()] or found.start() - begin < _comment_begins(file, line):
-            yield line
+        if "#" in file.text[begin : found.start()]:
+            # Reading tokens is slow, and few files need it: once then, however many lines are asked about.
+            comments = _comment_columns(file) if comments is None else comments
+            if found.start() - begin >= comments.get(line, math.inf):
+                continue
+        yield line
 
 
-def _comment_begins(file: FileIndex, line: int) -> float:
-    """The column of a line's comment; infinity where it has none."""
-    try:
+def _comment_columns(file: FileIndex) -> Mapping[int, int]:
+    """Where the comment of a line begins, by the lines that have one."""
+    columns: dict[int, int] = {}
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
         for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
-            if token.type == tokenize.COMMENT and token.start[0] == line:
-                return token.start[1]
-    except (tokenize.TokenError, SyntaxError):
-        pass
-    return math.inf
+            if token.type == tokenize.COMMENT:
+                columns[token.start[0]] = token.start[1]
+    return columns
 
 
 # What is assumed of hosts and ranks.

@@ -483,11 +483,16 @@ class Debug(Part):
     )
 
 
-SlurmWord = Annotated[str, StringConstraints(pattern=r"^[\w.,:@+&|*!()\[\]-]+$")]
+SLURM_WORD = r"^[\w.,:@+&|*!()\[\]-]+$"
+SlurmWord = Annotated[str, StringConstraints(pattern=SLURM_WORD)]
 """A name or an expression of Slurm's: one word, as it stands behind an option of sbatch."""
 
-HostPath = Annotated[str, StringConstraints(pattern=r"^/[\w./@+-]*$")]
+HOST_PATH = r"^/[\w./@+-]*$"
+HostPath = Annotated[str, StringConstraints(pattern=HOST_PATH)]
 """An absolute path on Slurm's hosts, of characters that neither a shell nor sbatch takes for more."""
+
+PYXIS_IMAGE = r"^[\w./:@#+-]+$"
+"""The image of a container, as Pyxis takes it."""
 
 
 SlurmHost = Annotated[
@@ -520,7 +525,7 @@ class Slurm(Part):
     image: str | None = Field(
         None,
         min_length=1,
-        pattern=r"^[\w./:@#+-]+$",
+        pattern=PYXIS_IMAGE,
         description="Instead of python: the image of a container for Pyxis, such as "
         "nvcr.io#nvidia/pytorch:25.01-py3.",
     )

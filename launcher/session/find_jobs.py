@@ -188,7 +188,7 @@ def _slurm_jobs(query: JobQuery, tell: Callable[[str], None]) -> list[JobSummary
             if len(backends) == 1 and isinstance(problem, Outage):
                 raise
             tell(f"not listed: {problem.message} {problem.remedy}")
-    return sorted(jobs, key=lambda job: job.created, reverse=True)[: query.limit]
+    return query.select(jobs)
 
 
 def sagemaker_backend(clients: Clients, region: str | None) -> SageMakerBackend:

@@ -45,14 +45,19 @@ def running_on_a_full_disk(workplace: Workplace, local: LocalBackend, fill: Call
     fill()
 
 
+def end_with(workplace: Workplace, code: str) -> None:
+    """Let the script end with this exit code, which it sees whole or not at all."""
+    workplace.shared("draft").write_text(code)
+    workplace.shared("draft").rename(workplace.shared("go on"))
+
+
 @pytest.mark.few_cases(every=2)
 @pytest.mark.parametrize(("code", "state"), [("0", JobState.COMPLETED), ("3", JobState.FAILED)])
 def test_the_job_ends_as_it_would_have(
     workplace: Workplace, local: LocalBackend, fill: Callable[[], None], code: str, state: JobState
 ) -> None:
     running_on_a_full_disk(workplace, local, fill)
-    (workplace.shared("draft")).write_text(code)
-    workplace.shared("draft").rename(workplace.shared("go on"))
+    end_with(workplace, code)
     status = finish(local)
     assert status.state is state
     assert status.explanation == (
@@ -74,8 +79,7 @@ def test_it_is_not_seen_ended_before_what_could_not_be_written(
 
     monkeypatch.setattr(files, "replace_file", look_and_be_full)
     monkeypatch.setattr(files, "_write_over", full)
-    workplace.shared("draft").write_text("3")
-    workplace.shared("draft").rename(workplace.shared("go on"))
+    end_with(workplace, "3")
     assert finish(local).state is JobState.FAILED
     assert seen == [JobState.IN_PROGRESS]
 

@@ -15,6 +15,7 @@ from launcher.drafts.batch.shell_text import ShellScript, Value, Word
 from launcher.drafts.batch.start_line import RANK_STARTERS, StartLine, find_start
 from launcher.drafts.job_draft import DraftDefault, DraftField, DraftNote, DraftQuestion, JobDraft, SourceLine
 from launcher.frozen import frozen
+from launcher.jobs.job_sections import HOST_PATH, PYXIS_IMAGE, SLURM_WORD
 
 Part = DraftField | DraftQuestion
 
@@ -28,9 +29,7 @@ _DIRECTIVE = re.compile(r"#SBATCH\s+(?P<words>.+)")
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
 _GPUS = re.compile(r"(?:gpu(?::\w+)?:|\w+:)?(?P<count>\d+)")
 
-_HOST_PATH = re.compile(r"/[\w./@+-]*")
-_SLURM_WORD = re.compile(r"[\w.,:@+&|*!()\[\]-]+")
-_IMAGE = re.compile(r"[\w./:@#+-]+")
+_HOST_PATH, _SLURM_WORD, _IMAGE = map(re.compile, (HOST_PATH, SLURM_WORD, PYXIS_IMAGE))
 _MEMORY = re.compile(r"(?P<number>[1-9]\d*)(?P<unit>[kKmMgGtT]?)[bB]?")
 
 _PREPARES = re.compile(r"(prepare|download|preprocess|tokeni[sz]e|install|setup)(_\w+)?\.(py|sh)")

@@ -19,6 +19,12 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.session.prepare_plan import prepare
 from tests.backends.slurm.mini_cluster import PATIENCE_SECONDS, MiniCluster, until
 
+WAITS = """
+    import time
+    print("waits", flush=True)
+    time.sleep(600)
+"""
+
 
 @dataclass
 class SlurmPlace:

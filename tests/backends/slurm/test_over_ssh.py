@@ -32,19 +32,13 @@ from launcher.planning.training_plan import TrainingPlan
 from launcher.session.runs.diagnose_job import outcome_of
 from launcher.session.runs.follow_job import Follower, Pace
 from launcher.session.submit_job import Start
-from tests.backends.slurm.cluster import SlurmPlace
+from tests.backends.slurm.cluster import WAITS, SlurmPlace
 from tests.backends.slurm.mini_cluster import MiniCluster, until
 from tests.backends.slurm.ssh_server import SshServer, skip_without_sshd, ssh_server
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 ROOT = Path(__file__).parents[3]
-
-WAITS = """
-    import time
-    print("waits", flush=True)
-    time.sleep(600)
-"""
 
 # As libraries name their newest checkpoint: by its whole path.
 SAVES_WHEN_ASKED = """

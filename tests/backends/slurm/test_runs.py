@@ -24,7 +24,7 @@ from launcher.planning.finished_request import build_resumed_request
 from launcher.planning.training_plan import TrainingPlan, rename_plan
 from launcher.session.runs.diagnose_job import outcome_of
 from launcher.session.submit_job import Start
-from tests.backends.slurm.cluster import SlurmPlace
+from tests.backends.slurm.cluster import WAITS, SlurmPlace
 from tests.backends.slurm.mini_cluster import MiniCluster, mini_cluster, until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -44,12 +44,6 @@ SAVES_WHEN_ASKED = """
     print("resumed" if place.exists() else "from nothing", flush=True)
     while not place.exists():
         time.sleep(0.1)
-"""
-
-WAITS = """
-    import time
-    print("waits", flush=True)
-    time.sleep(600)
 """
 
 

@@ -91,6 +91,16 @@ def test_a_containers_image_sees_the_shared_folder_and_the_inputs(tmp_path: Path
 NASTY = 'a\'b "c" $(touch /tmp/x) `id` ; rm -rf / \\ \n#SBATCH --uid=0 @NAME@ {x}'
 
 
+def run_host(script: str, run: Path, boot: str, path: str = "/usr/bin:/bin", **variables: str) -> None:
+    """Run the host's part of a script in a run's folder, with a boot of the test's own."""
+    (run / "token").write_text("t")
+    begin = next(line for line in script.splitlines() if line.startswith("export SLIPWAY_RUN="))
+    script = script.replace(begin, f"export SLIPWAY_RUN={shlex.quote(str(run))}")
+    script = script.replace("/fsx/alice/venv/bin/python ", boot)
+    environment = {"PATH": path, **variables}
+    subprocess.run(["bash", "-s", "host"], input=script, text=True, env=environment, check=True)
+
+
 @pytest.mark.parametrize("field", ["environment", "hyperparameters", "arguments"])
 def test_a_value_reaches_the_script_as_it_is_and_is_no_command(tmp_path: Path, field: str) -> None:
     changed: dict[str, Any] = {
@@ -104,13 +114,8 @@ def test_a_value_reaches_the_script_as_it_is_and_is_no_command(tmp_path: Path, f
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
     assert not any("--uid" in option for option in options(script.split("\n\n")[0]))
     # The host's part, with a boot that prints what it is given.
-    spoken = script.replace("/fsx/alice/venv/bin/python ", "printf '%s\\0' \"$WORDS\" ")
     (tmp_path / "run" / "hosts" / "algo-1" / "ml").mkdir(parents=True)
-    (tmp_path / "run" / "token").write_text("t")
-    begin = next(line for line in spoken.splitlines() if line.startswith("export SLIPWAY_RUN="))
-    spoken = spoken.replace(begin, f"export SLIPWAY_RUN={shlex.quote(str(tmp_path / 'run'))}")
-    environment = {"PATH": "/usr/bin:/bin", "SLURM_NODEID": "0", "SLURMD_NODENAME": "n1"}
-    subprocess.run(["bash", "-s", "host"], input=spoken, text=True, env=environment, check=True)
+    run_host(script, tmp_path / "run", "printf '%s\\0' \"$WORDS\" ", SLURM_NODEID="0", SLURMD_NODENAME="n1")
     log = (tmp_path / "run" / "hosts" / "algo-1" / "log").read_text()
     said = log.partition("\n")[2].split("\0")
     if field == "hyperparameters":
@@ -203,7 +208,6 @@ def test_hosts_that_srun_starts_again_on_hyperpod_meet_anew(
     run, hyperpod = tmp_path / "run", tmp_path / "sagemaker_cluster"
     host = run / "hosts" / "algo-2"
     (host / "ml" / "output").mkdir(parents=True)
-    (run / "token").write_text("t")
     for left in ("end", "ml/output/failure"):
         (host / left).write_text("of an earlier start")
     if on_hyperpod:
@@ -214,19 +218,17 @@ def test_hosts_that_srun_starts_again_on_hyperpod_meet_anew(
     (commands / "scontrol").chmod(0o755)
     script = script_of(plan_of(tmp_path, environment={"MASTER_PORT": "7777"}))
     assert "srun --ntasks-per-node=1 --kill-on-bad-exit=1 --cpu-bind=none $again bash" in script
-    boot = f'printenv {RENDEZVOUS_VARIABLE} > "$SLIPWAY_RUN/met"; true '
-    script = script.replace("/fsx/alice/venv/bin/python ", boot)
-    begin = next(line for line in script.splitlines() if line.startswith("export SLIPWAY_RUN="))
-    script = script.replace(begin, f"export SLIPWAY_RUN={shlex.quote(str(run))}")
     script = script.replace("HYPERPOD=/opt/sagemaker_cluster", f"HYPERPOD={hyperpod}")
-    environment = {
-        "PATH": f"{commands}:/usr/bin:/bin",
-        "SLURM_NODEID": "1",
-        "SLURMD_NODENAME": "n8",
-        "SLURM_JOB_NODELIST": "n[7-8]",
-        RENDEZVOUS_VARIABLE: "n1:7777",
-    }
-    subprocess.run(["bash", "-s", "host"], input=script, text=True, env=environment, check=True)
+    run_host(
+        script,
+        run,
+        f'printenv {RENDEZVOUS_VARIABLE} > "$SLIPWAY_RUN/met"; true ',
+        f"{commands}:/usr/bin:/bin",
+        SLURM_NODEID="1",
+        SLURMD_NODENAME="n8",
+        SLURM_JOB_NODELIST="n[7-8]",
+        **{RENDEZVOUS_VARIABLE: "n1:7777"},
+    )
     assert (run / "met").read_text().strip() == rendezvous
     assert "slipway: started again on n[7-8]" in (host / "log").read_text()
     assert (host / "end").read_text().startswith("0 ")
