@@ -189,6 +189,7 @@ class FileCache:
     def __init__(self, changed: Mapping[str, bytes] = NO_CHANGED_FILES) -> None:
         """Start empty. `changed` holds bytes that are taken for those of files, by their real paths."""
         self._read: dict[str, FileIndex | Unread] = {}
+        self._program: tuple[Path, Path, Program] | None = None
         self._size = 0
         self._dropped = 0
         self._changed = changed
@@ -208,6 +209,7 @@ class FileCache:
         size = _size(found)
         if self._size + size > MOST_BYTES_KEPT:
             self._read.clear()
+            self._program = None
             self._dropped += self._size
             self._size = 0
         self._read[real] = found
@@ -215,10 +217,20 @@ class FileCache:
 
     def forget(self, path: Path) -> None:
         """Read a file anew when it is asked for again: few scripts are imported by others."""
+        self._program = None
         found = self._read.pop(os.path.realpath(path), None)
         if found is not None:
             self._size -= _size(found)
             self._dropped += _size(found)
+
+    def program(self, entry: Path, root: Path) -> Program | None:
+        """The program that was read last, with all that its analyses found, where it is this one."""
+        kept = self._program
+        return kept[2] if kept is not None and kept[:2] == (entry, root) else None
+
+    def keep_program(self, entry: Path, root: Path, program: Program) -> None:
+        """Keep a program for who asks for the same one next, such as a job that is judged for two places."""
+        self._program = (entry, root, program)
 
     def collect(self) -> None:
         """Give the memory of forgotten files back, where that is worth the look through all objects.
@@ -241,15 +253,18 @@ def read_program(entry: Path, root: Path | None = None, cache: FileCache | None 
     unless given) are not followed into, nor through links.
     """
     cache = cache or FileCache()
-    with collection_paused():
-        first = cache.read(entry)
-    if isinstance(first, Unread):
-        return first
     folder = entry.parent
     root = root or folder
-    folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
+    if (kept := cache.program(entry, root)) is not None:
+        return kept
     with collection_paused():
-        return _ImportChain(first, root, folders, cache).program()
+        first = cache.read(entry)
+        if isinstance(first, Unread):
+            return first
+        folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
+        program = _ImportChain(first, root, folders, cache).program()
+    cache.keep_program(entry, root, program)
+    return program
 
 
 @contextmanager

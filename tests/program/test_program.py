@@ -163,6 +163,17 @@ def test_a_common_helper_is_read_once(tmp_path: Path) -> None:
     assert one.files[1] is two.files[1]
 
 
+def test_a_program_that_is_asked_for_twice_is_the_same_until_its_script_is_forgotten(tmp_path: Path) -> None:
+    write(tmp_path, one="import helper", two="import helper", helper="")
+    cache, entry = FileCache(), tmp_path / "one.py"
+    one = read_program(entry, cache=cache)
+    assert read_program(entry, tmp_path, cache) is one
+    assert read_program(entry, tmp_path.parent, cache) is not one
+    again = read_program(entry, cache=cache)
+    cache.forget(entry)
+    assert read_program(entry, cache=cache) is not again
+
+
 def test_a_cache_keeps_no_more_than_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [tmp_path / f"{number}.py" for number in range(4)]
     for file in files:
