@@ -25,7 +25,7 @@ _PACKAGE = re.compile(r"#\s*@package\s+([\w.]+)")
 _AS_WRITTEN = tuple(("*",) * depth for depth in range(1, _DEEPEST + 1))
 """Numbers stay as they are written: `1e-3` is one, for Hydra as in YAML 1.2."""
 
-_SELF, _GLOBAL, _MISSING = "_self_", "_global_", "???"
+_SELF, _GLOBAL, _HERE, _MISSING = "_self_", "_global_", "_here_", "???"
 
 ReadConfig = Callable[[str], str | None]
 """The text of a file by its name below the configuration's folder, without ending; None where none is."""
@@ -158,7 +158,9 @@ class _Composition:
             return {}
         if below is None:
             below = place.strip("/").rpartition("/")[0].replace("/", ".")
-        inner = "" if below == _GLOBAL else _joined(".", package, below)
+        # `_here_` is the package of the file whose list it stands in.
+        inside = below.removeprefix(_HERE).lstrip(".") if below.partition(".")[0] == _HERE else below
+        inner = "" if below == _GLOBAL else _joined(".", package, inside)
         whole = place[1:] if place.startswith("/") else _joined("/", group, place)
         return self.values_of(_without_ending(whole), inner, depth - 1) or {}
 

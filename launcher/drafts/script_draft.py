@@ -36,6 +36,7 @@ from launcher.drafts.script_uses import (
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS
 from launcher.planning.images import image_release, image_versions
+from launcher.program.dataflow import calculate_number
 from launcher.program.index import parent_of
 from launcher.program.program import Program
 from launcher.program.surroundings.channels import channel_reads
@@ -71,7 +72,8 @@ class ScriptSource:
     `name` the job's. `program` is None of a shell script, of which `shell` is the text; `config` is what
     Hydra reads, None without one. `requirements` are what is installed, None without a file;
     `packages_named_in` is then the path of another file that names packages: of the project's own, beside the
-    code, or a requirements.txt in a folder above it.
+    code, or a requirements.txt in a folder above it. With `leaves_requirements_out` there is a file, and
+    .gitignore or .slipwayignore leaves it out.
     """
 
     shown: str
@@ -82,6 +84,7 @@ class ScriptSource:
     config: HydraConfig | None = None
     requirements: RequirementsFile | None = None
     packages_named_in: str | None = None
+    leaves_requirements_out: bool = False
 
 
 @frozen
@@ -240,7 +243,11 @@ def _about_requirements(script: ScriptSource) -> str:
             f"nothing is installed: there is no {DEFAULT_REQUIREMENTS}; one with the line `.` installs what "
             f"{named} names"
         )
-    if found is None or not found.packages:
+    if found is not None and not found.packages:
+        return f"nothing is installed: {DEFAULT_REQUIREMENTS} names no package that pip reads"
+    if found is None and script.leaves_requirements_out:
+        return f"nothing is installed: an ignore file leaves {DEFAULT_REQUIREMENTS} out"
+    if found is None:
         return f"nothing is installed: there is no {DEFAULT_REQUIREMENTS}"
     names = ", ".join(each.text for each in found.packages[:12])
     more = len(found.packages) - 12
@@ -356,10 +363,18 @@ def _of_options(program: Program, left: Sequence[DeclaredWords]) -> Iterator[Par
             _source_line(line_in_entry(program, needed[0].node)),
         )
     options = [each for each in left if each.names[0].startswith("-")]
-    switches = [each for each in options if _is_switch(each) and not _is_for_arguments_alone(each)]
+    switches = [each for each in options if each.is_switch and not _is_for_arguments_alone(each)]
+    lettered = [
+        each
+        for each in options
+        if not each.is_switch and _hyperparameter(each) is None and not _is_for_arguments_alone(each)
+    ]
     for each in options:
         if each not in switches and _hyperparameter(each) is not None:
             yield _of_option(program, each)
+    if lettered:
+        words = " ".join(f"{each.names[0]} {_default_in_words(program, each)}" for each in lettered)
+        yield DraftNote(("code",), f"options that no hyperparameter becomes, for `arguments`: {words}")
     if switches:
         names = " ".join(_long_name(each) or each.names[0] for each in switches)
         yield DraftNote(("code",), f"switches of the script, for `arguments`: {names}")
@@ -389,9 +404,9 @@ def _is_for_arguments_alone(words: DeclaredWords) -> bool:
     return bool(words.settings.get("required")) and _hyperparameter(words) is None
 
 
-def _is_switch(words: DeclaredWords) -> bool:
-    """Whether an option takes no value, or has no name that a hyperparameter could have."""
-    return words.is_switch or _hyperparameter(words) is None
+def _default_in_words(program: Program, words: DeclaredWords) -> str:
+    value = None if words.default is None else program.value(words.default)
+    return str(value.value) if isinstance(value, Constant) else "..."
 
 
 def _has_output_folder(parser: ScriptParser) -> bool:
@@ -452,6 +467,9 @@ def _of_option(program: Program, words: DeclaredWords) -> Part:
             _example(name, words) if said is None else said,
             _source_line(line_in_entry(program, words.node)),
         )
+    counted = None if words.default is None else calculate_number(program, words.default, lambda _: None)
+    if isinstance(words.default, ast.Call | ast.BinOp) and counted is not None:
+        return DraftDefault(("hyperparameters", name), counted)
     if isinstance(value, Constant):
         return DraftDefault(("hyperparameters", name), value.value)
     assert words.default is not None
@@ -530,7 +548,8 @@ def _of_checkpoint_options(program: Program, left: Sequence[DeclaredWords]) -> I
 
 
 _PARSERS = frozenset(
-    {"ArgumentParser", "HfArgumentParser", "click", "typer", "fire", "tyro", "jsonargparse", "LightningCLI"}
+    {"ArgumentParser", "HfArgumentParser", "OptionParser", "LightningCLI"}
+    | {"click", "typer", "fire", "tyro", "jsonargparse"}
 )
 
 

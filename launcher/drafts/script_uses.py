@@ -12,7 +12,7 @@ import math
 import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins, text_parts
@@ -33,13 +33,15 @@ from launcher.program.process_environment import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import Reachability, surely_runs
-from launcher.program.surroundings.options import option_of
+from launcher.program.surroundings.options import DeclaredOption, option_of
 from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
 from launcher.program.values import (
     Constant,
     Defined,
     Dictionary,
+    External,
     Instance,
+    ModuleOf,
     Value,
     WorldSize,
     canonical_name,
@@ -128,6 +130,26 @@ def choose_start(program: Program) -> ProcessStart:
     own = _starts_its_ranks(program)
     if own is not None:
         return own
+    start = _joined_ranks(program)
+    if start is not None and not start.question and (asked := _asked_of_local_rank(program)) is not None:
+        text = (
+            f"a process has its device from --{asked.attr}, which torchrun does not give: read LOCAL_RANK in "
+            f"its place ({place_of(program, asked)})."
+        )
+        return replace(start, question=text, line=line_in_entry(program, asked))
+    return start or ProcessStart("none", "one process per host: nothing in the script joins others")
+
+
+_OF_TENSORFLOW = tuple(
+    f"tensorflow.distribute.{name}"
+    for name in ("MultiWorkerMirroredStrategy", "experimental.MultiWorkerMirroredStrategy")
+)
+
+
+def _joined_ranks(program: Program) -> ProcessStart | None:
+    """How ranks are started that join each other; None where nothing joins others."""
+    for call, _ in program.calls(*_OF_TENSORFLOW):
+        return ProcessStart("none", f"TensorFlow's workers join by TF_CONFIG ({place_of(program, call)})")
     reaches = program.analysis(Reachability).reaches
     for names, library in _TRAINERS:
         made = (*(call for call, _ in program.calls(*names)), *_calls_of_subclasses(program, names))
@@ -149,7 +171,31 @@ def choose_start(program: Program) -> ProcessStart:
         line = _first_line(file, _RANK_VARIABLE)
         if line is not None:
             return ProcessStart("torchrun", f"the ranks' variables are read ({_where(program, file, line)})")
-    return ProcessStart("none", "one process per host: nothing in the script joins others")
+    return None
+
+
+_LOCAL_RANK = "local_rank"
+_OF_DEVICES = frozenset({"device", "set_device", "to", "cuda"})
+_READS_LOCAL_RANK = re.compile(r"""["']LOCAL_RANK["']""")
+
+
+def _asked_of_local_rank(program: Program) -> ast.Attribute | None:
+    """An option `--local_rank` that a device follows from, where nothing reads torchrun's variable for it:
+    only launchers before torch 2 and DeepSpeed's own give that option."""
+    if any(_READS_LOCAL_RANK.search(ast.unparse(each.default)) for each in _local_rank_options(program)):
+        return None
+    for file in program.files:
+        for use in file.attributes.get(_LOCAL_RANK, ()):
+            holder = parent_of(use)
+            is_device = isinstance(holder, ast.Call) and last_name(holder.func) in _OF_DEVICES
+            if is_device and option_of(program, use) is not None and _is_kept(program, use):
+                return use
+    return None
+
+
+def _local_rank_options(program: Program) -> Iterator[DeclaredOption]:
+    uses = (use for file in program.files for use in file.attributes.get(_LOCAL_RANK, ()))
+    yield from (option for use in uses if (option := option_of(program, use)) is not None)
 
 
 def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | None:
@@ -425,7 +471,8 @@ _MANAGERS = re.compile(
     r"CheckpointManager\(|SM_CHECKPOINT_DIR|SLIPWAY_CHECKPOINT_DIR|/opt/ml/checkpoints|_checkpoint_dir"
 )
 _KEPT = re.compile(r"SM_|SLIPWAY_")
-_MODEL = re.compile(r"SM_MODEL_DIR|/opt/ml/model|SM_OUTPUT|\.model_(dir|path|folder)$")
+_MODEL = re.compile(r"SM_MODEL_DIR|/opt/ml/model|SM_OUTPUT")
+_NAMED_MODEL = re.compile(r"\.model_(dir|path|folder)$")
 
 
 @frozen
@@ -447,6 +494,10 @@ class Saving:
     folders: tuple[FolderOption, ...] = ()
 
 
+_TRAINERS_OWN = re.compile(r"(TrainingArguments|Config|Trainer)(\.train)?$")
+"""What is told a folder into which a trainer writes the checkpoints that it goes on from."""
+
+
 def find_saving(program: Program) -> Saving | None:
     """How a program saves; None where it is not seen to."""
     reaches = program.analysis(Reachability).reaches
@@ -456,14 +507,19 @@ def find_saving(program: Program) -> Saving | None:
         if not reaches(call) or is_a_cache(program, call):
             continue
         begins = list(_beginnings(program, path))
-        of_model = bool(begins) and all(_is_of_model(program, each) for each, _ in begins)
+        name = program.qualified(call.func) or ""
+        is_trainers = _TRAINERS_OWN.search(name) is not None
+        of_model = bool(begins) and all(
+            _is_of_model(program, each, by_name=not is_trainers) for each, _ in begins
+        )
         if not of_model:
             saves.append(call)
-        names_a_file = SAVED_TO.get(program.qualified(call.func) or "", ("", None))[0] in FILE_ARGUMENTS
+        names_a_file = SAVED_TO.get(name, ("", None))[0] in FILE_ARGUMENTS
         for each, is_whole in begins:
             if isinstance(each, ast.Attribute) and _is_kept(program, each):
                 is_file = is_whole and names_a_file
-                folders.setdefault(each.attr, FolderOption(each.attr, _is_of_model(program, each), is_file))
+                for_model = _is_of_model(program, each, by_name=not is_trainers)
+                folders.setdefault(each.attr, FolderOption(each.attr, for_model, is_file))
     if saves:
         return Saving(place_of(program, saves[0]), tuple(folders.values()))
     for file in program.files:
@@ -473,11 +529,12 @@ def find_saving(program: Program) -> Saving | None:
     return Saving("", tuple(folders.values())) if folders else None
 
 
-def _is_of_model(program: Program, path: ast.expr) -> bool:
-    """Whether a path is that of the model or the output, also as an option which is that by default."""
+def _is_of_model(program: Program, path: ast.expr, *, by_name: bool) -> bool:
+    """Whether a path is that of the model or the output, also as an option which is that by default, and
+    with `by_name` as one that is called so."""
     option = option_of(program, path) if _is_option(program, path) else None
-    written = [path, *([option.default] if option is not None else [])]
-    return any(_MODEL.search(ast.unparse(each)) for each in written)
+    written = [ast.unparse(each) for each in (path, *([option.default] if option is not None else []))]
+    return any(map(_MODEL.search, written)) or (by_name and any(map(_NAMED_MODEL.search, written)))
 
 
 def _beginnings(program: Program, path: ast.expr, depth: int = 8) -> Iterator[tuple[ast.expr, bool]]:
@@ -502,7 +559,9 @@ def _is_option(program: Program, node: ast.expr) -> bool:
     if not isinstance(node, ast.Attribute):
         return False
     owner = program.value(node.value)
-    if isinstance(owner, Dictionary) or (isinstance(owner, Instance) and "pars" not in owner.name.lower()):
+    if isinstance(owner, Dictionary | External | ModuleOf):
+        return False
+    if isinstance(owner, Instance) and "pars" not in owner.name.lower():
         return False
     declared = program.evaluation.attributes.options.declared.get(node.attr, ())
     return bool(declared) or any(map(is_parsed_field, program.evaluation.sources(node)))

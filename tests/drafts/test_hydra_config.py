@@ -55,6 +55,12 @@ def test_a_file_may_say_its_package_and_a_list_another_one() -> None:
     assert values(config="defaults: [run@first.part: a]\n", run__a="seed: 1\n") == {"first.part.seed": "1"}
 
 
+def test_a_package_may_be_that_of_the_list_in_which_it_stands() -> None:
+    inner = {"model__a": "defaults: [base@_here_, act@_here_.act: b]\n", "model__base": "width: 1\n"}
+    found = values(config="defaults: [model: a]\n", **inner, model__act__b="name: relu\n")
+    assert found == {"model.width": "1", "model.act.name": "relu"}
+
+
 @pytest.mark.parametrize(
     "files",
     [

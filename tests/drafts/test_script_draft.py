@@ -87,7 +87,7 @@ def test_an_option_of_one_letter_that_no_hyperparameter_can_give_is_asked_of_the
     )
     assert questions(made)["code.arguments"] == (4, ["CORPUS", "--p", "..."])
     assert defaults(made) == {"n": 4}
-    assert "`arguments`: --k" in render_draft(made)
+    assert any(each.text.endswith("for `arguments`: --k 3") for each in made.notes)
 
 
 def test_dataclasses_are_options_and_those_of_a_library_are_named(draft: Draft) -> None:
@@ -508,6 +508,135 @@ def test_fields_of_what_tyro_is_given_are_options(draft: Draft) -> None:
     assert defaults(made) == {"seed": 1}
     assert "and others that could not be read" in render_draft(made)
     assert "switches of the script, for `arguments`: --cuda" in render_draft(made)
+
+
+def test_of_several_classes_for_tyro_only_what_all_have_by_default_is_known(draft: Draft) -> None:
+    made = draft(
+        """
+        from dataclasses import dataclass
+        import tyro
+        @dataclass
+        class Base:
+            env: str = "walk"
+            steps: int = 10
+            init: bool | float = True
+        @dataclass
+        class Run(Base):
+            steps: int = 20
+        options = tyro.cli(Base)
+        if options.env == "run":
+            options = tyro.cli(Run)
+        """
+    )
+    assert defaults(made) == {"env": "walk", "init": True}
+    assert "switches" not in render_draft(made)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "from simple_parsing import parse\nprint(parse(Options))",
+        "import simple_parsing\nparser = simple_parsing.ArgumentParser()\n"
+        "parser.add_arguments(Options, dest='options')\nprint(parser.parse_args())",
+    ],
+)
+def test_fields_of_dataclasses_within_one_are_options_of_simple_parsing(draft: Draft, read: str) -> None:
+    made = draft(
+        "from dataclasses import dataclass, field\n"
+        "@dataclass\nclass Net:\n    width: int = 8\n"
+        "@dataclass\nclass Options:\n    name: str\n    net: Net = field(default_factory=Net)\n"
+        f"    seed: int = 1\n{read}\n"
+    )
+    assert defaults(made) == {"width": 8, "seed": 1}
+    assert "hyperparameters.name" in questions(made)
+
+
+def test_what_a_method_declares_that_nobody_calls_is_no_option(draft: Draft) -> None:
+    made = draft(
+        "from shared import Shared\nargs = Shared().for_training()\n",
+        shared="""
+        import argparse
+        class Shared(object):
+            def __init__(self):
+                self.parser = argparse.ArgumentParser()
+                self.parser.add_argument("--seed", type=int, default=1)
+            def for_training(self):
+                self.parser.add_argument("--task", default="train")
+                return self.parser.parse_args()
+            def for_tests(self):
+                self.parser.add_argument("--task", default="test")
+                self.parser.add_argument("--shards", type=int, default=4)
+                return self.parser.parse_args()
+        if __name__ == "__main__":
+            Shared().for_tests()
+        """,
+    )
+    assert defaults(made) == {"seed": 1, "task": "train"}
+
+
+def test_a_default_that_is_calculated_stands_as_its_number(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--steps", type=int, default=int(1e6))
+        parser.add_argument("--size", type=int, default=50 * 1024)
+        print(parser.parse_args())
+        """
+    )
+    assert defaults(made) == {"steps": 1_000_000, "size": 51_200}
+    assert "steps: 1000000\n" in render_draft(made)
+
+
+def test_a_local_rank_that_torchrun_does_not_give_is_asked_about(draft: Draft) -> None:
+    script = """
+        import argparse, os, deepspeed, torch
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--local_rank", type=int, default=DEFAULT)
+        args = parser.parse_args()
+        deepspeed.init_distributed()
+        device = torch.device("cuda", args.local_rank)
+        """
+    assert questions(draft(script.replace("DEFAULT", "-1")))["distribution.strategy"][0] == 7
+    by_variable = script.replace("DEFAULT", 'int(os.environ["LOCAL_RANK"])')
+    assert "distribution.strategy" not in questions(draft(by_variable))
+
+
+def test_a_folder_of_a_trainer_is_that_of_checkpoints_whatever_its_name(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, torch
+        from transformers import Trainer, TrainingArguments
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--model_dir", default="out")
+        args = parser.parse_args()
+        Trainer(model=None, args=TrainingArguments(output_dir=args.model_dir)).train()
+        """
+    )
+    assert made.data()["hyperparameters"] == {"model_dir": "${SM_CHECKPOINT_DIR}"}
+
+
+def test_an_attribute_of_another_object_is_not_the_option_of_that_name(draft: Draft) -> None:
+    made = draft(
+        """
+        import argparse, os, torch
+        import settings as own
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--folder", default="")
+        args = parser.parse_args()
+        if args.folder:
+            torch.load(args.folder)
+        torch.save({"model": 1}, os.path.join(own.folder, "last.pt"))
+        """,
+        settings="folder = 'out'\n",
+    )
+    assert "hyperparameters" not in made.data()
+
+
+def test_workers_of_tensorflow_join_by_their_configuration(draft: Draft) -> None:
+    made = draft("import tensorflow as tf\ns = tf.distribute.MultiWorkerMirroredStrategy()\n")
+    assert made.data()["distribution"] == {"strategy": "none"}
+    assert "by TF_CONFIG (line 2)" in render_draft(made)
 
 
 def test_a_program_of_neither_framework_is_asked_about(draft: Draft) -> None:

@@ -9,6 +9,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from launcher.cluster.names import MAX_NAME_LENGTH
 from launcher.drafts.batch.shell_text import ShellScript, Value, Word
@@ -27,12 +28,12 @@ _SHORT = {
 
 _DIRECTIVE = re.compile(r"#SBATCH\s+(?P<words>.+)")
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
-_GPUS = re.compile(r"(?:gpu(?::\w+)?:|\w+:)?(?P<count>\d+)")
+_GPUS = re.compile(r"(?:gpu(?::[\w.-]+)?:|\w+:)?(?P<count>\d+)")
 
 _HOST_PATH, _SLURM_WORD, _IMAGE = map(re.compile, (HOST_PATH, SLURM_WORD, PYXIS_IMAGE))
 _MEMORY = re.compile(r"(?P<number>[1-9]\d*)(?P<unit>[kKmMgGtT]?)[bB]?")
 
-_PREPARES = re.compile(r"(prepare|download|preprocess|tokeni[sz]e|install|setup)(_\w+)?\.(py|sh)")
+_PREPARES = re.compile(r"(prepare|download|preprocess|(pre)?tokeni[sz]e|install|setup)(_\w+)?\.(py|sh)")
 """What scripts are called that make ready what another one trains on."""
 
 _OF_RANKS = frozenset(
@@ -54,13 +55,15 @@ _OF_THE_MACHINE = re.compile(
 class BatchJob:
     """A command of a batch script that starts a training, its line, and the names of the variables in it.
 
-    `environment` are the variables that are set for it alone.
+    `environment` are the variables that are set for it alone, `folder` is where the shell is by then, None
+    where it is started.
     """
 
     start: StartLine
     line: int
     uses: frozenset[str]
     environment: Mapping[str, Word]
+    folder: Word | None
 
 
 @frozen
@@ -70,7 +73,6 @@ class BatchScript:
     options: Mapping[str, tuple[str, int]]
     shell: ShellScript
     jobs: tuple[BatchJob, ...]
-    folder: Word | None
     python: str | None
     exports: Mapping[str, tuple[Word, int]]
 
@@ -85,21 +87,52 @@ def read_batch_script(text: str) -> BatchScript:
     options = dict(_options(text))
     shell = ShellScript(text, dict(_told_by_slurm(options)))
     jobs: list[BatchJob] = []
-    folder: Word | None = None
+    folders = _Folders()
     python: str | None = None
     for command in shell.commands():
         python = _environment_of(command.words) or python
-        if len(command.words) == 2 and command.words[0].text == "cd":
-            folder = command.words[1]
+        if folders.change(command.words):
             continue
         start = find_start(command.words, shell.variables) if command.words else None
         if start is not None:
             own = {**command.environment, **start.environment}
-            jobs.append(BatchJob(start, command.line, command.uses, own))
+            jobs.append(BatchJob(start, command.line, command.uses, own, folders.current))
     exports = {name: (shell.exported_values[name], line) for name, line in shell.exported.items()}
     # One that Slurm starts on the hosts is the training where others only prepare it.
     by_srun = [each for each in jobs if each.start.by_srun or each.start.starter not in ("python", "shell")]
-    return BatchScript(options, shell, tuple(_trainings(by_srun or jobs)), folder, python, exports)
+    return BatchScript(options, shell, tuple(_trainings(by_srun or jobs)), python, exports)
+
+
+@dataclass(slots=True)
+class _Folders:
+    """The folder in which a shell is, the one before, and those that `popd` goes back to; None is the one in
+    which the script is started."""
+
+    current: Word | None = None
+    previous: Word | None = None
+    stack: list[Word | None] = field(default_factory=list)
+
+    def change(self, words: Sequence[Word]) -> bool:
+        """Go where a command goes; False where it goes nowhere."""
+        match [each.text for each in words]:
+            case ["cd", "-"]:
+                self.current, self.previous = self.previous, self.current
+            case ["cd" | "pushd" as name, _]:
+                self.stack += [self.current] if name == "pushd" else []
+                self.current, self.previous = self._below(words[1]), self.current
+            case ["popd"] if self.stack:
+                self.current, self.previous = self.stack.pop(), self.current
+            case _:
+                return False
+        return True
+
+    def _below(self, place: Word) -> Word:
+        """A folder as it is from where the script starts; what only the cluster's machines know is open."""
+        if place.is_open or place.text.startswith("~"):
+            return Word(place.text, is_open=True)
+        if self.current is None or place.text.startswith(("/", "$")):
+            return place
+        return Word(posixpath.normpath(f"{self.current.text}/{place.text}"), self.current.is_open)
 
 
 def _environment_of(words: Sequence[Word]) -> str | None:
@@ -191,10 +224,27 @@ def hosts_asked_for(options: Mapping[str, tuple[str, int]]) -> tuple[str, int] |
 def gpus_per_host(options: Mapping[str, tuple[str, int]]) -> int | None:
     """The GPUs of each host that the script asks for."""
     for name in ("gpus-per-node", "gres"):
-        found = _GPUS.fullmatch(options.get(name, ("", 0))[0])
-        if found is not None:
-            return int(found["count"])
-    return None
+        several = options.get(name, ("", 0))[0].split(",")
+        for each in (each for each in several if name != "gres" or each.startswith("gpu")):
+            found = _GPUS.fullmatch(each)
+            if found is not None:
+                return int(found["count"])
+    together = _GPUS.fullmatch(options.get("gpus", ("", 0))[0])
+    hosts = hosts_asked_for(options)
+    if together is None or hosts is None or not hosts[0].isdecimal() or not int(hosts[0]):
+        return None
+    count, left = divmod(int(together["count"]), int(hosts[0]))
+    return None if left else count
+
+
+def _cpus_per_host(options: Mapping[str, tuple[str, int]]) -> int | None:
+    """The CPUs of each host that the script asks for: those of a task, for each of its tasks."""
+    cpus = options.get("cpus-per-task", ("", 0))[0]
+    tasks = options.get("ntasks-per-node", options.get("tasks-per-node", ("", 0)))[0]
+    all_tasks, hosts = options.get("ntasks", ("", 0))[0], hosts_asked_for(options)
+    if not tasks and (not all_tasks or (hosts is not None and hosts[0] == all_tasks)):
+        tasks = "1"
+    return int(cpus) * int(tasks) if cpus.isdecimal() and tasks.isdecimal() and int(cpus) else None
 
 
 def draft_of_batch_job(script: BatchScript, job: BatchJob, *, name: str, origin: str) -> JobDraft:
@@ -237,6 +287,9 @@ def _of_slurm(script: BatchScript, job: BatchJob) -> Iterator[DraftDefault]:
     gpus = gpus_per_host(script.options)
     if gpus is not None:
         yield DraftDefault(("slurm", "gpus"), gpus)
+    cpus = _cpus_per_host(script.options)
+    if cpus is not None:
+        yield DraftDefault(("slurm", "cpus"), cpus)
     memory = _MEMORY.fullmatch(given.get("mem", ""))
     if memory is not None:
         # Slurm's units are powers of 1,024, and without one it counts mebibytes.
@@ -266,8 +319,8 @@ def _name(script: BatchScript, otherwise: str) -> Iterator[Part]:
 
 def _hosts(script: BatchScript, job: BatchJob) -> Iterator[Part]:
     gpus = gpus_per_host(script.options)
-    example = "ml.p5.48xlarge" if gpus in (None, 8) else "ml.g5.12xlarge"
-    had = "" if gpus is None else f" Those of the script have {gpus} GPUs."
+    example = {None: "ml.p5.48xlarge", 8: "ml.p5.48xlarge", 1: "ml.g5.xlarge"}.get(gpus, "ml.g5.12xlarge")
+    had = "" if gpus is None else f" Those of the script have {gpus} GPU{'s' if gpus > 1 else ''}."
     place = next((script.options[key] for key in ("partition", "constraint") if key in script.options), None)
     had += f" It asks for {place[0]}." if place else ""
     line = SourceLine(place[1]) if place else None
@@ -288,19 +341,19 @@ def _hosts(script: BatchScript, job: BatchJob) -> Iterator[Part]:
         yield DraftField(path, said, "", SourceLine(job.line))
     else:
         yield DraftQuestion(
-            path, "how many hosts? The script leaves it to whoever starts it", 2, SourceLine(job.line)
+            path, "how many hosts? The script leaves it to whoever starts it", 1, SourceLine(job.line)
         )
 
 
 def _program(script: BatchScript, job: BatchJob) -> Iterator[Part]:
     start, line = job.start, SourceLine(job.line)
     fields = dict(start.fields())
-    if script.folder is not None and ("code", "source_dir") not in fields:
-        if script.folder.is_open:
-            text = f"in which folder is the code? The script goes to {script.folder.text}"
+    if job.folder is not None and ("code", "source_dir") not in fields:
+        if job.folder.is_open:
+            text = f"in which folder is the code? The script goes to {job.folder.text}"
             yield DraftQuestion(("code", "source_dir"), text, "src", line)
         else:
-            fields["code", "source_dir"] = script.folder.text
+            fields["code", "source_dir"] = job.folder.text
     for path, value in fields.items():
         yield DraftField(path, value, "", line)
     for path, text in start.questions:

@@ -141,7 +141,7 @@ class Reachability:
         """
         definitions = [each for each in ancestors(node) if isinstance(each, DEFINITIONS)]
         outer = definitions[-1] if definitions else None
-        if any(map(self._is_an_unused_method, definitions)):
+        if self.is_in_unused_method(node):
             return True
         if outer is None or self._is_found_by_text:
             return False
@@ -162,15 +162,23 @@ class Reachability:
         )
         return not is_named and outer.name not in self._words
 
+    def is_in_unused_method(self, node: ast.AST) -> bool:
+        """Whether a node stands in a method that nothing which the entry may come to names, of a class that
+        has nothing from elsewhere."""
+        return any(
+            self._is_an_unused_method(each) for each in ancestors(node) if isinstance(each, DEFINITIONS)
+        )
+
     def _is_an_unused_method(self, method: ast.AST) -> bool:
-        """Whether nothing but itself names a method of a class that has nothing from elsewhere."""
         owner = class_of(method)
-        if not isinstance(method, ast.FunctionDef) or owner is None or owner.bases or method.decorator_list:
+        if not isinstance(method, ast.FunctionDef) or owner is None or method.decorator_list:
+            return False
+        if any(ast.unparse(each) != "object" for each in owner.bases):
             return False
         if method.name.startswith("__") or self._is_found_by_text:
             return False
         is_named = any(
-            method not in ancestors(each)
+            method not in ancestors(each) and self.reaches(each)
             for file in self.program.files
             for each in file.attributes.get(method.name, ())
         )

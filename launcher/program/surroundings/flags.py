@@ -1,6 +1,7 @@
-"""The options of a program without a parser of its own: absl's flags, and what tyro makes of a dataclass.
+"""The options of a program without a parser of its own: absl's flags, and what tyro and simple_parsing make
+of a dataclass.
 
-Source: abseil.io/docs/python/guides/flags; tyro's documentation, "Basics".
+Source: abseil.io/docs/python/guides/flags; tyro's documentation, "Basics"; simple-parsing's examples.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _REQUIRED = (f"{_ABSL}.mark_flag_as_required", f"{_ABSL}.mark_flags_as_required"
 
 
 def flag_parsers(program: Program) -> Iterator[ScriptParser]:
-    """What absl or tyro takes for the program, where it uses one of them."""
+    """What absl, tyro or simple_parsing takes for the program, where it uses one of them."""
     yield from _absl_flags(program)
     yield from _tyro_fields(program)
+    yield from _fields_of_simple_parsing(program)
 
 
 def _absl_flags(program: Program) -> Iterator[ScriptParser]:
@@ -65,26 +67,69 @@ def _names_in(program: Program, call: ast.Call) -> Iterator[str]:
 
 
 def _tyro_fields(program: Program) -> Iterator[ScriptParser]:
+    parsers = list[ScriptParser]()
+    for call, definition in _classes_given(program, "tyro.cli"):
+        parser = ScriptParser(call, [], abbreviates=False)
+        declare_fields(program, definition, parser)
+        # Of the fields of a dataclass within tyro makes options such as `--model.width`.
+        flat = [each for each in parser.declared if _class_of_field(program, each.node) is None]
+        parser.knows_all &= len(flat) == len(parser.declared)
+        parser.declared = [*map(_as_switch, flat)]
+        parsers.append(parser)
+    # Of several classes, as of one for each environment, which one holds follows from what is given.
+    defaults: dict[tuple[str, ...], set[str]] = {}
+    for each in (each for parser in parsers for each in parser.declared):
+        defaults.setdefault(each.names, set()).add("" if each.default is None else ast.unparse(each.default))
+    for parser in parsers[:1]:
+        same = [each for each in parser.declared if len(defaults[each.names]) == 1]
+        parser.knows_all &= len(same) == len(parser.declared)
+        parser.declared = same
+        yield parser
+
+
+def _classes_given(program: Program, *names: str) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
+    """The reached calls of these names whose first argument is a class of the program, with that class."""
     reaches = program.analysis(Reachability).reaches
-    for call, _ in program.calls("tyro.cli"):
+    for call, _ in program.calls(*names):
         kind = program.value(call.args[0]) if call.args else None
         if reaches(call) and isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef):
-            parser = ScriptParser(call, [], abbreviates=False)
-            declare_fields(program, kind.node, parser)
-            flat = [each for each in parser.declared if not _is_of_fields(program, each.node)]
-            parser.knows_all &= len(flat) == len(parser.declared)
-            parser.declared = [*map(_as_switch, flat)]
-            yield parser
-            return
+            yield call, kind.node
 
 
-def _is_of_fields(program: Program, field: ast.AST) -> bool:
-    """Whether a field is a dataclass itself, of whose fields tyro makes options such as `--model.width`."""
+def _fields_of_simple_parsing(program: Program) -> Iterator[ScriptParser]:
+    """The fields of dataclasses and of those within them, all by their own names.
+
+    Source: simple-parsing 0.1, examples/nesting and simple_parsing.ConflictResolution.
+    """
+    names = ("simple_parsing.parse", "simple_parsing.ArgumentParser.add_arguments")
+    parser: ScriptParser | None = None
+    for call, definition in _classes_given(program, *names):
+        parser = parser or ScriptParser(call, [], abbreviates=False)
+        _declare_nested(program, definition, parser, 4)
+    if parser is not None:
+        yield parser
+
+
+def _declare_nested(program: Program, definition: ast.ClassDef, parser: ScriptParser, depth: int) -> None:
+    own = ScriptParser(parser.reading, [])
+    declare_fields(program, definition, own)
+    parser.knows_all &= own.knows_all
+    for each in own.declared:
+        inner = _class_of_field(program, each.node)
+        if inner is None:
+            parser.declared.append(each)
+        elif depth:
+            _declare_nested(program, inner, parser, depth - 1)
+
+
+def _class_of_field(program: Program, field: ast.AST) -> ast.ClassDef | None:
+    """The dataclass that a field is itself; None of a plain one."""
     kind = program.value(field.annotation) if isinstance(field, ast.AnnAssign) else None
-    made = (
-        kind.node.decorator_list if isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef) else []
-    )
-    return any((program.qualified(getattr(each, "func", each)) or "").endswith("dataclass") for each in made)
+    node = kind.node if isinstance(kind, Defined) else None
+    if not isinstance(node, ast.ClassDef):
+        return None
+    names = (program.qualified(getattr(each, "func", each)) or "" for each in node.decorator_list)
+    return node if any(name.endswith("dataclass") for name in names) else None
 
 
 def _as_switch(words: DeclaredWords) -> DeclaredWords:

@@ -266,7 +266,11 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
         own = {each.name for each in key.body if isinstance(each, ast.FunctionDef)}
         parser.knows_all &= not own & {"parse_args", "parse_known_args", "add_argument", "error", "exit"}
     parser.knows_all &= not _is_handed_out(program, key)
-    reaches = program.analysis(Reachability).reaches
+    reach = program.analysis(Reachability)
+
+    def reaches(call: ast.Call) -> bool:
+        return reach.reaches(call) and not reach.is_in_unused_method(call)
+
     for file in program.files:
         others = [each for each in file.attributes.get("add_argument", ()) if not _is_called(each)]
         names = ["add_argument", *file.aliases.get("add_argument", ())]
@@ -462,8 +466,10 @@ def _declare_class_of_library(kind: Value, parser: ScriptParser) -> None:
 
 def _settings_by_annotation(program: Program, annotation: ast.expr) -> dict[str, Any]:
     """The type of a value by an annotation: `int`, `Optional[int]`, `Literal[...]`, `list[int]`."""
-    if isinstance(annotation, ast.BinOp):  # `int | None`.
-        return _settings_by_annotation(program, annotation.left)
+    if isinstance(annotation, ast.BinOp):  # `int | None`; of `bool | float` either may be given.
+        sides = (annotation.left, annotation.right)
+        kinds = [each for each in sides if not (isinstance(each, ast.Constant) and each.value is None)]
+        return _settings_by_annotation(program, kinds[0]) if len(kinds) == 1 else {}
     if isinstance(annotation, ast.Subscript):
         inner = annotation.slice
         match last_name(annotation.value):

@@ -328,8 +328,21 @@ def named_requirements_are_packed(subject: JobSubject) -> Iterator[Finding]:
 def requirements_can_be_read(subject: JobSubject) -> Iterator[Finding]:
     """pip refuses the whole file for one line, on hosts that were waited and paid for."""
     found = subject.source.requirements
-    for line in found.unusable if found else ():
+    unusable = list(found.unusable) if found else []
+    if len(unusable) > _MOST_LINES_TOLD:
+        yield _at_line(
+            unusable[0].place,
+            f"{unusable[0].message}; {len(unusable) - 1} further lines cannot be read either",
+            "Write a package a line, such as einops==0.8.0; what conda exports is no requirements file.",
+        )
+        return
+    for line in unusable:
         yield _at_line(line.place, line.message, line.remedy)
+
+
+_MOST_LINES_TOLD = 8
+"""Lines of a requirements file that are told one by one; where more cannot be read, it is another kind of
+file."""
 
 
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)

@@ -178,9 +178,14 @@ def _place_of(script: Path, cache: FileCache) -> ScriptPlace:
     imported = list(_imports_at_once(read))
     is_relative = any(level for _, level in imported)
     names = {name for name, level in imported if not level}
-    if len(package) > 1 and (is_relative or package[0] in {each.partition(".")[0] for each in names}):
-        return ScriptPlace(script, top, module=".".join(package))
     folder = script.absolute().parent
+    of_package = [each for each in names if each.partition(".")[0] == package[0]]
+    # `from net import Net` beside a net.py in a package of that name means the file.
+    means_file = (folder / f"{package[0]}.py").is_file() and not any(
+        _is_submodule(each, top) for each in of_package
+    )
+    if len(package) > 1 and (is_relative or (of_package and not means_file)):
+        return ScriptPlace(script, top, module=".".join(package))
     brought = {*sys.stdlib_module_names, *_COMPILED, _BROUGHT_BY_BOOT}
     wanted = {each for each in names if each.partition(".")[0] not in brought}
     missing = {each for each in wanted if not _is_in(each, folder)}
@@ -201,11 +206,17 @@ def _imports_at_once(file: FileIndex) -> Iterator[tuple[str, int]]:
 
 def _is_in(module: str, folder: Path) -> bool:
     """Whether Python would find a module in a folder, and not a folder of the same name."""
-    first, _, rest = module.partition(".")
+    first = module.partition(".")[0]
     inner = folder / first
     if (folder / f"{first}.py").is_file() or (inner / "__init__.py").is_file():
         return True
-    second = rest.partition(".")[0]
+    return _is_submodule(module, folder)
+
+
+def _is_submodule(module: str, folder: Path) -> bool:
+    """Whether a folder has the first part of a module's name as a folder, and the second in it."""
+    first, _, rest = module.partition(".")
+    second, inner = rest.partition(".")[0], folder / first
     return bool(second) and ((inner / f"{second}.py").is_file() or (inner / second).is_dir())
 
 

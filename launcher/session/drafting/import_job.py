@@ -28,7 +28,9 @@ from launcher.jobs.specification import AS_WRITTEN, JobSpec
 from launcher.planning.request_view import Request, RequestView
 from launcher.program.index import FileIndex, Unread
 from launcher.program.program import FileCache, Program, read_program
+from launcher.session.drafting.find_script import project_folders
 from launcher.session.prepare_plan import prepare
+from launcher.source.tree import module_files
 from launcher.text.regular_files import file_mode, read_regular
 from launcher.text.values import parse_image_uri
 
@@ -230,10 +232,21 @@ def _placed(draft: JobDraft, source: Path, folder: Path) -> JobDraft:
         return draft
     if given is None and not any(each.path in _PROGRAM for each in draft.fields):
         return draft
-    places = [each for each in (source / value, Path(value)) if each.is_dir()] or [source / value]
+    program = next((each for each in draft.fields if each.path in _PROGRAM), None)
+    above = (each / value for each in project_folders(source.absolute()))
+    places = [each for each in (source / value, Path(value), *above) if each.is_dir()]
+    places.sort(key=lambda each: program is None or not _holds(each, program))
+    places = places or [source / value]
     moved = os.path.relpath(places[0].resolve(), folder.resolve())
     field = DraftField(path, moved, given.comment if given else "", given.line if given else None)
     return replace(draft, fields=(*(each for each in draft.fields if each.path != path), field))
+
+
+def _holds(folder: Path, program: DraftField) -> bool:
+    """Whether a folder has the script or module that a job starts."""
+    text = str(program.value)
+    names = module_files(text) if program.path == ("code", "module") else (text,)
+    return any((folder / each).is_file() for each in names)
 
 
 def _answered(draft: JobDraft, answers: Sequence[str]) -> JobDraft:

@@ -67,8 +67,10 @@ def _described(
     code |= {"entry_point": place.entry_point} if place.entry_point else {"module": place.module}
     text = "" if program is not None else _read_text(place.path)
     config = None if program is None else _hydra_config(program)
-    named_in = None if installed else _packages_named_in(place.folder, job_file.absolute().parent)
-    return ScriptSource(str(given), _name(place), code, program, text, config, installed, named_in)
+    left_out = installed is None and (place.folder / DEFAULT_REQUIREMENTS).is_file()
+    is_named_elsewhere = installed is None and not left_out
+    named_in = _packages_named_in(place.folder, job_file.absolute().parent) if is_named_elsewhere else None
+    return ScriptSource(str(given), _name(place), code, program, text, config, installed, named_in, left_out)
 
 
 @collection_paused()

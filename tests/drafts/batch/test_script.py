@@ -315,3 +315,37 @@ def test_what_slurm_is_asked_for_stands_in_a_section_that_is_commented_out() -> 
 )
 def test_the_python_or_image_of_a_script_is_that_of_its_job(before: str, options: str, said: str) -> None:
     assert said in slurm_section(before, options)
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [
+        ("cd code\ncd train\npython a.py\n", "code/train"),
+        ("pushd /work/repo\npython a.py\npopd\n", "/work/repo"),
+        ("cd tools\ncd -\npython a.py\n", None),
+        ("pushd tools\npopd\npython a.py\ncd later\n", None),
+    ],
+)
+def test_the_folder_is_the_one_in_which_the_shell_is_by_then(text: str, folder: str | None) -> None:
+    assert draft(f"#SBATCH -N 1\n{text}").data()["code"].get("source_dir") == folder
+
+
+def test_a_home_folder_of_the_clusters_is_asked_about() -> None:
+    made = draft("#SBATCH -N 1\ncd ~/repo\ncd src\npython a.py\n")
+    (question,) = (each for each in made.questions if each.path == ("code", "source_dir"))
+    assert question.text.endswith("The script goes to ~/repo/src")
+
+
+@pytest.mark.parametrize(
+    ("options", "gpus", "cpus"),
+    [
+        ("--nodes=2 --gpus=8 --cpus-per-task=12 --ntasks-per-node=4", 4, 48),
+        ("--nodes=1 --gres=gpu:v100:2,nvme:100 --cpus-per-task=10", 2, 10),
+        ("--nodes=2 --ntasks=2 --gres=nvme:100 --cpus-per-task=6", None, 6),
+        ("--nodes=2 --ntasks=8 --gpus=a100:3 --cpus-per-task=6", None, None),
+    ],
+)
+def test_gpus_and_cpus_are_those_of_each_host(options: str, gpus: int | None, cpus: int | None) -> None:
+    made = draft(f"#SBATCH {options}\nsrun python train.py\n")
+    asked = {each.path[-1]: each.value for each in made.defaults if each.path[0] == "slurm"}
+    assert (asked.get("gpus"), asked.get("cpus")) == (gpus, cpus)

@@ -44,6 +44,14 @@ def test_a_line_that_cannot_be_read_is_named_with_its_place(judge, src: Path) ->
     assert str(finding.location) == f"{src / 'requirements.txt'}:2:1"
 
 
+def test_a_file_of_another_kind_is_told_once(found) -> None:
+    ((severity, message),) = found(
+        "name: env\ndependencies:\n" + "".join(f"- p{n}=1=py_0\n" for n in range(40))
+    )
+    assert severity == "error"
+    assert message.endswith("; 41 further lines cannot be read either")
+
+
 def test_every_line_is_told_at_once(found) -> None:
     assert [severity for severity, _ in found("-e ../..\nnumpy=1\n-r base.txt\n")] == ["error"] * 3
 

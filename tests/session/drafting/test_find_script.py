@@ -66,6 +66,21 @@ def test_a_package_ends_where_its_project_does(write: Write) -> None:
     assert (place.folder, place.module) == (folder, "net.train")
 
 
+def test_a_file_beside_the_script_is_meant_before_the_package_of_its_name(write: Write) -> None:
+    folder = write(
+        {
+            "net/__init__.py": "",
+            "net/train.py": f"from net import Net\n{GUARDED}",
+            "net/start.py": f"import net.layers\n{GUARDED}",
+            "net/net.py": "class Net: ...",
+            "net/layers.py": "",
+        }
+    )
+    place = find(folder / "net" / "train.py")
+    assert (place.folder, place.entry_point) == (folder / "net", "train.py")
+    assert find(folder / "net" / "start.py").module == "net.start"
+
+
 def test_a_script_that_imports_relatively_is_a_module_of_its_package(write: Write) -> None:
     folder = write(
         {

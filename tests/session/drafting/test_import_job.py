@@ -97,6 +97,15 @@ def test_the_codes_folder_is_told_from_the_job_files(tmp_path: Path) -> None:
     assert job.draft.data()["code"]["source_dir"] == "../src"
 
 
+def test_a_module_is_looked_for_in_the_folders_above_the_batch_script(tmp_path: Path) -> None:
+    for place in (".git", "code", "jobs"):
+        (tmp_path / place).mkdir()
+    (tmp_path / "code" / "run.py").write_text("print(1)\n")
+    text = "#SBATCH --nodes=1\nsrun torchrun --nproc_per_node 8 -m code.run\n"
+    job = imported(tmp_path / "jobs", "a.sbatch", text, folder=tmp_path)
+    assert job.draft.data()["code"] == {"module": "code.run", "source_dir": "."}
+
+
 def test_a_notebook_is_told_by_its_cells(tmp_path: Path) -> None:
     cells = [{"cell_type": "markdown", "source": "# a"}]
     cells += [{"cell_type": "code", "source": SDK.format(type="ml.g5.xlarge", more="distribution=f(),")}]

@@ -75,6 +75,15 @@ def test_requirements_of_the_project_outside_of_the_code_are_seen(tmp_path: Path
     assert (found.requirements, found.packages_named_in) == (None, "../requirements.txt")
 
 
+def test_requirements_that_are_left_out_are_told(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("*.txt\n")
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    (tmp_path / "train.py").write_text("print(1)\n")
+    found, _ = read_script(tmp_path / "train.py", tmp_path / "job.yaml", FileCache())
+    assert (found.requirements, found.leaves_requirements_out) == (None, True)
+
+
 def test_no_file_is_written_over(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     write_job_file(file, "name: a\n")
