@@ -198,8 +198,12 @@ def _flow(key: str, value: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML 1.2, as job files are read: `1e-05` is a number without a point, and numbers stay as they are
-    written."""
+    """YAML 1.2, as job files are read: `1e-05` is a number without a point, numbers stay as they are written,
+    and only a line feed or a carriage return ends a line."""
+
+    def check_simple_key(self) -> bool:
+        """Whether a key stands before its colon: each text does, also one of more than 128 characters."""
+        return isinstance(self.event, yaml.ScalarEvent)
 
 
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -211,6 +215,15 @@ def _plain(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar(tag, text)
 
 
+_BREAKS_OF_YAML_1_1 = re.compile("[\x85\u2028\u2029]")
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if _BREAKS_OF_YAML_1_1.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text)
 _Dumper.add_representer(AsWritten, _plain)
 _Dumper.add_representer(float, lambda dumper, number: _plain(dumper, json.dumps(number)))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 
+from launcher.documents import parse_document
 from launcher.drafts.job_draft import DraftField, DraftQuestion, JobDraft, SourceLine, render_draft
 
 DRAFT = JobDraft(
@@ -54,3 +56,11 @@ resources:
 #   train: s3://BUCKET/train
 """
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x85b", "a\u2028b", "a\x1f\x85\U00010000", "x" * 200, "y\n" * 70, "1e5", "? a"]
+)
+def test_any_name_comes_back_from_its_line(name: str) -> None:
+    text = render_draft(JobDraft("", (DraftField(("metrics",), {name: f"{name}=(.*)"}),)))
+    assert parse_document(text, "job.yaml", ()).data["metrics"] == {name: f"{name}=(.*)"}
