@@ -574,6 +574,35 @@ def test_what_a_method_declares_that_nobody_calls_is_no_option(draft: Draft) -> 
     assert defaults(made) == {"seed": 1, "task": "train"}
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        "import argparse\ndef parse_args():\n    parser = argparse.ArgumentParser()\n"
+        "    parser.add_argument('--seed', default=2)\n    parser.add_argument('--weights', default='a.pt')\n"
+        "    return parser.parse_args()\ndef main():\n    print(parse_args())\n",
+        "import click\n@click.command()\n@click.option('--seed', default=2)\n"
+        "@click.option('--weights', default='a.pt')\ndef main(seed, weights): ...\n",
+    ],
+)
+def test_what_a_module_reads_when_it_is_started_itself_is_no_option(draft: Draft, other: str) -> None:
+    made = draft(
+        """
+        import argparse
+        from other import helper
+        def parse_args():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--seed", type=int, default=1)
+            return parser.parse_args()
+        def main():
+            args = parse_args()
+        if __name__ == "__main__":
+            main()
+        """,
+        other=f"{other}def helper(): ...\nif __name__ == '__main__':\n    main()\n",
+    )
+    assert defaults(made) == {"seed": 1}
+
+
 def test_a_default_that_is_calculated_stands_as_its_number(draft: Draft) -> None:
     made = draft(
         """

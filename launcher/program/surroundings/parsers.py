@@ -158,10 +158,19 @@ def _first_reading(program: Program, call: ast.Call) -> ast.Call | None:
     return value.call if is_rest and isinstance(value, Instance) else None
 
 
-def _is_for_another_start(program: Program, node: ast.AST) -> bool:
-    """Whether something runs only where another file than the entry is the one that is started."""
-    guards = (each for each in ancestors(node) if isinstance(each, ast.If))
-    return file_of(node) is not program.entry and any(is_main_guard(each.test) for each in guards)
+def _is_for_another_start(program: Program, node: ast.AST, depth: int = 4) -> bool:
+    """Whether something runs only where another file than the entry is the one that is started: below that
+    file's main guard, or in a function that only what stands there calls."""
+    if file_of(node) is program.entry:
+        return False
+    if any(isinstance(each, ast.If) and is_main_guard(each.test) for each in ancestors(node)):
+        return True
+    scope = scope_of(node).function
+    function = None if scope is None else scope.node
+    if not depth or not isinstance(function, ast.FunctionDef):
+        return False
+    sites = program.evaluation.callers.call_sites(function)
+    return bool(sites) and all(_is_for_another_start(program, each.call, depth - 1) for each in sites or ())
 
 
 def _is_hydra(file: FileIndex) -> bool:
@@ -617,6 +626,7 @@ def _is_run(program: Program, function: ast.FunctionDef) -> bool:
     return any(
         isinstance(call := parent_of(use), ast.Call)
         and call.func is use
+        and program.value(use) == Defined(function)
         and not call.args
         and surely_runs(program, call)
         and not _is_for_another_start(program, call)
