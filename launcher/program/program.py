@@ -292,6 +292,7 @@ class _ImportChain:
         self.modules: dict[str, FileIndex] = {}
         self.unread: dict[Path, Unread] = {}
         self.tried: set[str] = set()
+        self.tops: dict[str, bool] = {}
         self.bytes = len(entry.text)
 
     def program(self) -> Program:
@@ -341,13 +342,21 @@ class _ImportChain:
     def _candidates(self, name: str) -> Iterator[Path]:
         """The files that an absolute name may mean, the first that Python would take first."""
         parts = name.split(".")
-        if not all(part.isidentifier() for part in parts):
+        if not all(part.isidentifier() for part in parts) or not self._has_top(parts[0]):
             return
         for folder in self.folders:
             place = folder.joinpath(*parts)
             for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
                 if self._is_ours(path):
                     yield path
+
+    def _has_top(self, name: str) -> bool:
+        """Whether a topmost module or package of this name may be in one of the folders: most imports are of
+        libraries, and of those no file is looked for."""
+        if name not in self.tops:
+            places = [os.path.join(folder, name) for folder in self.folders]
+            self.tops[name] = any(os.path.exists(each) or os.path.exists(f"{each}.py") for each in places)
+        return self.tops[name]
 
     def _is_ours(self, path: Path) -> bool:
         try:

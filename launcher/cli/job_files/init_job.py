@@ -50,7 +50,7 @@ def init(
     from launcher.cli.interaction import is_asking_possible
     from launcher.drafts.job_draft import render_draft
     from launcher.drafts.script_draft import GivenByUser, draft_script
-    from launcher.program.program import FileCache
+    from launcher.program.program import FileCache, collection_paused
     from launcher.session.drafting.read_script import read_script
     from launcher.session.drafting.write_job_file import check_is_new, write_job_file
 
@@ -60,9 +60,10 @@ def init(
     wanted = GivenByUser(instance_type, count, cluster=cluster)
     if is_asking_possible(yes, output):
         wanted = _ask(found, wanted)
-    draft = draft_script(found, wanted)
-    text = render_draft(draft)
-    plan, following = _planned(file, text, source, cache)
+    with collection_paused():
+        draft = draft_script(found, wanted)
+        text = render_draft(draft)
+        plan, following = _planned(file, text, source, cache)
     write_job_file(file, text)
     if output is OutputFormat.JSON:
         print_json(_json(file, draft, plan, following))
