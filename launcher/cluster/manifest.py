@@ -45,6 +45,19 @@ class Lustre(_ManifestPart):
     security_group_id: str
 
 
+class HyperPod(_ManifestPart):
+    """A HyperPod cluster with Slurm.
+
+    `entry_group` is the instance group on whose nodes one logs in, as `user`; `shared` is the folder that all
+    nodes see.
+    """
+
+    cluster_arn: str
+    entry_group: str
+    user: str
+    shared: str
+
+
 _ROLE = re.compile(r"arn:[^:]+:iam::(?P<account>\d{12}):role/")
 
 
@@ -67,6 +80,7 @@ class Cluster(_ManifestPart):
     queue_arn: str | None = None
     topic_arn: str | None = None
     controller_arn: str | None = None
+    hyperpod: HyperPod | None = None
     secrets: list[str] = Field(default_factory=list)
 
     @property
