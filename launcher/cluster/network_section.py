@@ -342,7 +342,7 @@ def check_zones_of_network(vpc: VpcSpec, zones: Sequence[str], region: str | Non
             )
 
 
-class Hosts(Protocol):
+class SomeHosts(Protocol):
     """So many hosts, or nodes, of one type."""
 
     @property
@@ -355,7 +355,7 @@ class Hosts(Protocol):
 
 
 def check_room(
-    vpc: VpcSpec, *, zones: int, max_hosts: int | None, hosts: Sequence[Hosts], lustre_gib: int
+    vpc: VpcSpec, *, zones: int, max_hosts: int | None, hosts: Sequence[SomeHosts], lustre_gib: int
 ) -> None:
     """Refuse subnets that do not fit into the network, or cannot hold the planned hosts.
 
@@ -414,7 +414,7 @@ def check_room(
         )
 
 
-def addresses_needed(hosts: Sequence[Hosts], lustre_gib: int) -> int:
+def addresses_needed(hosts: Sequence[SomeHosts], lustre_gib: int) -> int:
     """Addresses that a subnet needs for all the hosts, and for what else a cluster has there."""
     needed = sum(each.count * addresses_per_host(each.instance_type) for each in hosts)
     return needed + RESERVED_ADDRESSES + SPARE_ADDRESSES + lustre_gib // _GIB_PER_SERVER

@@ -1,10 +1,11 @@
-"""HyperPod clusters: their nodes are Running at once, with an interface each, and changes are refused as by AWS.
+"""HyperPod clusters: their nodes are Running at once, each with an interface; changes are refused as by AWS.
 
 moto keeps the cluster and answers who asks for its nodes; it knows neither Slurm, nor a change of a cluster.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 from uuid import uuid4
 
@@ -40,24 +41,33 @@ class HyperPod(Cluster):
         kept = {each["InstanceGroupName"]: each for each in self.groups}
         for each in groups:
             old = kept.get(each["InstanceGroupName"], each)
-            for what in ("InstanceType", "SlurmConfig"):
-                if what == "SlurmConfig":
-                    same = old[what]["NodeType"] == each[what]["NodeType"]
-                else:
-                    same = old[what] == each[what]
-                if not same:
-                    raise Refused(f"ValidationException: {what} of {each['InstanceGroupName']} is fixed.")
+            if _fixed(old) != _fixed(each):
+                raise Refused(
+                    f"ValidationException: the group {each['InstanceGroupName']} is of {_fixed(old)}."
+                )
         self.groups = groups
-        wanted = {each["InstanceGroupName"]: (each, int(each["InstanceCount"])) for each in groups}
+        missing = {each["InstanceGroupName"]: int(each["InstanceCount"]) for each in groups}
         for name, node in list(self.nodes.items()):
-            group, left = wanted.get(node.instance_group_name, (None, 0))
-            if group is None or left == 0:
-                self._drop(name)
+            if missing.get(node.instance_group_name, 0) > 0:
+                missing[node.instance_group_name] -= 1
             else:
-                wanted[node.instance_group_name] = (group, left - 1)
-        for group, missing in wanted.values():
-            for _ in range(missing):
-                self._add(group)
+                self._drop(name)
+        for each in groups:
+            for _ in range(missing[each["InstanceGroupName"]]):
+                self._add(each)
+
+    def describe(self) -> dict[str, Any]:
+        """As moto, with the groups."""
+        counts = Counter(each.instance_group_name for each in self.nodes.values())
+        groups = [
+            {
+                **{name: value for name, value in each.items() if name != "InstanceCount"},
+                "CurrentCount": counts[each["InstanceGroupName"]],
+                "TargetCount": int(each["InstanceCount"]),
+            }
+            for each in self.groups
+        ]
+        return {**super().describe(), "InstanceGroups": groups}
 
     def delete(self) -> None:
         """Give back all interfaces."""
@@ -96,7 +106,8 @@ class HyperPodKind(Kind):
         if properties["ClusterName"] in clusters:
             raise Refused(f"ResourceInUse: a cluster {properties['ClusterName']} is there already.")
         made = HyperPod(account, properties)
-        clusters[made.cluster_name] = made
+        # By its name as by its ARN, of which moto takes the last part.
+        clusters[made.cluster_name] = clusters[made.arn.rpartition("/")[2]] = made
         return Resource(made.arn, properties, {"ClusterArn": made.arn})
 
     def update(self, account: Account, old: Resource, properties: Properties) -> None:
@@ -108,8 +119,10 @@ class HyperPodKind(Kind):
         made.tags = as_list(tags_of(properties))
 
     def delete(self, account: Account, old: Resource) -> None:
-        _cluster(account, old).delete()
-        del sagemaker_backends[account.id][account.region].clusters[old.properties["ClusterName"]]
+        made = _cluster(account, old)
+        made.delete()
+        for name in (made.cluster_name, made.arn.rpartition("/")[2]):
+            del sagemaker_backends[account.id][account.region].clusters[name]
 
 
 def _check(groups: list[Group]) -> None:
@@ -126,6 +139,11 @@ def _check(groups: list[Group]) -> None:
             raise Refused("ValidationException: Partitions can only be assigned to Compute node types")
         if "OnInitComplete" in life_cycle and not life_cycle.get("SourceS3Uri"):
             raise Refused("ValidationException: LifeCycleConfig for instance group is incomplete")
+
+
+def _fixed(group: Group) -> tuple[str, str]:
+    """What a group keeps (the same, UpdateCluster and SlurmConfig)."""
+    return group["InstanceType"], group["SlurmConfig"]["NodeType"]
 
 
 def _cluster(account: Account, resource: Resource) -> HyperPod:
