@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from constructs.hyperpod_cluster import NODE_SCRIPT
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +106,7 @@ def test_a_node_is_made_ready_and_a_second_run_changes_nothing(node: Node) -> No
 
     assert second.returncode == 0
     assert node.keys.read_text() == f"{OTHER}\n{KEY}\n"
-    assert os.listdir(node.shared / "jobs") == ["digits"]
+    assert [each.name for each in (node.shared / "jobs").iterdir()] == ["digits"]
     assert "0 new keys" in node.log[-2]
 
 
@@ -145,7 +144,7 @@ def test_a_file_system_that_cannot_be_written_is_said(node: Node) -> None:
     node.mount()
     node.stand_in(
         "touch",
-        'case "$1" in *fsx*) echo "touch: $1: Read-only file system" >&2; exit 1;; esac; exec /usr/bin/touch "$@"',
+        'case "$1" in *fsx*) echo "touch: $1: Read-only file system" >&2; exit 1;; esac; /usr/bin/touch "$@"',
     )
 
     assert node.run().returncode == 1

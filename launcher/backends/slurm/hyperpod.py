@@ -150,8 +150,8 @@ class HyperPodLogin(LoginNode):
         elif "Permission denied (" in said:
             problem = f"{name} knows no key of this user"
             remedy = (
-                "Add the public key to `hyperpod.ssh_keys` of the cluster file and deploy, for nodes that come, "
-                f"or to ~{HYPERPOD_USER}/.ssh/authorized_keys on one; ssh needs its private half."
+                "Add the public key to `hyperpod.ssh_keys` of the cluster file and deploy, for new nodes, or "
+                f"to ~{HYPERPOD_USER}/.ssh/authorized_keys on one; ssh needs its private half."
             )
         else:
             found = super()._silent(what, said)

@@ -1,6 +1,7 @@
-"""Nodes of HyperPod clusters, found by asking SageMaker, and reached through sessions with a real sshd.
+"""Nodes of HyperPod clusters, found by asking SageMaker, and reached by ssh through a session.
 
-In place of the AWS command line stands a program that carries the connection to the sshd, and keeps its words.
+In place of the AWS command line stands a program that carries the connection to a real sshd, and keeps the
+words that it was called with.
 """
 
 from __future__ import annotations
