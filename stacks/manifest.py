@@ -17,7 +17,6 @@ from constructs.training_buckets import TrainingBuckets
 from constructs.weak_references import read_weakly
 
 from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, HyperPod, Lustre
-from launcher.cluster.names import HYPERPOD_SHARED, HYPERPOD_USER
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import kept_cluster_file
 from stacks.access import AccessStack
@@ -92,12 +91,7 @@ class ManifestStack(cdk.Stack):
 def _hyperpod(spec: ClusterSpec, cluster_arn: str | None) -> HyperPod | None:
     if spec.hyperpod is None or cluster_arn is None:
         return None
-    return HyperPod(
-        cluster_arn=cluster_arn,
-        entry_group=spec.hyperpod.entry_group.name,
-        user=HYPERPOD_USER,
-        shared=HYPERPOD_SHARED,
-    )
+    return HyperPod(cluster_arn=cluster_arn, entry_group=spec.hyperpod.entry_group.name)
 
 
 def _lustre(file_system: MountedFileSystem | None, *, zone: str) -> Lustre | None:

@@ -46,16 +46,10 @@ class Lustre(_ManifestPart):
 
 
 class HyperPod(_ManifestPart):
-    """A HyperPod cluster with Slurm.
-
-    `entry_group` is the instance group on whose nodes one logs in, as `user`; `shared` is the folder that all
-    nodes see.
-    """
+    """A HyperPod cluster with Slurm; `entry_group` is the instance group on whose nodes one logs in."""
 
     cluster_arn: str
     entry_group: str
-    user: str
-    shared: str
 
 
 _ROLE = re.compile(r"arn:[^:]+:iam::(?P<account>\d{12}):role/")

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from launcher.aws.errors import aws_errors
+from launcher.aws.errors import answers
 from launcher.backends.interface import BackendError
 from launcher.backends.slurm.login_node import LoginNode, LoginSilent
 from launcher.cluster.names import HYPERPOD_USER, hyperpod_name
@@ -107,7 +107,7 @@ class HyperPodLogin(LoginNode):
 
     def _node(self) -> str:
         name, group = hyperpod_name(self._entry.cluster), self._entry.group
-        with aws_errors(f"look for a node of {name} to log in on"):
+        with answers(f"look for a node of {name} to log in on"):
             pages = (
                 self._sagemaker()
                 .get_paginator("list_cluster_nodes")
