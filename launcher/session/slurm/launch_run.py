@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from launcher.aws.clients import Clients
-from launcher.aws.lookups import fetch_manifest
 from launcher.backends.interface import OnProgress
 from launcher.backends.slurm.backend import SlurmBackend
 from launcher.backends.slurm.commands import SlurmCommands
@@ -136,6 +134,10 @@ def find_hyperpod(cluster: str, loaded: LoadedJob, session_region: str | None) -
         except ManifestError as error:
             raise Refusal(f"{error}.", "Correct `cluster`, or give `slurm.host`.") from error
     else:
+        # Here: most launches on Slurm ask nothing of AWS.
+        from launcher.aws.clients import Clients
+        from launcher.aws.lookups import fetch_manifest
+
         region = (loaded.spec.region if loaded.spec else None) or session_region
         manifest = fetch_manifest(Clients()("ssm", region), cluster)
     if manifest.hyperpod is None:
