@@ -88,7 +88,7 @@ class HyperPodStack(cdk.Stack):
             "HyperPod",
             cluster_name=spec.name,
             hyperpod=spec.hyperpod,
-            subnet=network.network.subnets[spec.file_system_zone],
+            subnet=network.network.subnets[spec.file_system_subnet],
             security_group=network.efa_security_group,
             file_system=file_system,
             code=buckets.code,

@@ -532,10 +532,8 @@ class ClusterSpec(FilePart):
     @model_validator(mode="after")
     def _has_the_zone_of_the_file_system(self) -> ClusterSpec:
         if self.lustre is not None and self.lustre.existing is not None:
-            existing = self.vpc.existing.subnets if self.vpc.existing else []
-            zones = self.availability_zones or [each.availability_zone for each in existing]
-            check_zone(self.lustre.existing, zones)
-            if self.hyperpod is not None and len(zones) > 1 and any(map(is_zone_id, zones)):
+            check_zone(self.lustre.existing, self.zones)
+            if self.hyperpod is not None and len(self.zones) > 1 and any(map(is_zone_id, self.zones)):
                 refuse(
                     "in which of these zones the file system is, where HyperPod's nodes must stand, is not "
                     "known by their ids",
@@ -551,12 +549,22 @@ class ClusterSpec(FilePart):
         return plan.by_zone() if plan else []
 
     @property
-    def file_system_zone(self) -> int:
-        """The position, among the zones, of the one that the file system stands in."""
+    def zones(self) -> list[str]:
+        """The names, or the ids, of the zones in which hosts stand."""
         existing = self.vpc.existing.subnets if self.vpc.existing else []
-        zones = self.availability_zones or [each.availability_zone for each in existing]
-        zone = self.lustre.existing.availability_zone if self.lustre and self.lustre.existing else None
-        return zones.index(zone) if zone in zones else 0
+        return self.availability_zones or [each.availability_zone for each in existing]
+
+    @property
+    def file_system_zone(self) -> str | None:
+        """The zone that the file system stands in; None of one that exists where that is not known."""
+        existing = self.lustre.existing if self.lustre else None
+        return self.zones[0] if existing is None else existing.availability_zone
+
+    @property
+    def file_system_subnet(self) -> int:
+        """The position of the subnet in that zone, among those of the zones."""
+        zone = self.file_system_zone
+        return self.zones.index(zone) if zone in self.zones else 0
 
     @property
     def key_arn(self) -> str | None:
