@@ -71,8 +71,8 @@ def _problems(plan: Mapping[str, Any] | None, group: HyperPodGroup, zone: str | 
     elsewhere = sorted({str(_names(each)[0]) for each in known if zone not in _names(each)})
     if zone is not None and elsewhere:
         yield (
-            f"the training plan {name} has its hosts in {', '.join(elsewhere)}, and the file system is in {zone}, "
-            "where all nodes stand, as EFA crosses no zone"
+            f"the training plan {name} has its hosts in {', '.join(elsewhere)}, the file system is in "
+            f"{zone}, where all nodes stand, as EFA crosses no zone"
         )
 
 

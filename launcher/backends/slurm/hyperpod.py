@@ -32,6 +32,13 @@ _PROGRAMS = {
 _NO_SESSION = re.compile(r"\((?P<code>\w+)\) when calling the StartSession operation: (?P<what>.+)", re.ASCII)
 """What the AWS command line says where no session comes about."""
 
+_ENTRY = re.compile(
+    "hyperpod"
+    + "".join(rf"/(?P<{part}>[A-Za-z0-9][A-Za-z0-9-]*)" for part in ("cluster", "region", "id", "group")),
+    re.ASCII,
+)
+"""Nothing but the characters of AWS's names: a shell reads them, and manifests may be anybody's files."""
+
 _PLAIN_PATH = re.compile(r"[\w./+-]+", re.ASCII)
 """A path that no shell, nor ssh or rsync, reads otherwise."""
 
@@ -55,8 +62,8 @@ class HyperPodEntry:
     @classmethod
     def parse(cls, text: str) -> HyperPodEntry | None:
         """The entry that a word stands for; None where it stands for none, such as a host of ssh's."""
-        kind, *parts = text.split("/")
-        return cls(*parts) if kind == "hyperpod" and len(parts) == 4 else None
+        found = _ENTRY.fullmatch(text)
+        return None if found is None else cls(**found.groupdict())
 
 
 class HyperPodLogin(LoginNode):
@@ -88,7 +95,7 @@ class HyperPodLogin(LoginNode):
             *("aws", "ssm", "start-session", "--region", self._entry.region, "--target", target),
             *("--document-name", "AWS-StartSSHSession", "--parameters", "portNumber=%p"),
             # ssh drops what the program says where it keeps a connection.
-            *([f"2>{self._said}"] if _PLAIN_PATH.fullmatch(str(self._said)) else []),
+            *([f"2>{self._said}"] if self._said else []),
         )
         return (
             "ssh",
@@ -97,13 +104,23 @@ class HyperPodLogin(LoginNode):
             # The session leads to this node and no other one, by AWS's word: its key is taken the first time.
             *("-o", f"HostKeyAlias={target.removeprefix('sagemaker-cluster:')}"),
             *("-o", "StrictHostKeyChecking=accept-new"),
-            *("-o", f"UserKnownHostsFile={cache_folder() / 'hyperpod_hosts'}"),
+            *("-o", f"UserKnownHostsFile={self._kept('hosts') or '/dev/null'}"),
         )
 
     @property
-    def _said(self) -> Path:
+    def _said(self) -> Path | None:
         """Where the program that opens sessions leaves what it says against it."""
-        return cache_folder() / f"hyperpod-{self._entry.id}.said"
+        return self._kept("said")
+
+    def _kept(self, what: str) -> Path | None:
+        """A file of this user's about the cluster; None where there is no place for one."""
+        try:
+            folder = cache_folder()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            return None
+        file = folder / f"hyperpod-{self._entry.id}.{what}"
+        return file if _PLAIN_PATH.fullmatch(str(file)) else None
 
     def _node(self) -> str:
         name, group = hyperpod_name(self._entry.cluster), self._entry.group
@@ -134,8 +151,9 @@ class HyperPodLogin(LoginNode):
     def _silent(self, what: str, said: str) -> LoginSilent:
         # The node may have been replaced: the next connection looks again.
         self.__dict__.pop("_ssh", None)
-        with contextlib.suppress(OSError):
-            said += self._said.read_text(errors="replace")
+        if self._said is not None:
+            with contextlib.suppress(OSError):
+                said += self._said.read_text(errors="replace")
         name = hyperpod_name(self._entry.cluster)
         nodes = f"aws sagemaker list-cluster-nodes --region {self._entry.region} --cluster-name {name}"
         refused = _NO_SESSION.search(said)

@@ -146,12 +146,18 @@ def find_hyperpod(cluster: str, loaded: LoadedJob, session_region: str | None) -
             f"{manifest.name} has no HyperPod cluster to look for one in.",
             "Give `slurm.host`, launch on a login node, or add `hyperpod` to the cluster file and deploy.",
         )
-    return HyperPodEntry(
+    entry = HyperPodEntry(
         manifest.name,
         manifest.region,
         manifest.hyperpod.cluster_arn.rpartition("/")[2],
         manifest.hyperpod.entry_group,
     )
+    if HyperPodEntry.parse(str(entry)) != entry:
+        raise Refusal(
+            f"the manifest of {manifest.name!r} names its HyperPod cluster as AWS names none: {entry}.",
+            "Correct the manifest's file, or deploy the cluster again.",
+        )
+    return entry
 
 
 def _section(plan: TrainingPlan) -> Slurm:

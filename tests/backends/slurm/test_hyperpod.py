@@ -119,6 +119,7 @@ def test_an_entry_is_one_word_that_is_read_again() -> None:
     entry = HyperPodEntry("dev", "us-west-2", "abc123def456", "controller")
     assert HyperPodEntry.parse(str(entry)) == entry
     assert HyperPodEntry.parse("login") is None
+    assert HyperPodEntry.parse("hyperpod/dev/us-west-2/abc/a;reboot") is None
 
 
 def test_a_program_runs_on_a_node_of_the_group_and_nothing_of_ssh_is_the_users(
@@ -135,7 +136,7 @@ def test_a_program_runs_on_a_node_of_the_group_and_nothing_of_ssh_is_the_users(
         *("ssm", "start-session", "--region", REGION, "--target", target),
         *("--document-name", "AWS-StartSSHSession", "--parameters", "portNumber=22"),
     ]
-    known = Path(os.environ["XDG_CACHE_HOME"], "slipway", "hyperpod_hosts").read_text()
+    known = Path(os.environ["XDG_CACHE_HOME"], "slipway", f"hyperpod-{entry.id}.hosts").read_text()
     assert known.startswith(f"{entry.id}_entry-{instance} ssh-")
 
 

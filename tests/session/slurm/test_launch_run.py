@@ -84,6 +84,23 @@ def test_a_manifest_s_file_will_do(account: None, tmp_path: Path) -> None:
     assert host_of(job(tmp_path, cluster="./dev.json")) == "hyperpod/dev/us-west-2/abcd1234efgh/doors"
 
 
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"region": "us-west-2; touch /tmp/x"},
+        {"name": "-oProxyCommand=reboot"},
+        {"hyperpod": {**HYPERPOD, "entry_group": "doors$(reboot)"}},
+        {"hyperpod": {**HYPERPOD, "cluster_arn": "arn:aws:sagemaker:us-west-2:123456789012:cluster/a b"}},
+    ],
+    ids=lambda each: next(iter(each)),
+)
+def test_a_manifest_s_file_gives_no_words_to_a_shell(hostile: Any, tmp_path: Path) -> None:
+    (tmp_path / "dev.json").write_text(json.dumps({**MANIFEST, "hyperpod": HYPERPOD, **hostile}))
+
+    with pytest.raises(Refusal, match="names its HyperPod cluster as AWS names none"):
+        find_hyperpod("./dev.json", job(tmp_path), REGION)
+
+
 def test_a_host_that_is_given_and_sbatch_here_come_first(account: None, tmp_path: Path) -> None:
     section = {"host": "login", "shared": "/fsx", "python": "/fsx/venv"}
     assert host_of(job(tmp_path, slurm=section)) == "login"

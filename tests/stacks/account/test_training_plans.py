@@ -105,7 +105,7 @@ def test_nodes_on_demand_ask_nothing(told: Told) -> None:
             {},
             {"AvailabilityZone": "us-west-2c", "AvailabilityZoneId": "usw2-az3"},
             {},
-            "has its hosts in us-west-2c, and the file system is in usw2-az2",
+            "has its hosts in us-west-2c, the file system is in usw2-az2",
         ),
     ],
     ids=["over", "for jobs", "of another type", "too small", "in another zone"],
