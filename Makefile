@@ -103,8 +103,8 @@ audit: setup build/supply/installed
 	  $(BIN)/python -m tools.checks.known_vulnerabilities build/vulnerabilities.json
 	@test -x build/checkov/bin/checkov || { $(PYTHON) -m venv build/checkov && \
 	  build/checkov/bin/python -m pip install --quiet --disable-pip-version-check checkov==3.3.30; }
-	@for file in clusters/*.yaml; do \
-	  CDK_VALIDATION=true node_modules/.bin/cdk synth --quiet -c cluster=$$(basename $$file .yaml) || exit 1; done
+	@for file in clusters/*.yaml tests/stacks/clusters/hyperpod.yaml; do \
+	  CDK_VALIDATION=true node_modules/.bin/cdk synth --quiet -c cluster=$$file || exit 1; done
 	build/checkov/bin/checkov -d cdk.out --config-file .checkov.yaml
 
 # torchx's SageMaker scheduler wants version 2 of the SageMaker SDK, the tests version 3.

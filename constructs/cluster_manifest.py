@@ -53,7 +53,9 @@ class ClusterManifest(Construct):
             description=f"What Slipway provisioned as cluster {cluster.name}",
             # Launchers that do not know such a field yet can use a cluster that has nothing to say in it.
             string_value=cluster.model_dump_json(
-                exclude={name for name in ("controller_arn", "secrets") if not getattr(cluster, name)}
+                exclude={
+                    name for name in ("controller_arn", "hyperpod", "secrets") if not getattr(cluster, name)
+                }
             ),
         )
         if cluster_file is not None:

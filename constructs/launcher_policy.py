@@ -56,6 +56,7 @@ class LauncherPolicy(iam.ManagedPolicy):
         encryption_key: kms.IKey | None = None,
         file_system: bool = False,
         queue_arn: str | None = None,
+        hyperpod_arn: str | None = None,
         managed: bool = False,
         launchers: Sequence[iam.IRole | str] = (),
         written_with: Sequence[str] = (),
@@ -77,6 +78,7 @@ class LauncherPolicy(iam.ManagedPolicy):
             encryption_key: the key of the buckets and volumes, if it is the account's own.
             file_system: whether there is a Lustre file system, which it looks at before it submits.
             queue_arn: the queue that it may submit to, if any.
+            hyperpod_arn: the HyperPod cluster whose nodes it may log in on, if any.
             managed: whether there is a controller, to which runs can be handed over.
             launchers: roles, or their ARNs, through which people launch: they may then ask IAM what they
                 themselves may do, which users may anyway.
@@ -90,6 +92,7 @@ class LauncherPolicy(iam.ManagedPolicy):
             "subnets": subnet_ids,
             "security_groups": security_group_ids,
             "file_system": file_system,
+            "hyperpod": hyperpod_arn or (),
             "managed": managed,
             "job_types": ("HyperParameterTuningJob", "TrainingJob"),
             "job_resources": ("training-job", "hyper-parameter-tuning-job"),

@@ -35,6 +35,10 @@ class MountedFileSystem:
         """The file system's ARN, for use in the stack."""
         return stack.format_arn(service="fsx", resource="file-system", resource_name=self.file_system_id)
 
+    def dns_name(self, stack: cdk.Stack) -> str:
+        """The name by which clients mount it, for use in the stack (FSx for Lustre guide, mounting-ec2)."""
+        return f"{self.file_system_id}.fsx.{stack.region}.{stack.url_suffix}"
+
     def metric(self, name: str, *, statistic: str = "Sum", label: str | None = None) -> cloudwatch.Metric:
         """A metric of the file system, such as DataReadBytes (FSx for Lustre guide, fs-metrics)."""
         return cloudwatch.Metric(

@@ -78,7 +78,9 @@ _STATEMENTS = tomllib.loads(Path(__file__).with_name("permissions.toml").read_te
 _SELECTING = ("only_with", "shared_with")
 """What a row says of when it stands where, and no statement does."""
 
-_WORD = re.compile(r"\{(\w+)\}")
+_WORD = re.compile(r"(?<!\$)\{(\w+)\}")
+_VARIABLE = re.compile(r"\$\{([\w:]+)\}")
+"""Of IAM, such as ${aws:userid}."""
 
 
 def permissions_of(part: str, words: Mapping[str, Any]) -> list[Permission]:
@@ -183,7 +185,7 @@ def _as_cdk_nag_writes_it(value: Any) -> str:
     """A resolved template value as cdk-nag's flattenCfnReference renders it."""
     match value:
         case str():
-            return value
+            return _VARIABLE.sub(r"<\1>", value)
         case {"Fn::Join": [delimiter, parts]}:
             return str(delimiter).join(map(_as_cdk_nag_writes_it, parts))
         case {"Fn::GetAtt": [resource, attribute]}:

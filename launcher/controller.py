@@ -18,7 +18,7 @@ from typing import Any
 from launcher.aws.clients import FOLLOWING, Clients
 from launcher.aws.messages import hide_message, publish, schedule_message
 from launcher.backends.sagemaker.backend import SageMakerBackend
-from launcher.cluster.package_digest import digest_of
+from launcher.cluster.names import digest_of
 from launcher.failure_modes.model import Refusal
 from launcher.frozen import frozen
 from launcher.session.managed.advance_run import Controller

@@ -13,7 +13,7 @@ from constructs.training_role import TrainingRole
 
 from launcher.cluster.specification import ClusterSpec
 from stacks.network import NetworkStack
-from stacks.queue import QueueStack
+from stacks.schedulers import HyperPodStack, QueueStack
 from stacks.storage import StorageStack
 
 
@@ -36,11 +36,13 @@ class AccessStack(cdk.Stack):
         network: NetworkStack,
         storage: StorageStack,
         queue: QueueStack,
+        hyperpod: HyperPodStack,
         env: cdk.Environment,
     ) -> None:
         """Create the stack for a cluster, beside what the role opens."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: access")
         self._spec, self._network, self._storage, self._queue = spec, network, storage, queue
+        self._hyperpod = hyperpod
         self._data_buckets = [
             s3.Bucket.from_bucket_name(self, f"Data{number}", name)
             for number, name in enumerate(spec.data_buckets, 1)
@@ -93,6 +95,7 @@ class AccessStack(cdk.Stack):
             encryption_key=self._storage.encryption_key,
             file_system=spec.lustre is not None,
             queue_arn=queue.arn_seen_from(self),
+            hyperpod_arn=self._hyperpod.arn_seen_from(self),
             managed=spec.managed,
             launchers=launchers,
             written_with=spec.data_keys if spec.buckets.existing else [],

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from aws_cdk import aws_lambda as lambda_
 
 import launcher.cluster
-from launcher.cluster.package_digest import BYTECODE_FOLDER, digest_of
+from launcher.cluster.names import BYTECODE_FOLDER, digest_of
 
 LIBRARIES = ("Jinja2", "MarkupSafe", "platformdirs")
 """The distributions whose packages go along; MarkupSafe works without its compiled part as well."""

@@ -16,14 +16,14 @@ from constructs.permissions import key_arn
 from constructs.training_buckets import TrainingBuckets
 from constructs.weak_references import read_weakly
 
-from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, Lustre
+from launcher.cluster.manifest import Buckets, Cluster, ClusterSubnet, HyperPod, Lustre
 from launcher.cluster.specification import ClusterSpec
 from launcher.cluster.updates import kept_cluster_file
 from stacks.access import AccessStack
 from stacks.managed import ManagedStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
-from stacks.queue import QueueStack
+from stacks.schedulers import HyperPodStack, QueueStack
 from stacks.storage import StorageStack
 
 
@@ -40,13 +40,14 @@ class ManifestStack(cdk.Stack):
         storage: StorageStack,
         access: AccessStack,
         queue: QueueStack,
+        hyperpod: HyperPodStack,
         observability: ObservabilityStack,
         managed: ManagedStack,
         env: cdk.Environment,
     ) -> None:
         """Create the stack for a cluster, after all its others."""
         super().__init__(scope, id, env=env, description=f"Slipway cluster {spec.name}: manifest")
-        for stack in (network, storage, access, queue, observability, managed):
+        for stack in (network, storage, access, queue, hyperpod, observability, managed):
             self.add_stack_dependency(stack, "the manifest is written when everything it names is there")
         manifest = ClusterManifest(
             self,
@@ -71,6 +72,7 @@ class ManifestStack(cdk.Stack):
                 queue_arn=queue.arn_seen_from(self),
                 topic_arn=observability.topic_arn_seen_from(self),
                 controller_arn=managed.controller_arn_seen_from(self),
+                hyperpod=_hyperpod(spec, hyperpod.arn_seen_from(self)),
                 secrets=spec.secrets,
             ),
             cluster_file=kept_cluster_file(spec),
@@ -84,6 +86,12 @@ class ManifestStack(cdk.Stack):
         return Buckets(
             code=name(buckets.code), checkpoints=name(buckets.checkpoints), output=name(buckets.output)
         )
+
+
+def _hyperpod(spec: ClusterSpec, cluster_arn: str | None) -> HyperPod | None:
+    if spec.hyperpod is None or cluster_arn is None:
+        return None
+    return HyperPod(cluster_arn=cluster_arn, entry_group=spec.hyperpod.entry_group.name)
 
 
 def _lustre(file_system: MountedFileSystem | None, *, zone: str) -> Lustre | None:

@@ -25,7 +25,7 @@ from stacks.managed import ManagedStack
 from stacks.manifest import ManifestStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
-from stacks.queue import QueueStack
+from stacks.schedulers import HyperPodStack, QueueStack
 from stacks.storage import StorageStack
 
 
@@ -40,6 +40,7 @@ class ClusterStacks:
     network: NetworkStack
     storage: StorageStack
     queue: QueueStack
+    hyperpod: HyperPodStack
     access: AccessStack
     observability: ObservabilityStack
     managed: ManagedStack
@@ -65,8 +66,16 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
     network = NetworkStack(app, name("network"), spec=spec, env=env)
     storage = StorageStack(app, name("storage"), spec=spec, network=network, env=env)
     queue = QueueStack(app, name("queue"), spec=spec, env=env)
+    hyperpod = HyperPodStack(app, name("hyperpod"), spec=spec, network=network, storage=storage, env=env)
     access = AccessStack(
-        app, name("access"), spec=spec, network=network, storage=storage, queue=queue, env=env
+        app,
+        name("access"),
+        spec=spec,
+        network=network,
+        storage=storage,
+        queue=queue,
+        hyperpod=hyperpod,
+        env=env,
     )
     observability = ObservabilityStack(
         app, name("observability"), spec=spec, storage=storage, access=access, env=env
@@ -89,11 +98,12 @@ def add_stacks(app: cdk.App, spec: ClusterSpec) -> ClusterStacks:
         storage=storage,
         access=access,
         queue=queue,
+        hyperpod=hyperpod,
         observability=observability,
         managed=managed,
         env=env,
     )
-    stacks = ClusterStacks(network, storage, queue, access, observability, managed, manifest)
+    stacks = ClusterStacks(network, storage, queue, hyperpod, access, observability, managed, manifest)
     for stack in stacks.in_order:
         _fill_where_empty(stack)
     if spec.role is not None and spec.role.permissions_boundary is not None:

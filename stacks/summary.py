@@ -117,6 +117,11 @@ def _file_system(properties: Properties) -> str:
     )
 
 
+def _hyperpod(properties: Properties) -> str:
+    groups = properties["InstanceGroups"]
+    return ", ".join(f"{each['InstanceCount']} {each['InstanceType']}" for each in groups)
+
+
 def _association(properties: Properties) -> str:
     place = properties["DataRepositoryPath"]
     if isinstance(place, dict):
@@ -166,6 +171,7 @@ _KINDS: dict[str, tuple[str, Callable[[Properties], str]]] = {
     "AWS::S3::Bucket": ("bucket", lambda _: ""),
     "AWS::IAM::Role": ("role", _role),
     "AWS::IAM::ManagedPolicy": ("policy", lambda properties: properties.get("Description", "")),
+    "AWS::SageMaker::Cluster": ("HyperPod", _hyperpod),
     "AWS::Batch::JobQueue": ("queue", lambda properties: properties["JobQueueType"]),
     "AWS::Events::Rule": ("event rule", lambda properties: properties["Description"]),
     "AWS::SQS::Queue": ("event queue", lambda _: ""),

@@ -14,6 +14,7 @@ from constructs.slipway_checks import SlipwayChecks
 from launcher.cluster.files import ClusterFileError, cluster_file, load_cluster
 from launcher.cluster.specification import ClusterSpec
 from stacks.account.deployed import NotCompared, deployed_clusters, refused_changes
+from stacks.account.training_plans import unfit_plans
 from stacks.slipway_app import add_stacks
 from stacks.validation import Purpose
 
@@ -29,7 +30,7 @@ def synthesize(run_for: Purpose) -> int:
     2 where there is no such cluster; where the credentials are those of another account than the file's;
     where none was chosen and others than dev are deployed; and, before a deployment with credentials, where
     the file has a change that what is deployed does not take: one that replaces data, unless the context
-    `replace_data` is true, or one that AWS refuses.
+    `replace_data` is true, or one that AWS refuses; and where a training plan does not fit its nodes.
     """
     app = cdk.App()
     chosen = app.node.try_get_context("cluster")
@@ -45,6 +46,7 @@ def synthesize(run_for: Purpose) -> int:
         if credentials_of and run_for is Purpose.DEPLOYING:
             accepted = str(app.node.try_get_context("replace_data")).lower() == "true"
             _check_changes(spec, str(chosen or DEFAULT), credentials_of, replace_data=accepted)
+            _check_training_plans(spec, str(chosen or DEFAULT), credentials_of)
     except ClusterFileError as error:
         print("\n".join(f"slipway: {problem}" for problem in error.problems), file=sys.stderr)
         return 2
@@ -96,6 +98,16 @@ def _check_changes(spec: ClusterSpec, chosen: str, account: str, *, replace_data
             f"{last}\n  → Undo it in the cluster file; `launch cluster plan {chosen}` shows all that would "
             "be done. Where data may go, save them and repeat this with `-c replace_data=true`.",
         )
+
+
+def _check_training_plans(spec: ClusterSpec, chosen: str, account: str) -> None:
+    try:
+        problems = unfit_plans(spec, cluster_file(chosen, CLUSTERS), account)
+    except NotCompared as error:
+        print(f"slipway: {error}", file=sys.stderr)
+        return
+    if problems:
+        raise ClusterFileError(*problems)
 
 
 def _with_file_system_in_full(spec: ClusterSpec) -> ClusterSpec:

@@ -344,6 +344,19 @@ def fetch_queue_state(batch: Any, queue_arn: str) -> str | None:
     return str(queues[0]["state"]) if queues else None
 
 
+def fetch_hyperpod(sagemaker: Any, cluster_arn: str) -> dict[str, Any] | None:
+    """A HyperPod cluster as DescribeCluster tells of it; None if there is none.
+
+    Raises AwsRefusal where AWS refuses or cannot be reached.
+    """
+    with aws_errors(f"look at the HyperPod cluster {cluster_arn} (sagemaker:DescribeCluster)"):
+        try:
+            found: dict[str, Any] = sagemaker.describe_cluster(ClusterName=cluster_arn)
+        except sagemaker.exceptions.ResourceNotFound:
+            return None
+    return found
+
+
 def fetch_subscribers(sns: Any, topic_arn: str) -> int | None:
     """How many have confirmed their subscription of a topic; None if there is no such topic.
 

@@ -437,7 +437,15 @@ def _data_that_goes(survey: Survey) -> list[str]:
     from launcher.session.destroy_cluster import FILE_SYSTEM
 
     systems = [each for stack in survey.stacks for each in stack.of_type(FILE_SYSTEM) if not each.kept]
-    return [f"the file system {each.physical_id} goes, with everything on it" for each in systems]
+    nodes = [each for stack in survey.stacks for each in stack.of_type("AWS::SageMaker::Cluster")]
+    return [
+        *(f"the file system {each.physical_id} goes, with everything on it" for each in systems),
+        # Slurm is on the nodes: nothing of AWS tells which jobs it has.
+        *(
+            f"{short_id(each.physical_id)} goes, with what Slurm runs there: look with squeue"
+            for each in nodes
+        ),
+    ]
 
 
 def _bucket_table(contents: Sequence[BucketContents]) -> Table:

@@ -6,8 +6,9 @@ publishes: p2 and p3 (EC2 instance type pages), p6e-gb200 (Amazon EC2 P6e page: 
 over 4 GPUs, 144 vCPUs, 960 GiB) and trn2 (AWS Neuron documentation, Trainium2 architecture: 96 GiB a
 chip). None means unknown: no rule may judge by it.
 
-Beside the types stand how fast each accelerator is, by its maker's figures, and which types with accelerators
-EC2 offers in which region. SageMaker may lack one that EC2 has.
+Beside the types stand how fast each accelerator is, by its maker's figures, which types with accelerators
+EC2 offers in which region (SageMaker may lack one that EC2 has), and of which types HyperPod has nodes: those
+of the API's ClusterInstanceType enum, some of which no training job can have.
 """
 
 from __future__ import annotations
@@ -78,6 +79,11 @@ def training_instance_types() -> list[str]:
 def nearest_instance_types(instance_type: str) -> list[str]:
     """Up to three known types that look like the given one."""
     return nearest(instance_type, _types(), most=3)
+
+
+def hyperpod_instance_types() -> list[str]:
+    """All types that a node of a HyperPod cluster can have, sorted."""
+    return list(_table()["hyperpod"])
 
 
 def find_hint(instance_type: str, hosts: int | None = None, *, live: bool = False) -> str:

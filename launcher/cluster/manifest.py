@@ -45,6 +45,13 @@ class Lustre(_ManifestPart):
     security_group_id: str
 
 
+class HyperPod(_ManifestPart):
+    """A HyperPod cluster with Slurm; `entry_group` is the instance group on whose nodes one logs in."""
+
+    cluster_arn: str
+    entry_group: str
+
+
 _ROLE = re.compile(r"arn:[^:]+:iam::(?P<account>\d{12}):role/")
 
 
@@ -67,6 +74,7 @@ class Cluster(_ManifestPart):
     queue_arn: str | None = None
     topic_arn: str | None = None
     controller_arn: str | None = None
+    hyperpod: HyperPod | None = None
     secrets: list[str] = Field(default_factory=list)
 
     @property

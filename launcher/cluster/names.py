@@ -1,11 +1,13 @@
-"""Names: of regions and zones, stacks, folders, tags, jobs and secrets, and what other services of AWS call
-SageMaker and its hosts."""
+"""Names: of regions and zones, stacks, folders, tags, jobs and secrets, what other services of AWS call
+SageMaker and its hosts, and the digest by which a package of the controller's function is known."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from datetime import date
+from pathlib import Path
 from typing import Final
 
 from launcher.facts import Provenance
@@ -32,6 +34,15 @@ WITHOUT_BUDGETS: Final = frozenset(
 
 WITHOUT_FSX: Final = frozenset({"ap-southeast-6"})
 """Regions where CloudFormation has no AWS::FSx::FileSystem (the same source)."""
+
+WITHOUT_HYPERPOD: Final = frozenset(
+    {
+        *("af-south-1", "ap-east-1", "ap-east-2", "ap-northeast-3", "ap-southeast-5", "ap-southeast-6"),
+        *("ap-southeast-7", "ca-west-1", "cn-north-1", "cn-northwest-1", "eu-central-2", "eu-south-1"),
+        *("eu-west-3", "il-central-1", "me-central-1", "mx-central-1", "us-gov-east-1", "us-gov-west-1"),
+    }
+)
+"""Regions where CloudFormation has no AWS::SageMaker::Cluster (the same source)."""
 
 
 _DIRECTIONS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": "c"}
@@ -76,7 +87,7 @@ def zone_id_prefix(region: str) -> str:
 CLUSTER_NAME = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
 """How a cluster may be called, as a regular expression."""
 
-PARTS = ("network", "storage", "queue", "access", "observability", "managed", "manifest")
+PARTS = ("network", "storage", "queue", "hyperpod", "access", "observability", "managed", "manifest")
 """What a cluster's stacks hold, in the order of their deployment; they are deleted in the reverse order."""
 
 ALWAYS_THERE = frozenset({"network", "storage", "access", "manifest"})
@@ -91,6 +102,21 @@ def stack_name(cluster: str, part: str) -> str:
 def manifest_parameter_name(cluster_name: str) -> str:
     """The SSM parameter that holds the manifest of a cluster."""
     return f"/slipway/clusters/{cluster_name}"
+
+
+HYPERPOD_MOUNT: Final = "/fsx"
+"""Where every node of a HyperPod cluster has the Lustre file system."""
+
+HYPERPOD_SHARED: Final = f"{HYPERPOD_MOUNT}/jobs"
+"""The folder on it that `hyperpod_node.sh` makes, in which everybody may make runs."""
+
+HYPERPOD_USER: Final = "ubuntu"
+"""The user of HyperPod's image, as whom people log in."""
+
+
+def hyperpod_name(cluster: str) -> str:
+    """What the HyperPod cluster of a cluster is called in SageMaker."""
+    return f"slipway-{cluster}"
 
 
 CLUSTER_TAG: Final = "slipway:cluster"
@@ -171,3 +197,24 @@ def host_in(path: str) -> str | None:
     """The host that a path or the name of a stream has in it, such as `algo-2`; the last one counts."""
     numbers = HOST_NAME.findall(path)
     return host_name(str(numbers[-1])) if numbers else None
+
+
+BYTECODE_FOLDER = "__pycache__"
+"""Where Python keeps what it has compiled (PEP 3147), which no digest counts."""
+
+
+def digest_of(folder: Path) -> str:
+    """The SHA-256 of all files below a folder, by their names and contents, in hexadecimal digits.
+
+    Bytecode is left out: two compilations of the same source may differ. Raises OSError where a file cannot
+    be read.
+    """
+    digest = hashlib.sha256()
+    for name, file in sorted((each.relative_to(folder).as_posix(), each) for each in folder.rglob("*")):
+        if BYTECODE_FOLDER in file.parts or not file.is_file():
+            continue
+        content = file.read_bytes()
+        # With its length, so that no content can go on as another file's name.
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()

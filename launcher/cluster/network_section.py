@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
@@ -342,8 +342,20 @@ def check_zones_of_network(vpc: VpcSpec, zones: Sequence[str], region: str | Non
             )
 
 
+class SomeHosts(Protocol):
+    """So many hosts, or nodes, of one type."""
+
+    @property
+    def instance_type(self) -> str:
+        """Such as ml.p5.48xlarge."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+
+
 def check_room(
-    vpc: VpcSpec, *, zones: int, max_hosts: int | None, hosts: Sequence[PlannedHosts], lustre_gib: int
+    vpc: VpcSpec, *, zones: int, max_hosts: int | None, hosts: Sequence[SomeHosts], lustre_gib: int
 ) -> None:
     """Refuse subnets that do not fit into the network, or cannot hold the planned hosts.
 
@@ -402,7 +414,7 @@ def check_room(
         )
 
 
-def addresses_needed(hosts: Sequence[PlannedHosts], lustre_gib: int) -> int:
+def addresses_needed(hosts: Sequence[SomeHosts], lustre_gib: int) -> int:
     """Addresses that a subnet needs for all the hosts, and for what else a cluster has there."""
     needed = sum(each.count * addresses_per_host(each.instance_type) for each in hosts)
     return needed + RESERVED_ADDRESSES + SPARE_ADDRESSES + lustre_gib // _GIB_PER_SERVER

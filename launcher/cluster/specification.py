@@ -10,8 +10,17 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from launcher.cluster.address_slots import MOST_HOSTS, ZoneAddresses
+from launcher.cluster.hyperpod_section import HyperPodSpec, check_hyperpod
 from launcher.cluster.lustre import is_persistent, what_is_possible
-from launcher.cluster.names import CLUSTER_NAME, REGION, SECRET_ID, WITHOUT_BUDGETS, WITHOUT_FSX, check_zones
+from launcher.cluster.names import (
+    CLUSTER_NAME,
+    REGION,
+    SECRET_ID,
+    WITHOUT_BUDGETS,
+    WITHOUT_FSX,
+    check_zones,
+    is_zone_id,
+)
 from launcher.cluster.network_section import (
     MOST_SUBNETS,
     PlannedHosts,
@@ -296,6 +305,11 @@ class ClusterSpec(FilePart):
         "of the addresses each, the next two an eighth, and so on.",
     )
     lustre: LustreSpec | None = Field(default=None, description="No file system when left out.")
+    hyperpod: HyperPodSpec | None = Field(
+        default=None,
+        description="A HyperPod cluster with Slurm, beside what training jobs use. It is billed for as long "
+        "as it is there. None when left out.",
+    )
     vpc: VpcSpec
     buckets: BucketsSpec = Field(
         default_factory=BucketsSpec,
@@ -398,6 +412,16 @@ class ClusterSpec(FilePart):
             refuse(f"CloudFormation has no file systems in {region}", remedy="Leave out `lustre`.")
         return lustre
 
+    @field_validator("hyperpod")
+    @classmethod
+    def _can_be_there(cls, hyperpod: HyperPodSpec | None, info: ValidationInfo) -> HyperPodSpec | None:
+        known = info.data
+        if hyperpod is not None and "lustre" in known:
+            check_hyperpod(
+                hyperpod, region=known.get("region"), account=known.get("account"), lustre=known["lustre"]
+            )
+        return hyperpod
+
     @field_validator("vpc")
     @classmethod
     def _has_zones(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
@@ -410,12 +434,21 @@ class ClusterSpec(FilePart):
     @classmethod
     def _holds_the_hosts(cls, vpc: VpcSpec, info: ValidationInfo) -> VpcSpec:
         known = info.data
-        if {"availability_zones", "hosts", "max_hosts", "lustre"} <= known.keys():
+        if {"availability_zones", "hosts", "max_hosts", "lustre", "hyperpod"} <= known.keys():
+            nodes = known["hyperpod"].all_groups if known["hyperpod"] else []
+            if nodes and vpc.isolated:
+                refuse(
+                    "there is no NAT: the nodes of `hyperpod` would reach neither Systems Manager nor what "
+                    "jobs download",
+                    remedy="Set `nat: true`, or use subnets with a way out (`existing`).",
+                    below=("nat",),
+                )
             check_room(
                 vpc,
                 zones=len(known["availability_zones"]),
                 max_hosts=known["max_hosts"],
-                hosts=known["hosts"],
+                # The nodes stand in one zone; which one a file system that exists has may not be known yet.
+                hosts=[*known["hosts"], *(each for each in nodes if each.count)],
                 lustre_gib=(known["lustre"] and known["lustre"].capacity_gib) or 0,
             )
         return vpc
@@ -499,9 +532,14 @@ class ClusterSpec(FilePart):
     @model_validator(mode="after")
     def _has_the_zone_of_the_file_system(self) -> ClusterSpec:
         if self.lustre is not None and self.lustre.existing is not None:
-            existing = self.vpc.existing.subnets if self.vpc.existing else []
-            zones = self.availability_zones or [each.availability_zone for each in existing]
-            check_zone(self.lustre.existing, zones)
+            check_zone(self.lustre.existing, self.zones)
+            if self.hyperpod is not None and len(self.zones) > 1 and any(map(is_zone_id, self.zones)):
+                refuse(
+                    "in which of these zones the file system is, where HyperPod's nodes must stand, is not "
+                    "known by their ids",
+                    remedy="Name the zones: us-west-2a, not usw2-az1.",
+                    below=("availability_zones",),
+                )
         return self
 
     @property
@@ -509,6 +547,24 @@ class ClusterSpec(FilePart):
         """The ranges of the new subnets, in the order of the zones; none where all are there already."""
         plan = self.vpc.address_plan(len(self.availability_zones), self.max_hosts)
         return plan.by_zone() if plan else []
+
+    @property
+    def zones(self) -> list[str]:
+        """The names, or the ids, of the zones in which hosts stand."""
+        existing = self.vpc.existing.subnets if self.vpc.existing else []
+        return self.availability_zones or [each.availability_zone for each in existing]
+
+    @property
+    def file_system_zone(self) -> str | None:
+        """The zone that the file system stands in; None of one that exists where that is not known."""
+        existing = self.lustre.existing if self.lustre else None
+        return self.zones[0] if existing is None else existing.availability_zone
+
+    @property
+    def file_system_subnet(self) -> int:
+        """The position of the subnet in that zone, among those of the zones."""
+        zone = self.file_system_zone
+        return self.zones.index(zone) if zone in self.zones else 0
 
     @property
     def key_arn(self) -> str | None:

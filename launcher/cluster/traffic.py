@@ -8,7 +8,7 @@ from enum import IntEnum
 from ipaddress import IPv4Network, collapse_addresses
 from typing import Final, Literal, TypeAlias
 
-from launcher.cluster.instances import instance_facts
+from launcher.cluster.instances import hyperpod_instance_types, instance_facts
 from launcher.frozen import frozen
 
 
@@ -227,12 +227,15 @@ def addresses_per_host(instance_type: str) -> int:
     """Private addresses that one training host takes: 2, or with EFA 5, or one per EFA interface.
 
     Source: SageMaker developer guide, train-vpc (5 per EFA instance, 2 per other). From p5 on a host
-    has more than 5 EFA interfaces, each with an address of its own.
+    has more than 5 EFA interfaces, each with an address of its own. A type that only HyperPod has is
+    counted as one with EFA.
 
     Raises:
-        KeyError: it is not a training instance type.
+        KeyError: neither training jobs nor HyperPod have the type.
     """
     facts = instance_facts(instance_type)
+    if facts is None and instance_type in hyperpod_instance_types():
+        return 5
     if facts is None:
         raise KeyError(instance_type)
     return max(5, facts.efa_interfaces) if facts.has_efa else 2

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from launcher.cluster.address_slots import ZoneAddresses
+from launcher.cluster.hyperpod_section import DEFAULT_CONTROLLER
 from launcher.cluster.network_section import VpcSpec
 from launcher.cluster.specification import ClusterSpec
 from launcher.failure_modes.model import Path as FieldPath
@@ -285,6 +286,37 @@ def managed(values: Values) -> Effect:
     return idle("runs that were handed over to the controller are not gone on with when a job of theirs ends")
 
 
+def _node_groups(file: File) -> dict[str, Mapping[str, Any]]:
+    """The groups of HyperPod's nodes by their names, the controller's first."""
+    groups = (file.get("hyperpod") or {}).get("groups") or []
+    controllers = [each for each in groups if each.get("role") == "controller"]
+    first = controllers or [DEFAULT_CONTROLLER.model_dump(mode="json")]
+    return {str(each.get("name")): each for each in [*first, *groups]}
+
+
+def node_groups(values: Values) -> Effect:
+    """Groups of HyperPod's nodes, which are known by their names, wherever they stand in the list."""
+    before, after = _node_groups(values.deployed), _node_groups(values.wanted)
+    if next(iter(before)) != next(iter(after)):
+        return fails("the controller is fixed: take `hyperpod` out, deploy, and add it again")
+    for name in before.keys() & after.keys():
+        if any(before[name].get(field) != after[name].get(field) for field in ("role", "instance_type")):
+            return fails(f"{name} keeps its role and type: add another group, and take this one out later")
+    gone = [name for name in before if name not in after]
+    return idle(f"the nodes of {' and '.join(gone)} go, with what they run") if gone else in_place()
+
+
+def node_count(values: Values) -> Effect:
+    """How many nodes the groups have that stay."""
+    before, after = _node_groups(values.deployed), _node_groups(values.wanted)
+    fewer = [
+        name
+        for name in before
+        if name in after and after[name].get("count", 1) < before[name].get("count", 1)
+    ]
+    return idle(f"nodes of {' and '.join(fewer)} go, with what they run") if fewer else in_place()
+
+
 def hosts_group(values: Values) -> Effect:
     """The group of the hosts in an existing VPC."""
     if has_lustre(values) and values.before is None:
@@ -342,7 +374,7 @@ _DECIDED_BY: Final[Mapping[str, Callable[[Values], Effect]]] = {
     for each in (
         network, zones, capacity, metadata, iops, lustre_removed, another_file_system, slots,
         tiering_throughput, read_cache, role, data_keys, secrets, hosts_group, existing_subnet, bucket_named,
-        data_buckets, encryption, shares, managed,
+        data_buckets, encryption, shares, managed, node_groups, node_count,
     )
 }  # fmt: skip
 
@@ -419,7 +451,7 @@ class FieldChange:
         }
 
 
-_LATER = ("secrets", "secret_keys", "remote_debug", "managed")
+_LATER = ("secrets", "secret_keys", "remote_debug", "managed", "hyperpod")
 """The fields that earlier versions do not know."""
 
 

@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from launcher.cluster.names import HYPERPOD_SHARED
 from launcher.documents import OF_THE_API, AsWritten, field_error, is_null
 from launcher.failure_modes import sources
 from launcher.failure_modes.model import Figure
@@ -512,11 +513,14 @@ class Slurm(Part):
     host: SlurmHost | None = Field(
         None,
         description="A login node, as ssh knows it, where this machine has neither Slurm's commands nor "
-        "the shared folder: jobs are submitted and followed over ssh.",
+        "the shared folder: jobs are submitted and followed over ssh. Without it, such a machine looks for a "
+        "node of the `hyperpod` of the job's `cluster`.",
     )
     shared: HostPath = Field(
+        HYPERPOD_SHARED,
         description="A folder that this machine (with `host` the login node) and all nodes see under this "
-        "path: each run has its own below it, with code, logs and checkpoints."
+        "path: each run has its own below it, with code, logs and checkpoints. The default is a folder "
+        "of the nodes of a cluster's `hyperpod`; without `cluster` it must be given.",
     )
     python: HostPath | None = Field(
         None,

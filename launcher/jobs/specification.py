@@ -390,6 +390,17 @@ class JobSpec(Part):
                 "for.",
                 below=("slurm",),
             )
+        if (
+            self.backend == "slurm"
+            and self.slurm is not None
+            and self.cluster is None
+            and "shared" not in self.slurm.model_fields_set
+        ):
+            raise field_error(
+                "the job is to run on Slurm, and `slurm.shared` does not say in which folder its files lie",
+                remedy="Add `shared: /FOLDER`, which all nodes see, or `cluster` where one has `hyperpod`.",
+                below=("slurm",),
+            )
         return self
 
     @model_validator(mode="after")

@@ -68,6 +68,12 @@ def _rule(way: str, peer: str) -> Words:
     return describe
 
 
+def _hyperpod(properties: Properties, _: Sequence[DrawnResource]) -> Iterator[str]:
+    for group in properties["InstanceGroups"]:
+        role = group["SlurmConfig"]["NodeType"].lower()
+        yield f"{group['InstanceCount']} {group['InstanceType']}: {group['InstanceGroupName']}, {role}"
+
+
 def _link(properties: Mapping[str, Any], _: Any) -> Iterator[str]:
     place = properties["DataRepositoryPath"]
     named = place if isinstance(place, str) else "a bucket of the cluster"
@@ -157,6 +163,7 @@ _WORDS: dict[str, Words] = {
     "AWS::CloudWatch::Alarm": _alarm,
     "AWS::CloudWatch::Dashboard": _says("dashboard"),
     "AWS::Budgets::Budget": _says("monthly budget"),
+    "AWS::SageMaker::Cluster": _hyperpod,
     "AWS::SSM::Parameter": lambda properties, _: iter([f"parameter {properties['Name']}"]),
 }
 """The resource types that are told, with how one of each is put into words."""

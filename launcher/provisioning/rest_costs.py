@@ -135,6 +135,12 @@ def _charged(kind: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, st
         yield "alarm", "alarms on one metric", 1
     elif kind == "AWS::FSx::FileSystem":
         yield from _file_system(properties)
+    elif kind == "AWS::SageMaker::Cluster":
+        # Billed for as long as they are there, whether jobs run or not.
+        for group in properties["InstanceGroups"]:
+            if group["InstanceCount"]:
+                type_ = group["InstanceType"]
+                yield f"hyperpod {type_}", f"HyperPod nodes of {type_}", int(group["InstanceCount"])
 
 
 def _file_system(properties: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:

@@ -176,6 +176,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "AWS::S3::Bucket": "BucketName",
     "AWS::SNS::Topic": "TopicName",
     "AWS::SSM::Parameter": "Name",
+    "AWS::SageMaker::Cluster": "ClusterName",
 }
 """The property by which two resources of a type cannot both be there."""
 

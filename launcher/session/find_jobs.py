@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.aws.clients import FOLLOWING, PATIENT, CallSettings, Clients
-from launcher.aws.errors import Outage
 from launcher.backends.interface import (
     Backend,
     BackendError,
@@ -184,8 +183,8 @@ def _slurm_jobs(query: JobQuery, tell: Callable[[str], None]) -> list[JobSummary
     for backend in backends:
         try:
             jobs += backend.jobs(query)
-        except (BackendError, Outage) as problem:
-            if len(backends) == 1 and isinstance(problem, Outage):
+        except (BackendError, AwsRefusal) as problem:
+            if len(backends) == 1 and isinstance(problem, AwsRefusal):
                 raise
             tell(f"not listed: {problem.message} {problem.remedy}")
     return query.select(jobs)

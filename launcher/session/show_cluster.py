@@ -29,6 +29,7 @@ from launcher.aws.clients import Clients
 from launcher.aws.lookups import fetch_manifest
 from launcher.aws.stacks import (
     DeployedStack,
+    fetch_hyperpod,
     fetch_key_state,
     fetch_queue_state,
     fetch_stack,
@@ -282,6 +283,8 @@ def _of_manifest(manifest: Cluster) -> Iterator[NamedThing]:
         yield NamedThing("bucket", purpose, getattr(manifest.buckets, purpose))
     if manifest.kms_key_arn:
         yield NamedThing("key", "data", manifest.kms_key_arn)
+    if manifest.hyperpod:
+        yield NamedThing("HyperPod cluster", "Slurm", manifest.hyperpod.cluster_arn)
     if manifest.queue_arn:
         yield NamedThing("queue", "jobs", manifest.queue_arn)
     if manifest.topic_arn:
@@ -295,6 +298,7 @@ _KINDS = {
     "AWS::FSx::FileSystem": "file system",
     "AWS::S3::Bucket": "bucket",
     "AWS::KMS::Key": "key",
+    "AWS::SageMaker::Cluster": "HyperPod cluster",
     "AWS::Batch::JobQueue": "queue",
     "AWS::SNS::Topic": "topic",
 }
@@ -309,6 +313,7 @@ _PURPOSES = {
     "FileSystemSecurityGroup": "Lustre",
     "FileSystem": "Lustre",
     "Key": "data",
+    "HyperPod": "Slurm",
     "JobsKey": "notifications",
 }
 """What a resource is for, by its logical id without the CDK's eight digits."""
@@ -329,6 +334,7 @@ _FETCHES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "file system": ("fsx", "fsx:DescribeFileSystems", describe_file_system),
     "bucket": ("s3", "s3:ListBucket", fetch_bucket),
     "key": ("kms", "kms:DescribeKey", fetch_key_state),
+    "HyperPod cluster": ("sagemaker", "sagemaker:DescribeCluster", fetch_hyperpod),
     "queue": ("batch", "batch:DescribeJobQueues", fetch_queue_state),
     "topic": ("sns", "sns:GetTopicAttributes", fetch_subscribers),
     "role": ("iam", "iam:GetRole", fetch_role),
@@ -385,6 +391,21 @@ def _queue(_: str, answer: Any) -> Seen:
     return Presence.THERE if answer == "ENABLED" else Presence.FAILED, str(answer)
 
 
+def _hyperpod(_: str, answer: Any) -> Seen:
+    if answer is None:
+        return _MISSING
+    status = str(answer["ClusterStatus"])
+    groups = [
+        f"{each.get('CurrentCount', 0)} of {each.get('TargetCount', 0)} {each['InstanceGroupName']}"
+        for each in answer["InstanceGroups"]
+    ]
+    because = f": {answer['FailureMessage']}" if answer.get("FailureMessage") else ""
+    detail = ", ".join([status + because, *groups])
+    if status == "InService":
+        return Presence.THERE, detail
+    return (Presence.FAILED if status == "Failed" else Presence.CHANGING), detail
+
+
 def _topic(_: str, answer: Any) -> Seen:
     if answer is None:
         return _MISSING
@@ -401,6 +422,7 @@ _READERS: dict[str, Callable[[str, Any], Seen]] = {
     "file system": _file_system,
     "bucket": _plain,
     "key": _key,
+    "HyperPod cluster": _hyperpod,
     "queue": _queue,
     "topic": _topic,
     "role": _plain,

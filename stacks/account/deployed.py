@@ -45,7 +45,7 @@ def refused_changes(
     Raises:
         NotCompared: AWS did not say what is deployed, or what is deployed does not tell its file.
     """
-    deployed = _deployed_file(spec, account, client or _client)
+    deployed = _deployed_file(spec, account, client or make_client)
     if deployed is None:
         return []
     found = ((each, each.obstacle(replace_data=replace_data)) for each in changes(deployed, spec))
@@ -58,7 +58,7 @@ def deployed_clusters(region: str, account: str, client: Client | None = None) -
     Raises:
         NotCompared: AWS did not say.
     """
-    client = client or _client
+    client = client or make_client
     folder = manifest_parameter_name("")
 
     def ask() -> list[str]:
@@ -66,7 +66,7 @@ def deployed_clusters(region: str, account: str, client: Client | None = None) -
         return sorted(each["Name"].removeprefix(folder) for page in pages for each in page["Parameters"])
 
     why = "which clusters stand here was not looked at, and dev is taken for chosen"
-    return _asked(ask, account, region, client, why)
+    return asked(ask, account, region, client, why)
 
 
 def _deployed_file(spec: ClusterSpec, account: str, client: Client) -> Mapping[str, Any] | None:
@@ -92,11 +92,15 @@ def _deployed_file(spec: ClusterSpec, account: str, client: Client) -> Mapping[s
         f"cluster {spec.name} was not compared with what is deployed, so nothing that would replace data is "
         f"refused here; `launch cluster plan {spec.name}` compares the templates"
     )
-    return _asked(ask, account, spec.region, client, why)
+    return asked(ask, account, spec.region, client, why)
 
 
-def _asked(ask: Callable[[], Answer], account: str, region: str, client: Client, otherwise: str) -> Answer:
-    """An answer of AWS, asked in the account that the CDK's command line deploys into."""
+def asked(ask: Callable[[], Answer], account: str, region: str, client: Client, otherwise: str) -> Answer:
+    """An answer of AWS, asked in the account that the CDK's command line deploys into.
+
+    Raises:
+        NotCompared: there is none; `otherwise` says what follows from that.
+    """
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -115,7 +119,8 @@ def _asked(ask: Callable[[], Answer], account: str, region: str, client: Client,
     raise NotCompared(f"{otherwise}: {' '.join(why.split()).rstrip('.')}.")
 
 
-def _client(service: str, region: str) -> Any:
+def make_client(service: str, region: str) -> Any:
+    """A client of a service, with short timeouts."""
     # Here, as looking at a cluster without an account needs no SDK.
     from boto3.session import Session
     from botocore.config import Config

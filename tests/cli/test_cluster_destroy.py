@@ -15,6 +15,7 @@ from moto.s3.models import s3_backends
 
 from launcher.cluster.files import load_cluster_file
 from launcher.cluster.manifest import Lustre
+from launcher.cluster.names import PARTS
 from launcher.session import destroy_cluster as end
 from launcher.session.destroy_cluster import KeptLustre
 from tests.cli.conftest import RunLaunch
@@ -83,7 +84,7 @@ def test_a_cluster_with_data_versions_and_access_logs_ends(run_launch: RunLaunch
     assert (code, stacks(), buckets()) == (0, [], [])
     assert document["aftermath"] == {"kept": [], "left_over": [], "unseen": None}
     assert [each["name"].rpartition("-")[2] for each in document["stacks"]] == [
-        "manifest", "managed", "observability", "access", "queue", "storage", "network",
+        "manifest", "managed", "observability", "access", "hyperpod", "queue", "storage", "network",
     ]  # fmt: skip
     assert "deleted slipway-dev-network" in err
     assert document["frees"]["usd_a_month"] == 204.5
@@ -118,7 +119,7 @@ def test_a_dry_run_changes_nothing(run_launch: RunLaunch, jobs: Jobs) -> None:
     fill(bucket("Code"))
     code, out, err = run_launch("cluster", "destroy", CLUSTER, "--dry-run")
     assert code == 0 and "deleting" not in err
-    assert len(stacks()) == 7 and stack_of("slipway-dev-storage").protected
+    assert len(stacks()) == len(PARTS) and stack_of("slipway-dev-storage").protected
     assert "protected: the protection is taken away" in out and "IS KEPT" in out
 
 
@@ -243,7 +244,7 @@ def test_while_a_job_of_the_cluster_runs_nothing_is_destroyed(
     others = {"TrainingJobName": "others", "RoleArn": "arn:aws:iam::123456789012:role/another"}
     jobs += [others, {"TrainingJobName": "mine", "TrainingJobStatus": "InProgress", **job}]
     code, document, err = destroy(run_launch, "--confirm", CLUSTER)
-    assert code == 1 and len(stacks()) == 7
+    assert code == 1 and len(stacks()) == len(PARTS)
     assert document["jobs"] == [{"name": "mine", "place": "running"}] and document["aftermath"] is None
     assert "mine (running)" in err and "launch stop JOB" in err
 
@@ -252,7 +253,7 @@ def test_a_stack_that_is_being_updated_is_left_alone(run_launch: RunLaunch, jobs
     deploy(cluster("destroy"), CLUSTER)
     stack_of("slipway-dev-access").status = "UPDATE_IN_PROGRESS"
     code, _, err = destroy(run_launch, "--confirm", CLUSTER)
-    assert code == 1 and len(stacks()) == 7
+    assert code == 1 and len(stacks()) == len(PARTS)
     assert "slipway-dev-access (UPDATE_IN_PROGRESS)" in err
 
 
@@ -269,7 +270,7 @@ def test_at_a_terminal_the_name_is_asked_for(
     monkeypatch.setattr("sys.stdin", Terminal(f"{typed}\n"))
     code, _, err = destroy(run_launch)
     assert "Type the cluster's name (dev) to destroy it: " in err
-    assert (code, len(stacks())) == ((0, 0) if ends else (2, 7))
+    assert (code, len(stacks())) == ((0, 0) if ends else (2, len(PARTS)))
     assert ends or "nothing was done" in err
 
 
@@ -279,7 +280,7 @@ def test_without_a_terminal_nothing_is_destroyed(
     deploy(cluster("destroy"), CLUSTER)
     monkeypatch.setattr("sys.stdin", StringIO("dev\n"))
     code, _, err = destroy(run_launch)
-    assert code == 2 and len(stacks()) == 7 and "--confirm dev" in err
+    assert code == 2 and len(stacks()) == len(PARTS) and "--confirm dev" in err
 
 
 def test_a_wrong_confirmation_is_refused_before_anything_is_asked(run_launch: RunLaunch) -> None:
@@ -314,7 +315,7 @@ def test_who_interrupts_is_told_what_was_done(
     deploy(cluster("destroy"), CLUSTER)
     monkeypatch.setattr("sys.stdin", Interrupted())
     code, _, err = destroy(run_launch)
-    assert (code, len(stacks())) == (130, 7) and "nothing was done" in err
+    assert (code, len(stacks())) == (130, len(PARTS)) and "nothing was done" in err
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -42,7 +42,7 @@ def test_all_of_a_cluster_is_told(run_launch: RunLaunch) -> None:
     code, document = shown(run_launch)
     assert (code, document["well"], document["missing"], document["unverified"]) == (0, True, [], [])
     assert document["account"] == ACCOUNT
-    parts = ("network", "storage", "queue", "access", "observability", "managed", "manifest")
+    parts = ("network", "storage", "queue", "hyperpod", "access", "observability", "managed", "manifest")
     assert [each["name"] for each in document["stacks"]] == [f"slipway-{CLUSTER}-{part}" for part in parts]
     assert {each["state"] for each in document["things"]} == {"there"}
     assert not any(each["adopted"] for each in document["things"])

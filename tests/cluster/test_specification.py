@@ -191,3 +191,31 @@ def test_as_many_data_buckets_as_policies_can_name(tmp_path: Path) -> None:
     (problem,) = problems(buckets(101), tmp_path)
     assert "data_buckets" in problem
     assert "100" in problem
+
+
+def test_a_hyperpod_cluster_has_a_controller_where_none_is_named(tmp_path: Path) -> None:
+    lustre = "lustre: {deployment: SCRATCH_2, capacity_gib: 1200}\n"
+    nodes = "{name: h100, instance_type: ml.p5.48xlarge, count: 2}"
+    spec = load(f"{SMALLEST}{lustre}hyperpod: {{groups: [{nodes}]}}\n", tmp_path).hyperpod
+
+    assert spec is not None
+    assert [(each.name, each.role, each.count) for each in spec.all_groups] == [
+        ("controller", "controller", 1),
+        ("h100", "compute", 2),
+    ]
+    assert (spec.entry_group.name, spec.groups[0].slurm_partition) == ("controller", "h100")
+    assert (spec.recovery, spec.continuous) == ("automatic", False)
+
+
+def test_people_log_in_on_the_login_nodes_where_there_are_some(tmp_path: Path) -> None:
+    lustre = "lustre: {deployment: SCRATCH_2, capacity_gib: 1200}\n"
+    groups = (
+        "[{name: h100, instance_type: ml.p5.48xlarge}, "
+        "{name: doors, role: login, instance_type: ml.m5.large}, "
+        "{name: head, role: controller, instance_type: ml.m5.2xlarge}]"
+    )
+    spec = load(f"{SMALLEST}{lustre}hyperpod: {{groups: {groups}}}\n", tmp_path).hyperpod
+
+    assert spec is not None
+    assert [each.name for each in spec.all_groups] == ["head", "h100", "doors"]
+    assert spec.entry_group.name == "doors"

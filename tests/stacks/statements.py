@@ -19,6 +19,7 @@ _ARNS = {
     "AWS::KMS::Key": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/NAME",
     "AWS::Logs::LogGroup": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:NAME:*",
     "AWS::S3::Bucket": "arn:aws:s3:::NAME",
+    "AWS::SageMaker::Cluster": f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:cluster/NAME",
     "AWS::SNS::Topic": f"arn:aws:sns:{REGION}:{ACCOUNT}:NAME",
     "AWS::SQS::Queue": f"arn:aws:sqs:{REGION}:{ACCOUNT}:NAME",
 }
@@ -92,7 +93,7 @@ def _text(value: Any, resources: Mapping[str, Any], exports: Mapping[str, tuple[
         case {"Fn::ImportValue": name} | {"Fn::GetStackOutput": {"OutputName": name}}:
             exported, of_another = exports[name]
             return _text(exported, of_another, exports)
-        case {"Fn::GetAtt": [name, "Arn" | "JobQueueArn"]}:
+        case {"Fn::GetAtt": [name, "Arn" | "ClusterArn" | "JobQueueArn"]}:
             return _ARNS[resources[name]["Type"]].replace("NAME", name)
         case {"Ref": name} if name in resources and resources[name]["Type"] == "AWS::SNS::Topic":
             return _ARNS["AWS::SNS::Topic"].replace("NAME", name)

@@ -21,7 +21,7 @@ CLUSTERS = tuple(sorted(path.stem for path in (ROOT / "clusters").glob("*.yaml")
 
 OTHERS = {
     name: load_cluster_file(ROOT / "tests" / "stacks" / "clusters" / f"{name}.yaml")
-    for name in ("everything", "guest", "added", "plain", "tiered")
+    for name in ("everything", "guest", "added", "plain", "tiered", "hyperpod")
 }
 
 Resources = dict[str, dict[str, Any]]

@@ -139,3 +139,21 @@ def queue_and_topic_are_there_where_asked_for(account: Account) -> None:
     if manifest.topic_arn:
         topic = account.client("sns").get_topic_attributes(TopicArn=manifest.topic_arn)["Attributes"]
         assert topic["KmsMasterKeyId"]
+
+
+@pytest.mark.exhaustive
+def test_a_hyperpod_cluster_finds_the_scripts_of_its_nodes(endpoint: str, tmp_path: Path) -> None:
+    account = Account(endpoint, ROOT / "tests" / "stacks" / "clusters" / "hyperpod.yaml", tmp_path)
+    done = account.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    described = account.client("sagemaker").describe_cluster(ClusterName="slipway-hyperpod")
+    manifest = account.manifest().hyperpod
+    assert manifest is not None
+    assert (manifest.cluster_arn, manifest.entry_group) == (described["ClusterArn"], "entry")
+    for group in described["InstanceGroups"]:
+        scripts = group["LifeCycleConfig"]
+        bucket, _, folder = scripts["SourceS3Uri"].removeprefix("s3://").partition("/")
+        found = account.client("s3").list_objects_v2(Bucket=bucket, Prefix=folder)["Contents"]
+        names = {each["Key"].removeprefix(folder) for each in found}
+        assert names == {scripts["OnInitComplete"], "authorized_keys"}

@@ -122,7 +122,7 @@ def test_manifest_is_what_the_launcher_parses(dev: Synthesized) -> None:
 def test_manifest_has_every_field_even_if_null(dev: Synthesized) -> None:
     cluster = parsed(dev)
 
-    assert cluster.model_fields_set == set(Cluster.model_fields) - {"secrets", "controller_arn"}
+    assert cluster.model_fields_set == set(Cluster.model_fields) - {"secrets", "controller_arn", "hyperpod"}
 
 
 def test_manifest_and_kept_file_name_secrets_only_where_there_are_some(dev: Synthesized) -> None:

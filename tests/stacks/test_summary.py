@@ -15,7 +15,16 @@ from tests.stacks.synthesis import CLUSTERS, Synthesized, cluster
 def test_stacks_come_in_the_order_of_deployment(dev: Synthesized) -> None:
     names = [name.rpartition("-")[2] for name, _ in read_templates(dev.folder)]
 
-    assert names == ["network", "storage", "queue", "access", "observability", "managed", "manifest"]
+    assert names == [
+        "network",
+        "storage",
+        "queue",
+        "hyperpod",
+        "access",
+        "observability",
+        "managed",
+        "manifest",
+    ]
 
 
 def test_efa_rules_are_told_one_by_one(dev: Synthesized) -> None:

@@ -14,6 +14,7 @@ import botocore.session
 
 from launcher.cluster.instances import (
     InstanceFacts,
+    hyperpod_instance_types,
     instance_facts,
     offered_types,
     regions_with_offers,
@@ -115,12 +116,15 @@ def _nvme(described: dict[str, Any]) -> int:
 
 
 def against_the_api() -> Comparison:
-    """Which types train: the enum in SageMaker's API."""
+    """Which types train, and which HyperPod has: the enums in SageMaker's API."""
     model = botocore.session.get_session().get_service_model("sagemaker")
-    enum = model.shape_for("TrainingInstanceType").enum
+    training, hyperpod = (model.shape_for(f"{name}InstanceType").enum for name in ("Training", "Cluster"))
     return compare(
-        f"botocore {version('botocore')}, TrainingInstanceType",
-        memberships("training types", training_instance_types(), enum),
+        f"botocore {version('botocore')}, TrainingInstanceType and ClusterInstanceType",
+        (
+            *memberships("training types", training_instance_types(), training),
+            *memberships("types of HyperPod", hyperpod_instance_types(), hyperpod),
+        ),
         independent=True,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from cfnlint.helpers import REGIONS
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
 
-from launcher.cluster.names import WITHOUT_BUDGETS, WITHOUT_FSX
+from launcher.cluster.names import WITHOUT_BUDGETS, WITHOUT_FSX, WITHOUT_HYPERPOD
 from launcher.facts import provenance_of
 from tools.facts.comparison import Comparison, Figure, compare, memberships
 from tools.generate import api_model as generate_api_model
@@ -39,10 +39,15 @@ def images() -> Iterator[Comparison]:
 
 
 def regions() -> Iterator[Comparison]:
-    """Where budgets and file systems cannot be made."""
+    """Where budgets, file systems and HyperPod clusters cannot be made."""
+    lacking = {
+        "AWS::Budgets::Budget": WITHOUT_BUDGETS,
+        "AWS::FSx::FileSystem": WITHOUT_FSX,
+        "AWS::SageMaker::Cluster": WITHOUT_HYPERPOD,
+    }
     figures = (
         figure
-        for type_, ours in (("AWS::Budgets::Budget", WITHOUT_BUDGETS), ("AWS::FSx::FileSystem", WITHOUT_FSX))
+        for type_, ours in lacking.items()
         for figure in memberships(f"regions without {type_}", ours, _without(type_))
     )
     yield compare(f"cfn-lint {version('cfn-lint')}", figures, independent=False)

@@ -36,7 +36,8 @@ TYPES = (
     "AWS::IAM::Policy", "AWS::IAM::Role", "AWS::KMS::Alias", "AWS::KMS::Key", "AWS::Lambda::Function",
     "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", "AWS::Logs::LogGroup", "AWS::S3::Bucket",
     "AWS::S3::BucketPolicy", "AWS::SNS::Subscription", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy",
-    "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::SSM::Parameter", "AWS::Scheduler::ScheduleGroup",
+    "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::SSM::Parameter", "AWS::SageMaker::Cluster",
+    "AWS::Scheduler::ScheduleGroup",
 )  # fmt: skip
 """The types of the stacks' templates; a test holds that none is missing. Custom resources have a rule of
 their own: their function's address is fixed."""

@@ -93,7 +93,12 @@ class LoginNode:
 
     def __init__(self, host: str, ssh: Sequence[str] = ("ssh",)) -> None:
         self.host = host
-        self._ssh = tuple(ssh)
+        self._program = tuple(ssh)
+
+    @cached_property
+    def _ssh(self) -> tuple[str, ...]:
+        """The program with its options, which of some hosts are looked up first."""
+        return self._program
 
     def run(
         self, words: Sequence[str], what: str, variables: str = "", bound: float | None = BOUND_SECONDS

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from launcher.backends.interface import OnProgress
 from launcher.backends.slurm.backend import SlurmBackend
 from launcher.backends.slurm.commands import SlurmCommands
-from launcher.backends.slurm.login_node import LoginNode
+from launcher.backends.slurm.hyperpod import HyperPodEntry
 from launcher.backends.slurm.script import gpus_of, run_folder
+from launcher.cluster.manifest import ManifestError, is_path, load_manifest
 from launcher.failure_modes.model import Refusal, accept
 from launcher.frozen import frozen
 from launcher.rules.live.slurm_rules import AskedNodes, check_nodes
 from launcher.session.launch_job import AttemptsDisplay, Submission, run_attempts
 from launcher.session.prepare_plan import prepare
-from launcher.session.slurm.known_folders import keep_folder
+from launcher.session.slurm.known_folders import keep_folder, login_on
 from launcher.session.submit_job import Start
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class SlurmLaunch:
     source: SourceTree | None = None
     variables: Variables | None = None
     commands: SlurmCommands | None = None
+    looked_up: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Where one logs in on the HyperPod cluster of a cluster, which AWS is asked once."""
 
     def plan(self) -> TrainingPlan:
         """The plan of the job, judged by its file and by the cluster's partitions and nodes.
@@ -77,10 +81,23 @@ class SlurmLaunch:
         )
 
     def _backend(self, plan: TrainingPlan) -> SlurmBackend:
-        section = _section(plan)
-        home, login = run_folder(section), _login_node(section)
-        keep_folder(home, section.host)
+        home, host = run_folder(_section(plan)), self._host
+        keep_folder(home, host)
+        login = login_on(host) if host else None
         return SlurmBackend(home, self.commands, self.variables, login)
+
+    @property
+    def _host(self) -> str | None:
+        """Where one logs in to submit: the job's host, or the HyperPod cluster of its own; None for here."""
+        job = self.loaded.spec
+        given = job.slurm.host if job and job.slurm else None
+        # What has Slurm's commands is a node of the cluster itself.
+        if given or job is None or job.cluster is None or self.commands or shutil.which("sbatch"):
+            return given
+        if job.cluster not in self.looked_up:
+            found = find_hyperpod(job.cluster, self.loaded, self.session_region)
+            self.looked_up[job.cluster] = str(found)
+        return self.looked_up[job.cluster]
 
     def _plan(self, loaded: LoadedJob, source: SourceTree | None) -> TrainingPlan:
         plan = prepare(loaded, session_region=self.session_region, ignore=self.ignore, source=source)
@@ -92,7 +109,8 @@ class SlurmLaunch:
 
     def _hold_against_cluster(self, plan: TrainingPlan, loaded: LoadedJob) -> TrainingPlan:
         section, job = _section(plan), plan.spec
-        cluster = (self.commands or SlurmCommands(login=_login_node(section))).cluster()
+        host = self._host
+        cluster = (self.commands or SlurmCommands(login=login_on(host) if host else None)).cluster()
         asked = AskedNodes(
             section,
             plan.view.hosts or 1 if plan.view else 1,
@@ -105,8 +123,41 @@ class SlurmLaunch:
         return replace(plan, findings=(*plan.findings, *located))
 
 
-def _login_node(section: Slurm) -> LoginNode | None:
-    return LoginNode(section.host) if section.host else None
+def find_hyperpod(cluster: str, loaded: LoadedJob, session_region: str | None) -> HyperPodEntry:
+    """Where one logs in on the HyperPod cluster of a cluster, by its manifest, which AWS is asked for.
+
+    Raises Refusal where the cluster has none, AwsRefusal where AWS does not tell.
+    """
+    if is_path(cluster):
+        try:
+            manifest = load_manifest(loaded.file.parent / cluster)
+        except ManifestError as error:
+            raise Refusal(f"{error}.", "Correct `cluster`, or give `slurm.host`.") from error
+    else:
+        # Here: most launches on Slurm ask nothing of AWS.
+        from launcher.aws.clients import Clients
+        from launcher.aws.lookups import fetch_manifest
+
+        region = (loaded.spec.region if loaded.spec else None) or session_region
+        manifest = fetch_manifest(Clients()("ssm", region), cluster)
+    if manifest.hyperpod is None:
+        raise Refusal(
+            f"there is no sbatch on this machine, `slurm.host` names no login node, and the cluster "
+            f"{manifest.name} has no HyperPod cluster to look for one in.",
+            "Give `slurm.host`, launch on a login node, or add `hyperpod` to the cluster file and deploy.",
+        )
+    entry = HyperPodEntry(
+        manifest.name,
+        manifest.region,
+        manifest.hyperpod.cluster_arn.rpartition("/")[2],
+        manifest.hyperpod.entry_group,
+    )
+    if HyperPodEntry.parse(str(entry)) != entry:
+        raise Refusal(
+            f"the manifest of {manifest.name!r} names its HyperPod cluster as AWS names none: {entry}.",
+            "Correct the manifest's file, or deploy the cluster again.",
+        )
+    return entry
 
 
 def _section(plan: TrainingPlan) -> Slurm:

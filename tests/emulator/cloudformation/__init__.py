@@ -15,6 +15,7 @@ from tests.emulator.cloudformation import answers
 from tests.emulator.cloudformation.kinds import (  # noqa: F401  (each registers its kinds)
     access,
     buckets,
+    hyperpod,
     lustre,
     network,
     recorded,

@@ -8,9 +8,10 @@ import pytest
 
 from launcher.aws.clients import Clients
 from launcher.backends.interface import JobQuery
+from launcher.backends.slurm.hyperpod import HyperPodEntry, HyperPodLogin
 from launcher.backends.slurm.login_node import LoginSilent
 from launcher.session.find_jobs import list_jobs
-from launcher.session.slurm.known_folders import keep_folder, known_backends
+from launcher.session.slurm.known_folders import keep_folder, known_backends, login_on
 
 UNREACHED = """#!/bin/sh
 [ "$1" = -G ] && exit
@@ -32,6 +33,16 @@ def test_each_folder_is_known_once_by_its_login_node() -> None:
     for host in (None, "login", "alice@login", "login"):
         keep_folder(Path("/fsx/slipway"), host)
     assert len(known_backends()) == 3
+
+
+def test_a_folder_of_a_hyperpod_cluster_is_known_without_asking_aws() -> None:
+    entry = HyperPodEntry("dev", "us-west-2", "abc123def456", "controller")
+    keep_folder(Path("/fsx/jobs/slipway"), str(entry))
+    (backend,) = known_backends()
+    assert backend.job_names() == []
+    login = login_on(str(entry))
+    assert isinstance(login, HyperPodLogin)
+    assert login.host == "dev.abc123def456"
 
 
 def test_a_login_node_that_is_not_reached_is_told_and_other_runs_are_listed(

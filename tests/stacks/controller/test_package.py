@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from launcher.cluster.package_digest import digest_of
+from launcher.cluster.names import digest_of
 from stacks import controller_package as module
 from stacks.controller_package import ControllerPackage, controller_package
 from tests.stacks.synthesis import ROOT, Synthesized
@@ -103,7 +103,7 @@ from pathlib import Path
 folder = Path(sys.argv[1])
 sys.path = [str(folder), *(entry for entry in sys.path if "site-packages" not in entry)]
 import jinja2, markupsafe, platformdirs
-from launcher.cluster.package_digest import digest_of
+from launcher.cluster.names import digest_of
 rendered = jinja2.Template("{{ a }}").render(a=1)
 print(json.dumps([rendered, digest_of(folder), jinja2.__file__, markupsafe.__file__, platformdirs.__file__]))
 """

@@ -74,7 +74,7 @@ def test_a_cluster_grows_loses_its_lustre_takes_it_back_and_goes(account: Accoun
     assert first.lustre is not None
     assert "story" in said(account.launch("cluster", "show", "story"))
     stacks = account.client("cloudformation").describe_stacks()["Stacks"]
-    assert said(account.deploy()).count("(no changes)") == len(stacks) == 7
+    assert said(account.deploy()).count("(no changes)") == len(stacks) == 8
 
     write(account, **GROWN)
     assert planned(account) == {
