@@ -26,6 +26,7 @@ _AS_WRITTEN = tuple(("*",) * depth for depth in range(1, _DEEPEST + 1))
 """Numbers stay as they are written: `1e-3` is one, for Hydra as in YAML 1.2."""
 
 _SELF, _GLOBAL, _HERE, _MISSING = "_self_", "_global_", "_here_", "???"
+_GROUP, _NAME = "_group_", "_name_"
 
 ReadConfig = Callable[[str], str | None]
 """The text of a file by its name below the configuration's folder, without ending; None where none is."""
@@ -34,11 +35,13 @@ ReadConfig = Callable[[str], str | None]
 @frozen
 class HydraConfig:
     """What a configuration says without a job: `values` by their dotted names, and `choices`, the file of
-    each group (`model: small`). `required` are the names that it has no value for."""
+    each group (`model: small`). `required` are the names that it has no value for; `is_whole` says
+    that nothing of it was left out."""
 
     values: Mapping[str, Any]
     choices: Mapping[str, Any]
     required: tuple[str, ...]
+    is_whole: bool = True
 
 
 def find_hydra_config(program: Program) -> tuple[Path, str] | None:
@@ -67,6 +70,7 @@ def compose_config(name: str, read: ReadConfig) -> HydraConfig | None:
         {key: value for key, value in known.items() if key not in made.choices and value != _MISSING},
         {key: value for key, value in known.items() if key in made.choices and value != _MISSING},
         tuple(key for key, value in known.items() if value == _MISSING),
+        made.is_whole and len(known) == len({**made.choices, **values}),
     )
 
 
@@ -99,6 +103,7 @@ class _Composition:
     overridden: set[str] = field(default_factory=set)
     ambiguous: set[str] = field(default_factory=set)
     files: int = 0
+    is_whole: bool = True
 
     def is_doubtful(self, key: str) -> bool:
         """Whether something that is not followed here may change a value, or the choice of a group."""
@@ -116,7 +121,7 @@ class _Composition:
             return None
         said = _PACKAGE.match(text.lstrip())
         if said is not None:
-            package = "" if said[1] == _GLOBAL else said[1]
+            package = _package_said(said[1], name)
         entries, group = data.pop("defaults", None), name.rpartition("/")[0]
         listed = entries if isinstance(entries, list) else []
         own, found = dict(_flat(data, package)), dict[str, Any]()
@@ -147,14 +152,19 @@ class _Composition:
             self.choices[place] = None if is_null(chosen) else chosen
         found: dict[str, Any] = {}
         for each in chosen if isinstance(chosen, list) else [chosen]:
-            if not is_null(each) and "${" not in str(each) and each != _MISSING:
-                found |= self._values_of_file(f"{folder}/{each}", below, group, package, depth)
+            if is_null(each):
+                continue
+            if "${" in str(each) or each == _MISSING:
+                self.is_whole = False
+                continue
+            found |= self._values_of_file(f"{folder}/{each}", below, group, package, depth)
         return found
 
     def _values_of_file(
         self, place: str, below: str | None, group: str, package: str, depth: int
     ) -> dict[str, Any]:
         if below is None and group and place.startswith("/"):
+            self.is_whole = False
             return {}
         if below is None:
             below = place.strip("/").rpartition("/")[0].replace("/", ".")
@@ -162,7 +172,16 @@ class _Composition:
         inside = below.removeprefix(_HERE).lstrip(".") if below.partition(".")[0] == _HERE else below
         inner = "" if below == _GLOBAL else _joined(".", package, inside)
         whole = place[1:] if place.startswith("/") else _joined("/", group, place)
-        return self.values_of(_without_ending(whole), inner, depth - 1) or {}
+        found = self.values_of(_without_ending(whole), inner, depth - 1)
+        self.is_whole &= found is not None
+        return found or {}
+
+
+def _package_said(said: str, name: str) -> str:
+    """The package that the first line of a file gives it, with Hydra's words for the file's own place."""
+    group, _, own = name.rpartition("/")
+    words = {_GLOBAL: "", _GROUP: group.replace("/", "."), _NAME: own}
+    return _joined(".", *(words.get(each, each) for each in said.split(".")))
 
 
 def _place_and_package(text: str) -> tuple[str, str | None]:

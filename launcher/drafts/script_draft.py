@@ -158,6 +158,12 @@ def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> 
         start = ProcessStart("none", "one process per host, as torchrun starts no TensorFlow")
     yield framework
     yield from _of_other_framework(program)
+    if not _does_something(program):
+        yield DraftQuestion(
+            ("code", "entry_point"),
+            "nothing runs when this file is started, as it only defines: which script calls it?",
+            "train.py",
+        )
     yield DraftField(("distribution", "strategy"), start.strategy, start.reason)
     if start.question:
         yield DraftQuestion(("distribution", "strategy"), start.question, None, _source_line(start.line))
@@ -185,6 +191,18 @@ def _of_program(script: ScriptSource, program: Program, wanted: GivenByUser) -> 
         channels = list(_of_channels(program))
         yield from channels
         yield from _of_parsers(program, saving, wanted.arguments, knows_data=bool(channels))
+
+
+def _does_something(program: Program) -> bool:
+    """Whether the entry does more than import, define and set names when it is started."""
+    quiet = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Pass)
+    for each in program.entry.tree.body:
+        if isinstance(each, quiet) or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)):
+            continue
+        calls = any(isinstance(node, ast.Call) for node in ast.walk(each))
+        if calls or not isinstance(each, ast.Assign | ast.AnnAssign | ast.If):
+            return True
+    return False
 
 
 def _framework(program: Program, requirements: RequirementsFile | None) -> DraftField:
@@ -320,8 +338,19 @@ def _of_parsers(
         yield from _of_own_words(program)
 
 
+_READ_AS_PAIRS = ("omegaconf.OmegaConf.from_cli",)
+
+
 def _of_own_words(program: Program) -> Iterator[Part]:
     """A question about what a program without a parser takes from sys.argv, or by the file that it runs."""
+    for call, _ in program.calls(*_READ_AS_PAIRS):
+        yield DraftQuestion(
+            _ARGUMENTS,
+            "the script takes words such as seed=1 (OmegaConf.from_cli): which are given?",
+            ["..."],
+            _source_line(line_in_entry(program, call)),
+        )
+        return
     for file in program.files:
         uses = [
             parent_of(use)
@@ -585,7 +614,8 @@ def _of_hydra(config: HydraConfig | None) -> Iterator[Part]:
         else:
             yield DraftDefault(("hyperparameters", name), value)
     if config.choices or config.values:
-        yield DraftNote(("hyperparameters",), "the configuration's own values, as they are by default")
+        also = "" if config.is_whole else ", and others that could not be read"
+        yield DraftNote(("hyperparameters",), f"the configuration's own values, as they are by default{also}")
 
 
 # Channels, and shell scripts.

@@ -18,12 +18,15 @@ from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins, text_parts
 from launcher.program.index import (
     FileIndex,
+    FunctionNode,
     ancestors,
     ancestors_in_function,
+    default_of,
     file_of,
     is_main_guard,
     last_name,
     nodes_within,
+    parameters_of,
     parent_of,
 )
 from launcher.program.process_environment import (
@@ -33,7 +36,7 @@ from launcher.program.process_environment import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import Reachability, surely_runs
-from launcher.program.surroundings.options import DeclaredOption, option_of
+from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
 from launcher.program.values import (
     Constant,
@@ -125,7 +128,8 @@ def choose_start(program: Program) -> ProcessStart:
         return ProcessStart("mpi", f"MPI's variables are read ({place_of(program, read)})")
     spawned = _import_of(program, "torch_xla", at_once=True)
     worker = next((each for each in program.entry.functions if getattr(each, "name", "") == "_mp_fn"), None)
-    if spawned is not None and worker is not None:
+    # Training Compiler's launcher gives it the rank alone.
+    if spawned is not None and worker is not None and len(_needed_parameters(worker)) <= 1:
         return ProcessStart("torch_xla", f"torch_xla with _mp_fn ({place_of(program, worker)})")
     own = _starts_its_ranks(program)
     if own is not None:
@@ -133,8 +137,8 @@ def choose_start(program: Program) -> ProcessStart:
     start = _joined_ranks(program)
     if start is not None and not start.question and (asked := _asked_of_local_rank(program)) is not None:
         text = (
-            f"a process has its device from --{asked.attr}, which torchrun does not give: read LOCAL_RANK in "
-            f"its place ({place_of(program, asked)})."
+            f"--{asked.attr} is read ({place_of(program, asked)}), which torchrun does not give: read "
+            "LOCAL_RANK in its place, or every process has the default."
         )
         return replace(start, question=text, line=line_in_entry(program, asked))
     return start or ProcessStart("none", "one process per host: nothing in the script joins others")
@@ -144,6 +148,10 @@ _OF_TENSORFLOW = tuple(
     f"tensorflow.distribute.{name}"
     for name in ("MultiWorkerMirroredStrategy", "experimental.MultiWorkerMirroredStrategy")
 )
+
+
+def _needed_parameters(function: FunctionNode) -> list[ast.arg]:
+    return [each for each in parameters_of(function) if default_of(function, each.arg) is None]
 
 
 def _joined_ranks(program: Program) -> ProcessStart | None:
@@ -167,6 +175,11 @@ def _joined_ranks(program: Program) -> ProcessStart | None:
             )
         if is_import_of(name, "joining_imports"):
             return ProcessStart("torchrun", f"{module} ({place_of(program, node)})")
+    for call, _ in program.calls("torch.nn.DataParallel"):
+        if reaches(call):
+            return ProcessStart(
+                "none", f"DataParallel is one process for all GPUs ({place_of(program, call)})"
+            )
     for file in program.files:
         line = _first_line(file, _RANK_VARIABLE)
         if line is not None:
@@ -175,27 +188,24 @@ def _joined_ranks(program: Program) -> ProcessStart | None:
 
 
 _LOCAL_RANK = "local_rank"
-_OF_DEVICES = frozenset({"device", "set_device", "to", "cuda"})
 _READS_LOCAL_RANK = re.compile(r"""["']LOCAL_RANK["']""")
+_DECLARES_LOCAL_RANK = re.compile(r"""DEFINE_integer\(\s*["']local_rank["']""")
 
 
 def _asked_of_local_rank(program: Program) -> ast.Attribute | None:
-    """An option `--local_rank` that a device follows from, where nothing reads torchrun's variable for it:
-    only launchers before torch 2 and DeepSpeed's own give that option."""
-    if any(_READS_LOCAL_RANK.search(ast.unparse(each.default)) for each in _local_rank_options(program)):
+    """Where the program reads an option `--local_rank`, though nothing reads torchrun's variable for it: only
+    launchers before torch 2 and DeepSpeed's own give that option."""
+    if any(_first_line(file, _READS_LOCAL_RANK) for file in program.files):
         return None
+    by_flag = any(_DECLARES_LOCAL_RANK.search(file.text) for file in program.files)
+    reaches = program.analysis(Reachability).reaches
     for file in program.files:
         for use in file.attributes.get(_LOCAL_RANK, ()):
-            holder = parent_of(use)
-            is_device = isinstance(holder, ast.Call) and last_name(holder.func) in _OF_DEVICES
-            if is_device and option_of(program, use) is not None and _is_kept(program, use):
+            is_flag = by_flag and last_name(use.value) == "FLAGS"
+            is_read = is_flag or (option_of(program, use) is not None and _is_kept(program, use))
+            if is_read and reaches(use):
                 return use
     return None
-
-
-def _local_rank_options(program: Program) -> Iterator[DeclaredOption]:
-    uses = (use for file in program.files for use in file.attributes.get(_LOCAL_RANK, ()))
-    yield from (option for use in uses if (option := option_of(program, use)) is not None)
 
 
 def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | None:
@@ -322,7 +332,9 @@ def _asked_of_rank(program: Program, call: ast.Call) -> str:
 
 def _under_trainer(program: Program, call: ast.Call, library: str) -> ProcessStart:
     reason = f"{library} ({place_of(program, call)})"
-    if not library.startswith("PyTorch Lightning") or argument_of(call, "num_nodes") is not None:
+    hosts = argument_of(call, "num_nodes")
+    is_told = hosts is not None and constant_argument(program, hosts) != Constant(1)
+    if not library.startswith("PyTorch Lightning") or is_told:
         return ProcessStart("torchrun", reason)
     if any(each.arg is None for each in call.keywords):
         return ProcessStart("torchrun", reason)

@@ -354,8 +354,8 @@ class _ImportChain:
         """Whether a topmost module or package of this name may be in one of the folders: most imports are of
         libraries, and of those no file is looked for."""
         if name not in self.tops:
-            places = [os.path.join(folder, name) for folder in self.folders]
-            self.tops[name] = any(os.path.exists(each) or os.path.exists(f"{each}.py") for each in places)
+            places = [folder / each for folder in self.folders for each in (name, f"{name}.py")]
+            self.tops[name] = any(each.exists() for each in places)
         return self.tops[name]
 
     def _is_ours(self, path: Path) -> bool:

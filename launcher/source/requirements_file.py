@@ -7,6 +7,7 @@ the file that names them.
 
 from __future__ import annotations
 
+import codecs
 import posixpath
 import re
 import shlex
@@ -107,7 +108,7 @@ class _RequirementsReader:
                     "Is it the right file?",
                 )
                 return
-            text = content.decode("utf-8-sig")
+            text = _decoded(content)
         except SourceError as error:
             self._add_unusable(place, f"cannot be read: {error.message.rstrip('.')}", error.remedy)
             return
@@ -278,6 +279,19 @@ class _RequirementsReader:
 
     def _add_unusable(self, place: FileLine, message: str, remedy: str) -> None:
         self.found.unusable.append(UnusableLine(place, message, remedy))
+
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
+"""By which pip knows a file that is not in UTF-8, as PowerShell writes them (pip 24, req_file.py); the longer
+ones first, as they begin alike."""
+
+
+def _decoded(content: bytes) -> str:
+    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8-sig")
+    return content.decode(encoding)
 
 
 def _name_and_value(words: list[str]) -> tuple[str, str | None]:

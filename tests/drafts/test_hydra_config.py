@@ -55,6 +55,22 @@ def test_a_file_may_say_its_package_and_a_list_another_one() -> None:
     assert values(config="defaults: [run@first.part: a]\n", run__a="seed: 1\n") == {"first.part.seed": "1"}
 
 
+def test_hydras_words_for_the_place_of_a_file_are_its_package() -> None:
+    assert values(config="defaults: [model: a]\n", model__a="# @package _group_\nwidth: 1\n") == {
+        "model.width": "1"
+    }
+    assert values(
+        config="defaults: [data/train: a]\n", data__train__a="# @package _group_._name_\nx: 1\n"
+    ) == {"data.train.a.x": "1"}
+
+
+def test_a_configuration_says_whether_it_is_whole() -> None:
+    whole = composed(config="defaults: [model: a]\n", model__a="width: 1\n")
+    partial = composed(config="defaults: [model: a, data: '${kind}']\n", model__a="width: 1\n")
+    missing = composed(config="defaults: [model: b]\nseed: 1\n")
+    assert [made and made.is_whole for made in (whole, partial, missing)] == [True, False, False]
+
+
 def test_a_package_may_be_that_of_the_list_in_which_it_stands() -> None:
     inner = {"model__a": "defaults: [base@_here_, act@_here_.act: b]\n", "model__base": "width: 1\n"}
     found = values(config="defaults: [model: a]\n", **inner, model__act__b="name: relu\n")

@@ -199,6 +199,8 @@ def test_a_trainer_that_is_not_told_of_the_hosts_is_asked_about(draft: Draft) ->
     told = draft("import lightning\nlightning.Trainer(num_nodes=2, max_epochs=3)")
     assert questions(bare)["distribution.strategy"][0] == 2
     assert "distribution.strategy" not in questions(told)
+    one = draft("import lightning\nlightning.Trainer(num_nodes=1, devices=1)")
+    assert questions(one)["distribution.strategy"][0] == 2
 
 
 def test_what_a_failing_import_of_the_launcher_leaves_open_is_not_taken_for_mpi(draft: Draft) -> None:
@@ -615,6 +617,59 @@ def test_a_default_that_is_calculated_stands_as_its_number(draft: Draft) -> None
     )
     assert defaults(made) == {"steps": 1_000_000, "size": 51_200}
     assert "steps: 1000000\n" in render_draft(made)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import argparse, deepspeed\ndeepspeed.init_distributed()\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--local_rank', type=int, default=-1)\nargs = parser.parse_args()\n"
+        "rank = args.local_rank\nprint(rank % 8)\n",
+        "import torch.distributed as dist\nfrom absl import app, flags\nFLAGS = flags.FLAGS\n"
+        "flags.DEFINE_integer('local_rank', 0, 'set by the launcher')\n"
+        "def main(_):\n    dist.init_process_group('nccl')\n    print(FLAGS.local_rank)\napp.run(main)\n",
+    ],
+)
+def test_a_local_rank_by_an_option_is_asked_about_wherever_it_is_read(draft: Draft, script: str) -> None:
+    assert "distribution.strategy" in questions(draft(script))
+
+
+def test_data_parallel_without_a_group_is_one_process(draft: Draft) -> None:
+    made = draft(
+        "import os, torch\nmodel = torch.nn.DataParallel(torch.nn.Linear(1, 1))\n"
+        "if os.environ.get('LOCAL_RANK', '0') == '0':\n    print(model)\n"
+    )
+    assert made.data()["distribution"] == {"strategy": "none"}
+
+
+def test_a_worker_that_takes_more_than_its_rank_is_not_training_compilers(draft: Draft) -> None:
+    made = draft(
+        "import torch_xla.distributed.xla_multiprocessing as xmp\n"
+        "def _mp_fn(rank, flags):\n    print(rank, flags)\n"
+        "if __name__ == '__main__':\n    xmp.spawn(_mp_fn, args=({},), nprocs=8)\n"
+    )
+    assert made.data()["distribution"] == {"strategy": "none"}
+
+
+def test_a_file_that_only_defines_is_asked_what_calls_it(draft: Draft) -> None:
+    only = "import torch\nSIZE = 3\ndef main():\n    torch.save({}, 'a.pt')\n"
+    assert questions(draft(only))["code.entry_point"] == (None, "train.py")
+    assert "code.entry_point" not in questions(draft(f"{only}main()\n"))
+
+
+def test_one_of_several_dataclasses_is_a_command_of_simple_parsing(draft: Draft) -> None:
+    made = draft(
+        "from dataclasses import dataclass\nfrom typing import Union\nfrom simple_parsing import parse\n"
+        "@dataclass\nclass Train:\n    seed: int = 1\n@dataclass\nclass Eval:\n    seed: int = 2\n"
+        "@dataclass\nclass Main:\n    command: Union[Train, Eval]\nprint(parse(Main))\n"
+    )
+    assert questions(made)["code.arguments"] == (12, ["train"])
+    assert defaults(made) == {}
+
+
+def test_words_of_omegaconf_are_asked_about(draft: Draft) -> None:
+    made = draft("from omegaconf import OmegaConf\nprint(OmegaConf.from_cli())\n")
+    assert questions(made)["code.arguments"] == (2, ["..."])
 
 
 def test_a_local_rank_that_torchrun_does_not_give_is_asked_about(draft: Draft) -> None:

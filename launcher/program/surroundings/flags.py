@@ -6,12 +6,13 @@ Source: abseil.io/docs/python/guides/flags; tyro's documentation, "Basics"; simp
 
 from __future__ import annotations
 
+import argparse
 import ast
 from collections.abc import Iterator
 from typing import Any
 
 from launcher.program.dataflow import argument_of, constant_argument
-from launcher.program.index import file_of
+from launcher.program.index import file_of, last_name
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.surroundings.parsers import DeclaredWords, ScriptParser, declare_fields
@@ -116,10 +117,27 @@ def _declare_nested(program: Program, definition: ast.ClassDef, parser: ScriptPa
     parser.knows_all &= own.knows_all
     for each in own.declared:
         inner = _class_of_field(program, each.node)
-        if inner is None:
+        commands = [] if inner is not None else list(_commands_in_field(program, each.node))
+        if commands:
+            chosen = {"nargs": argparse.PARSER, "choices": commands}
+            parser.declared.append(DeclaredWords((each.names[0].lstrip("-"),), chosen, each.node))
+        elif inner is None:
             parser.declared.append(each)
         elif depth:
             _declare_nested(program, inner, parser, depth - 1)
+
+
+def _commands_in_field(program: Program, field: ast.AST) -> Iterator[str]:
+    """The commands that a field of one of several dataclasses chooses from: `run: Train | Eval`."""
+    annotation = field.annotation if isinstance(field, ast.AnnAssign) else None
+    kinds: list[ast.expr] = []
+    if isinstance(annotation, ast.BinOp):
+        kinds = [annotation.left, annotation.right]
+    elif isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Union":
+        kinds = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else []
+    for kind in map(program.value, kinds):
+        if isinstance(kind, Defined) and isinstance(kind.node, ast.ClassDef):
+            yield kind.node.name.lower()
 
 
 def _class_of_field(program: Program, field: ast.AST) -> ast.ClassDef | None:

@@ -33,6 +33,15 @@ def test_a_usual_file_is_fine(found) -> None:
     assert found("einops==0.8.0\ntransformers>=4.40\ntorch>=2.0\n--extra-index-url https://x.example\n") == []
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_a_file_that_a_mark_says_the_encoding_of_is_read_as_pip_reads_it(
+    judge, src: Path, encoding: str
+) -> None:
+    (src / "requirements.txt").write_text("einops==0.8.0\nnumpy=1\n", encoding)
+    (finding,) = judge("CODE005")
+    assert "line 2: 'numpy=1' cannot be read" in finding.message
+
+
 def test_a_source_without_a_file_is_fine(judge) -> None:
     assert judge("CODE005") == []
 
