@@ -109,8 +109,13 @@ class _Composition:
         """Whether something that is not followed here may change a value, or the choice of a group."""
         return key in self.ambiguous or not self.overridden.isdisjoint({key, self.groups.get(key, "")})
 
-    def values_of(self, name: str, package: str, depth: int) -> dict[str, Any] | None:
-        """The values of a file and of what it names, below a package; None where it cannot be read."""
+    def values_of(
+        self, name: str, package: str, depth: int, *, is_given: bool = False
+    ) -> dict[str, Any] | None:
+        """The values of a file and of what it names, below a package; None where it cannot be read.
+
+        What the file says itself of its package does not hold where the list that names it has given one.
+        """
         self.files += 1
         text = self.read(name) if depth and self.files <= _MOST_FILES else None
         if text is None:
@@ -120,7 +125,7 @@ class _Composition:
         except DocumentError:
             return None
         said = _PACKAGE.match(text.lstrip())
-        if said is not None:
+        if said is not None and not is_given:
             package = _package_said(said[1], name)
         entries, group = data.pop("defaults", None), name.rpartition("/")[0]
         listed = entries if isinstance(entries, list) else []
@@ -166,13 +171,14 @@ class _Composition:
         if below is None and group and place.startswith("/"):
             self.is_whole = False
             return {}
+        is_given = below is not None
         if below is None:
             below = place.strip("/").rpartition("/")[0].replace("/", ".")
         # `_here_` is the package of the file whose list it stands in.
         inside = below.removeprefix(_HERE).lstrip(".") if below.partition(".")[0] == _HERE else below
         inner = "" if below == _GLOBAL else _joined(".", package, inside)
         whole = place[1:] if place.startswith("/") else _joined("/", group, place)
-        found = self.values_of(_without_ending(whole), inner, depth - 1)
+        found = self.values_of(_without_ending(whole), inner, depth - 1, is_given=is_given)
         self.is_whole &= found is not None
         return found or {}
 

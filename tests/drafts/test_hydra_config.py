@@ -64,6 +64,12 @@ def test_hydras_words_for_the_place_of_a_file_are_its_package() -> None:
     ) == {"data.train.a.x": "1"}
 
 
+def test_a_package_of_the_list_holds_before_that_of_the_file() -> None:
+    assert values(config="defaults: [data@train: a]\n", data__a="# @package _group_\nx: 1\n") == {
+        "train.x": "1"
+    }
+
+
 def test_a_configuration_says_whether_it_is_whole() -> None:
     whole = composed(config="defaults: [model: a]\n", model__a="width: 1\n")
     partial = composed(config="defaults: [model: a, data: '${kind}']\n", model__a="width: 1\n")
