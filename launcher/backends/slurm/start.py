@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ from launcher.aws.errors import Outage
 from launcher.backends.interface import BackendError, NameTakenError, OnProgress, Progress, UncertainError
 from launcher.backends.local.files import write_state
 from launcher.backends.local.layout import lay_out
-from launcher.backends.local.overlay import python_with_requirements
+from launcher.backends.local.overlay import ARCHIVE_NAME, ORDER_NAME, PROGRAM, python_with_requirements
 from launcher.backends.local.processes import ProcessId
-from launcher.backends.local.python import answer_in, check_can_run, missing, packages_of
+from launcher.backends.local.python import answer_in, check_can_run, packages_of
 from launcher.backends.local.records import REQUEST_FILE, STATUS_FILE
 from launcher.backends.local.start import runnable_request, secrets_here
 from launcher.backends.slurm.commands import SlurmCommands
@@ -69,10 +69,8 @@ def start_run(
     parts = ScriptParts(folder, request, section, gpus_of(section, request.instance_type), python, given)
     render_script(parts)
     earlier = shared.checkpoints_to_resume(plan)
-    if section.image is None and login is not None:
-        _check_python(Path(python), package, login)
-    elif section.image is None:
-        parts = replace(parts, python=_equipped_python(parts, package, shared.place, on_progress))
+    if section.image is None:
+        parts = replace(parts, python=_equipped_python(parts, package, shared.place, login, on_progress))
     found = _claim(shared, name, plan, commands, on_progress)
     if found is not None:
         return found
@@ -84,51 +82,77 @@ def start_run(
     return _submit(record, shared, commands, own if login is not None else {})
 
 
-def _equipped_python(
-    parts: ScriptParts, package: SourcePackage, home: Path, on_progress: OnProgress | None
-) -> str:
-    """The Python that runs the job, with what its requirements ask for in an environment beside the runs."""
-    python = Path(parts.python)
-    check_can_run(python)
-    equipped = python_with_requirements(
-        python,
-        package.source,
-        home / "environments",
-        parts.request.environment,
-        on_progress,
-        withheld=parts.request.secrets,
-    )
-    return str(equipped)
+class OnLoginNode:
+    """A login node as a workshop (`launcher.backends.local.overlay.Workshop`): its environments lie in a
+    folder there."""
 
+    another_python = "`slurm.python`"
+    passing = True
 
-def _check_python(python: Path, package: SourcePackage, login: LoginNode) -> None:
-    """Raise BackendError unless there is that Python on the login node, with all that is required."""
+    def __init__(self, login: LoginNode, environments: Path) -> None:
+        self._login = login
+        self._environments = environments
 
-    def ask(python: Path, question: str) -> Mapping[str, Any]:
+    def ask(self, python: Path, question: str) -> Mapping[str, Any]:
+        """As any other."""
         words = ["env", "PYTHONPATH=", "PYTHONHOME=", str(python), "-c", question]
         try:
-            ran = login.run(words, f"ask {python} what it has")
+            ran = self._login.run(words, f"ask {python} what it has")
         except NotInstalled:
             raise BackendError(
-                f"there is no Python {python} on {login.host}: no node could run the job.",
+                f"there is no Python {python} on {self._login.host}: no node could run the job.",
                 "Give in `slurm.python` one that it and all nodes see, or the folder of its environment.",
             ) from None
         return answer_in(python, ran.returncode, ran.stdout, ran.stderr)
 
-    installed, wanted = packages_of(python, ask), package.source.requirements
-    if wanted is None:
-        return
-    lacking = [each.text for each in missing(wanted, installed)]
-    if lacking or wanted.fetched:
-        asked = [*lacking, *wanted.fetched]
-        named = ", ".join(asked[:5]) + (f" and {len(asked) - 5} more" if len(asked) > 5 else "")
-        raise BackendError(
-            f"{wanted.file} asks for {named}, which {python} on {login.host} does not have: over ssh "
-            "nothing is installed, and the script would not find them; nothing was submitted.",
-            f"Install them there (ssh {login.host} {python} -m pip install ...), or launch on {login.host} "
-            "itself, which installs them beside the runs; with `code.requirements: none` nothing is asked "
-            "for.",
-        )
+    def use(self, folder: Path) -> bool:
+        """As any other."""
+        marks = ["bash", "-c", 'test -f "$1/complete" && touch "$1"', "bash", str(folder)]
+        return self._login.run(marks, f"look at {folder}").returncode == 0
+
+    def work(self, python: Path, given: Path, withheld: Collection[str]) -> Generator[str, None, None]:
+        """As any other: its input is what it lives by. The program itself withholds variables there."""
+        what = f"install packages on {self._login.host}"
+        # Not with the folders above: where the shared folder is not mounted, nothing is made in its place.
+        self._login.run(["mkdir", str(self._environments.parent)], what)
+        made = self._login.run(["mkdir", str(self._environments)], what)
+        if made.returncode != 0 and "File exists" not in made.stderr:
+            raise OSError(0, f"{self._login.host} says: {made.stderr.strip() or 'nothing'}")
+        place = self._environments / f".order-{secrets.token_hex(8)}"
+        self._login.push(given, place)
+        own = [f"PYTHONPATH={place / ARCHIVE_NAME}", "PYTHONHOME=", "SLIPWAY_LIFELINE=0"]
+        words = ["env", *own, str(python), "-c", PROGRAM, str(place / ORDER_NAME)]
+        yield from self._login.follow(words, what)
+
+    def address(self, file: Path) -> str:
+        """As any other."""
+        return f"{file} on {self._login.host}"
+
+
+def _equipped_python(
+    parts: ScriptParts,
+    package: SourcePackage,
+    home: Path,
+    login: LoginNode | None,
+    on_progress: OnProgress | None,
+) -> str:
+    """The Python that runs the job, with what its requirements ask for in an environment beside the runs."""
+    python, environments = Path(parts.python), home / "environments"
+    workshop = None if login is None else OnLoginNode(login, environments)
+    if workshop is None:
+        check_can_run(python)
+    elif package.source.requirements is None:
+        packages_of(python, workshop.ask)
+    equipped = python_with_requirements(
+        python,
+        package.source,
+        environments,
+        parts.request.environment,
+        on_progress,
+        withheld=parts.request.secrets,
+        workshop=workshop,
+    )
+    return str(equipped)
 
 
 def _claim(
