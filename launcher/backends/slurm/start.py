@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,21 @@ from launcher.aws.errors import Outage
 from launcher.backends.interface import BackendError, NameTakenError, OnProgress, Progress, UncertainError
 from launcher.backends.local.files import write_state
 from launcher.backends.local.layout import lay_out
-from launcher.backends.local.overlay import ARCHIVE_NAME, ORDER_NAME, PROGRAM, python_with_requirements
+from launcher.backends.local.overlay import (
+    ARCHIVE_NAME,
+    ORDER_NAME,
+    PROGRAM,
+    ThisMachine,
+    Workshop,
+    python_with_requirements,
+)
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.python import answer_in, check_can_run, packages_of
 from launcher.backends.local.records import REQUEST_FILE, STATUS_FILE
-from launcher.backends.local.start import runnable_request, secrets_here
+from launcher.backends.local.start import name_to_resume, runnable_request, secrets_here
 from launcher.backends.slurm.commands import SlurmCommands
 from launcher.backends.slurm.login_node import LoginNode, NotInstalled
-from launcher.backends.slurm.records import SlurmRecord, batch_host
+from launcher.backends.slurm.records import SlurmRecord, batch_host, prefix_on_s3
 from launcher.backends.slurm.script import (
     SCRIPT_NAME,
     TOKEN_NAME,
@@ -52,13 +59,14 @@ def start_run(
     login: LoginNode | None,
     inputs: Mapping[str, Path],
     variables: Variables | None,
+    s3: Callable[[], Any],
     on_progress: OnProgress | None,
 ) -> SlurmRecord:
     """Prepare a plan's run and submit its job, unless it has been already; the record with the job's id.
 
-    `login` is the login node, where the cluster is behind one. Nothing is left of a run that Slurm refused.
-    Raises BackendError where it cannot be prepared or Slurm refuses it, UncertainError where nobody can tell
-    whether Slurm took it.
+    `login` is the login node, where the cluster is behind one; `s3` makes a client of S3. Nothing is left of
+    a run that Slurm refused. Raises BackendError where it cannot be prepared or Slurm refuses it,
+    UncertainError where nobody can tell whether Slurm took it.
     """
     request, package = runnable_request(plan)
     name = shared.runs.folder(str(request.name)).name
@@ -68,7 +76,9 @@ def start_run(
     own = secrets_here(request, variables)
     parts = ScriptParts(folder, request, section, gpus_of(section, request.instance_type), python, given)
     render_script(parts)
-    earlier = shared.checkpoints_to_resume(plan)
+    stored = prefix_on_s3(request)
+    origin = _origin_on_s3(plan, shared, stored)
+    earlier = shared.checkpoints_to_resume(plan) if origin is None else None
     if section.image is None:
         parts = replace(parts, python=_equipped_python(parts, package, shared.place, login, on_progress))
     found = _claim(shared, name, plan, commands, on_progress)
@@ -77,9 +87,40 @@ def start_run(
     with shared.draft(name) as draft:
         if earlier is not None:
             shared.copy_checkpoints(earlier, name)
+        if origin is not None and stored is not None:
+            # Only for them: AWS's client takes long to import.
+            from launcher.backends.sagemaker.resume import copy_newest
+
+            copy_newest(s3(), origin, stored, on_progress)
         record = _prepare(parts, draft, package, inputs, plan)
     record = replace(record, folder=shared.runs.folder(name))
     return _submit(record, shared, commands, own if login is not None else {})
+
+
+def _origin_on_s3(plan: TrainingPlan, shared: SharedFolder, stored: str | None) -> str | None:
+    """The prefix on S3 from which a plan's run goes on; None where it does not, or from the shared folder.
+
+    `stored` is the run's own. Raises BackendError where checkpoints would have to go from one to the other.
+    """
+    reference = name_to_resume(plan)
+    if reference is None:
+        return None
+    origin: str | None = reference
+    if not reference.startswith("s3://"):
+        shared.look(reference)
+        if not shared.runs.holds(reference):
+            return None
+        origin = prefix_on_s3(RequestView(shared.runs.request(reference)))
+    if (origin is None) is (stored is None):
+        return origin
+    here, there = "on the shared folder", "on S3"
+    was, is_ = (here, there) if origin is None else (there, here)
+    raise BackendError(
+        f"the checkpoints of {reference} lie {was}, and those of this run are to lie {is_}: it would go on "
+        "from nothing.",
+        "Give `checkpoint.s3_uri` with `sync: slipway` for S3, or neither for the shared folder, as the "
+        "earlier run had it.",
+    )
 
 
 class OnLoginNode:
@@ -143,6 +184,8 @@ def _equipped_python(
         check_can_run(python)
     elif package.source.requirements is None:
         packages_of(python, workshop.ask)
+    if prefix_on_s3(parts.request) is not None:
+        _check_boto3(python, package, workshop or ThisMachine())
     equipped = python_with_requirements(
         python,
         package.source,
@@ -153,6 +196,21 @@ def _equipped_python(
         workshop=workshop,
     )
     return str(equipped)
+
+
+def _check_boto3(python: Path, package: SourcePackage, workshop: Workshop) -> None:
+    """Raise BackendError where the boot could not copy checkpoints to S3; it would say so on the nodes."""
+    wanted = package.source.requirements
+    named = wanted is not None and any(
+        each.requirement is None or each.requirement.name.lower() == "boto3" for each in wanted.packages
+    )
+    if not named and "boto3" not in packages_of(python, workshop.ask).packages:
+        raise BackendError(
+            f"checkpoints are copied to S3 with boto3, and {python} does not have it: the job would wait for "
+            "its nodes, and then end before the script starts.",
+            "Add boto3 to requirements.txt, or leave `checkpoint.sync` out: checkpoints then stay on the "
+            "shared folder.",
+        )
 
 
 def _claim(
