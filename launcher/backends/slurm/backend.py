@@ -254,8 +254,9 @@ class SlurmBackend(Backend):
     def _s3(self) -> Any:
         """A client of S3, made where checkpoints lie there; everything else does without AWS."""
         from launcher.aws.clients import Clients
+        from launcher.aws.session import session_region
 
-        return Clients()("s3", None)
+        return Clients()("s3", session_region())
 
     def _look(self, job_name: str) -> SlurmRecord:
         """The run's record, with what has become of its job; written once that is final."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +50,11 @@ TRAINS = """
 class OnS3:
     """A place on the cluster whose runs copy their checkpoints to `s3://bucket/runs/NAME`."""
 
-    def __init__(self, place: SlurmPlace, address: str) -> None:
-        self.place = place
+    def __init__(self, place: SlurmPlace, given: Mapping[str, str]) -> None:
+        """`given` is the environment of who launches there."""
+        self.place, self.given = place, given
         self.s3 = boto3.client("s3", region_name="us-east-1")
-        self.s3.create_bucket(Bucket="bucket")
-        keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "test")
-        given = {**place.slurm.environment, **keys, "AWS_ENDPOINT_URL": address, "AWS_REGION": "us-east-1"}
-        self.commands = SlurmCommands(given)
-        place.backend = self.backend = SlurmBackend(place.shared / "slipway", self.commands)
+        place.backend = self.backend = SlurmBackend(place.shared / "slipway", SlurmCommands(given))
 
     def plan(self, **more: Any) -> TrainingPlan:
         checkpoint = {"s3_uri": "s3://bucket/runs", "sync": "slipway", **more.pop("checkpoint", {})}
@@ -77,8 +78,11 @@ def on_s3(cluster: SlurmPlace, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnS3
     host, port = server.get_host_and_port()
     use_test_keys(monkeypatch)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    own = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     try:
-        yield OnS3(cluster, f"http://{host}:{port}")
+        found = OnS3(cluster, {**cluster.slurm.environment, **own})
+        found.s3.create_bucket(Bucket="bucket")
+        yield found
     finally:
         server.stop()
 
@@ -111,9 +115,7 @@ def test_another_cluster_goes_on_from_the_address_of_a_run_that_was_stopped(
     (tmp_path / "other").mkdir()
     shared = slurm.shared / f"{tmp_path.name}-other"
     shared.mkdir()
-    other = OnS3.__new__(OnS3)
-    other.place, other.s3 = SlurmPlace(slurm, tmp_path / "other", shared), on_s3.s3
-    other.place.backend = other.backend = SlurmBackend(shared / "slipway", on_s3.commands)
+    other = OnS3(SlurmPlace(slurm, tmp_path / "other", shared), on_s3.given)
     plan = other.plan(checkpoint={"resume_from": f"s3://bucket/runs/{name}"})
     again = other.backend.submit(plan)
     assert other.place.end_of(again).state is JobState.COMPLETED
@@ -129,6 +131,32 @@ def test_a_run_is_resumed_by_its_name(on_s3: OnS3) -> None:
     again = on_s3.backend.resume(name, request)
     assert on_s3.place.end_of(again).state is JobState.COMPLETED
     assert on_s3.steps(again) == [5, 10]
+
+
+@pytest.mark.timeout(300)
+def test_a_further_attempt_goes_on_from_what_the_failed_one_left_there(on_s3: OnS3) -> None:
+    fails_once = f"""{TRAINS}
+    if not resumed and host == "algo-2":
+        while not Path({str(on_s3.place.folder / "go")!r}).exists():
+            time.sleep(0.1)
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+    """
+    job = on_s3.place.job(
+        fails_once,
+        checkpoint={"s3_uri": "s3://bucket/runs", "sync": "slipway"},
+        distribution={"strategy": "torchrun", "processes_per_host": 1},
+        limits={"max_runtime": "30m", "max_retries": 1},
+    )
+    environment = {**on_s3.given, "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment["XDG_CACHE_HOME"] = os.environ["XDG_CACHE_HOME"]
+    words = [sys.executable, "-m", "launcher.cli.app", str(job), "--output", "json"]
+    launched = subprocess.Popen(words, env=environment, cwd=on_s3.place.folder, stdout=subprocess.PIPE)
+    (first,) = until(on_s3.backend.job_names, 60)
+    until(lambda: on_s3.steps(first) == [5], 120)
+    (on_s3.place.folder / "go").touch()
+    result = json.loads(launched.communicate(timeout=200)[0])
+    assert (result["state"], result["attempts"][0]) == ("Completed", first)
+    assert on_s3.steps(result["attempts"][1]) == [5, 10]
 
 
 def test_what_would_go_on_from_nothing_is_refused_and_leaves_nothing(on_s3: OnS3) -> None:
