@@ -82,7 +82,8 @@ class SshServer:
         server = int((self.folder / "sshd.pid").read_text())
         for pid in _descendants(server):
             with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/comm").read_text().strip() == "sshd":
+                # sshd-session from OpenSSH 9.8 on.
+                if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
                     os.kill(pid, signal.SIGKILL)
 
     @property
