@@ -8,7 +8,7 @@ later, the standard library alone. What scripts import of it (`slipway.Checkpoin
 `host_assembly` joins the hosts; `gate/` refuses hosts that would hang, `processes/` starts the ranks and
 starts them again, `watchdog/` sees them stall, `failure` writes the reason. `ranks/` runs inside of each
 rank's process. `training/` and `saving/` are what scripts call; of `saving/` the boot also runs the
-uploads. `fabric/` is what `launch proof` runs.
+uploads. `fabric/` is what `launch proof` runs, `environment` what runs outside of SageMaker install with.
 """
 
 from __future__ import annotations

@@ -630,7 +630,7 @@ def _resume_there(
     return EXIT_INTERRUPTED if outcome is None else conclude(outcome, output, {"resumed_from": name})
 
 
-# `launch clean`: delete old local runs, after showing which, and asking.
+# `launch clean`: delete old local runs and mirrors, after showing which, and asking.
 
 
 KEPT_RUNS = 10
@@ -643,14 +643,16 @@ def clean(
     yes: Annotated[bool, Parameter(negative="", help="Delete without asking.")] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
-    """Delete the project's old local runs with their checkpoints. Exit code 1 where one cannot be deleted."""
+    """Delete the project's old local runs with their checkpoints, and mirrors of old runs on Slurm. Exit code
+    1 where one cannot be deleted."""
+    from launcher.backends.slurm.shared_folder import mirrored_runs
     from launcher.session.local_runs import local_home, plan_cleaning
     from launcher.text.values import size_in_words
 
     if keep < 0:
         raise Refusal(f"--keep {keep} is not a number of runs.", "Give 0 or more.")
     home = local_home()
-    found = plan_cleaning(home, 0 if all_ else keep)
+    found = plan_cleaning(home, 0 if all_ else keep, mirrors=mirrored_runs())
     if output is OutputFormat.TEXT:
         _show_old_runs(found)
     if not found.goes:
@@ -707,7 +709,7 @@ def _show_old_runs(found: Cleaning) -> None:
 
 def _describe_run(old: OldFolder) -> str:
     if old.state is not None:
-        return old.state
+        return f"{old.state}, mirror" if old.kind == "mirror" else old.state
     return "unreadable" if old.kind == "run" else str(old.kind)
 
 

@@ -251,9 +251,17 @@ def _on_slurm(slurm: list[str], inputs: list[str] | None, *, local: bool, throug
         raise Refusal("--local runs the job here, and --slurm there.", "Leave out one of the two.")
     if through:
         raise Refusal(_NOT_ON_SLURM, "Leave out --queue and --managed.")
-    changed = ["backend=slurm", *(f"slurm.partition={each}" for each in slurm)]
     folders = parse_input_folders(inputs or ())
-    return [*changed, *(f'slurm.inputs."{name}"={folder}' for name, folder in folders.items())]
+    return [
+        *changes_for_slurm(slurm),
+        *(f'slurm.inputs."{name}"={folder}' for name, folder in folders.items()),
+    ]
+
+
+def changes_for_slurm(slurm: Sequence[str] | None) -> list[str]:
+    """What `--slurm`, with a partition or without, changes of a job file, as `--set` takes it; None: not
+    given."""
+    return [] if slurm is None else ["backend=slurm", *(f"slurm.partition={each}" for each in slurm)]
 
 
 def _dry_run(loaded: LoadedJob, ignore: Sequence[str] | None, output: OutputFormat) -> int:
@@ -492,7 +500,11 @@ def make_launch(
 
 
 def make_slurm_launch(
-    loaded: LoadedJob, ignore: Sequence[str], run_id: str | None, allow_env: Sequence[str] | None
+    loaded: LoadedJob,
+    ignore: Sequence[str],
+    run_id: str | None,
+    allow_env: Sequence[str] | None,
+    source: SourceTree | None = None,
 ) -> SlurmLaunch:
     """The same of a job that is to run on Slurm."""
     from launcher.aws.session import session_region
@@ -502,8 +514,30 @@ def make_slurm_launch(
     from launcher.session.slurm.launch_run import SlurmLaunch
 
     return SlurmLaunch(
-        loaded, session_region(), ignore, run_id, show_progress, read_code(loaded), variables_of(allow_env)
+        loaded,
+        session_region(),
+        ignore,
+        run_id,
+        show_progress,
+        read_code(loaded) if source is None else source,
+        variables_of(allow_env),
     )
+
+
+def make_launch_of(
+    loaded: LoadedJob,
+    ignore: Sequence[str],
+    clients: Clients,
+    run_id: str | None,
+    allow_env: Sequence[str] | None,
+    source: SourceTree | None = None,
+) -> tuple[Launch | SlurmLaunch, Check | None]:
+    """The launch of a job where its file says, and what looks into the account after a failure there."""
+    from launcher.session.account_checks import account_check
+
+    if loaded.spec is not None and loaded.spec.backend == "slurm":
+        return make_slurm_launch(loaded, ignore, run_id, allow_env, source), None
+    return make_launch(loaded, ignore, clients, run_id, source=source), account_check(clients)
 
 
 # What `launch JOB.yaml --local` asks and says before it starts processes on this machine.

@@ -208,7 +208,7 @@ def show_summary(plan: TrainingPlan, *, python: Interpreter | None = None) -> No
     if python is not None:
         rows["python"] = str(python)
     elif plan.slurm is not None:
-        rows |= _slurm(plan.slurm, str(plan.name))
+        rows |= _slurm(plan.slurm, str(plan.name), view)
     else:
         rows |= {
             **_service(view),
@@ -241,8 +241,9 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
 """The fields of the job file that a row of the summary speaks of."""
 
 
-def _slurm(section: Slurm, name: str) -> dict[str, str]:
+def _slurm(section: Slurm, name: str, view: RequestView) -> dict[str, str]:
     """What is asked of Slurm, and where the run's files lie."""
+    from launcher.backends.slurm.records import prefix_on_s3
     from launcher.backends.slurm.script import python_of, run_folder
 
     asked = {
@@ -258,6 +259,7 @@ def _slurm(section: Slurm, name: str) -> dict[str, str]:
         "python": f"in the image {section.image}" if section.image else python_of(section),
         "channels": "\n".join(sorted(inputs)) or "none",
         "folder": f"{section.host}:" * bool(section.host) + str(run_folder(section) / name),
+        **({"checkpoints": stored} if (stored := prefix_on_s3(view)) is not None else {}),
     }
 
 

@@ -24,6 +24,7 @@ class Where(StrEnum):
 
     HERE = "here"
     AWS = "aws"
+    SLURM = "slurm"
 
 
 ONE_HERE = "1-here"
@@ -45,7 +46,8 @@ NAMES = (
 
 @frozen
 class Rung:
-    """One run: so many processes on each of so many hosts, here or on AWS, on its data or on made-up ones.
+    """One run: so many processes on each of so many hosts, here or where the job runs, on its data or on
+    made-up ones.
 
     `instance_type` is that of its hosts on AWS.
     """
@@ -69,6 +71,8 @@ class Rung:
         data = ", synthetic data" if self.synthetic else ""
         if self.place is Where.AWS:
             return f"{self.hosts} × {self.instance_type}, {processes}{data}"
+        if self.place is Where.SLURM:
+            return f"{self.hosts} node{'' if self.hosts == 1 else 's'} of Slurm, {processes}{data}"
         hosts = f" as {self.hosts} hosts" if self.hosts > 1 else ""
         return f"{processes} here{hosts}{data}"
 
@@ -108,10 +112,10 @@ class Rungs:
 def ladder_of(job: JobSpec, footing: Footing) -> Rungs:
     """The rungs of a job.
 
-    Made-up data come before the first rung with the job's own, and all rungs before the first on AWS are
-    free. A job with one host ends at it.
+    Made-up data come before the first rung with the job's own, and all rungs on this machine before those
+    on hosts, of AWS or of Slurm as the job says. A job with one host ends at it.
     """
-    found = [*_here(job, footing), *_on_aws(job, footing)]
+    found = [*_here(job, footing), *_on_hosts(job, footing)]
     return Rungs(
         tuple(each for each in found if isinstance(each, Rung)),
         tuple(each for each in found if isinstance(each, MissingRung)),
@@ -161,11 +165,11 @@ def _several_here(job: JobSpec, footing: Footing) -> list[Rung | MissingRung]:
     return [Rung(SEVERAL_HERE, Where.HERE, 1, min(each, footing.most_here))]
 
 
-def _on_aws(job: JobSpec, footing: Footing) -> Iterator[Rung | MissingRung]:
-    hosts = job.resources.instance_count
+def _on_hosts(job: JobSpec, footing: Footing) -> Iterator[Rung | MissingRung]:
+    hosts, place = job.resources.instance_count, Where.SLURM if job.backend == "slurm" else Where.AWS
     on_hosts = {ONE_HOST: 1, TWO_HOSTS: 2, ALL_HOSTS: hosts}
     rungs = [
-        Rung(name, Where.AWS, count, footing.processes_per_host, False, job.resources.instance_type)
+        Rung(name, place, count, footing.processes_per_host, False, job.resources.instance_type)
         for name, count in on_hosts.items()
         if count <= hosts and (name != ALL_HOSTS or hosts > 2)
     ]
@@ -186,7 +190,7 @@ def _on_synthetic_data(rung: Rung) -> Rung:
 
 
 BEFORE_THE_SCRIPT_SECONDS = 900
-"""On top of a rung's own limit on AWS: image, data and packages come first, and their time counts."""
+"""On top of a rung's own limit on hosts: image, data and packages come first, and their time counts."""
 
 GRACE_SECONDS = 60
 """The same here, where nothing comes first: who follows the rung ends it, before the limit does."""
@@ -213,7 +217,7 @@ def settings_of(
         found.append(f"resources.instance_count={rung.hosts}")
     if rung.processes_per_host != processes_per_host:
         found.append(f"distribution.processes_per_host={rung.processes_per_host}")
-    limit = seconds + (BEFORE_THE_SCRIPT_SECONDS if rung.place is Where.AWS else GRACE_SECONDS)
+    limit = seconds + (GRACE_SECONDS if rung.place is Where.HERE else BEFORE_THE_SCRIPT_SECONDS)
     if limit < job.limits.max_runtime:
         field = "max_runtime_seconds" if "max_runtime_seconds" in written.get("limits", {}) else "max_runtime"
         found.append(f"limits.{field}={limit}")
@@ -481,11 +485,9 @@ def _suspects(held: Rung | None, broke: Rung) -> Iterator[str]:
     """What the rung that broke has and the one that held has not: where the cause is to be looked for."""
     if held is None:
         yield "the script, its packages or its settings"
-    if broke.place is Where.AWS and (held is None or held.place is Where.HERE):
-        yield (
-            f"what {broke.instance_type} has and this machine has not: the image and its packages, the "
-            "devices, the role, the channels from S3"
-        )
+    on_hosts = broke.place is not Where.HERE
+    if on_hosts and (held is None or held.place is Where.HERE):
+        yield _what_hosts_have(broke)
     if not broke.synthetic and (held is None or held.synthetic):
         yield "the data, or the code that reads them"
     before = held.ranks if held is not None else 1
@@ -496,14 +498,26 @@ def _suspects(held: Rung | None, broke: Rung) -> Iterator[str]:
         )
     elif held is not None and held.hosts == broke.hosts and before != broke.ranks:
         yield f"{broke.ranks} ranks on a host instead of {before}"
-    hosts = held.hosts if held is not None and held.place is Where.AWS else 1
-    if broke.place is Where.AWS and hosts == 1 and broke.hosts > 1:
+    hosts = held.hosts if held is not None and held.place is broke.place else 1
+    if on_hosts and hosts == 1 and broke.hosts > 1:
         yield (
             "the network between hosts (security group, EFA, name of the interface), or code that takes "
             "LOCAL_RANK for RANK or one host's files for everybody's"
         )
-    elif broke.place is Where.AWS and broke.hosts > hosts:
+    elif on_hosts and broke.hosts > hosts:
         yield (
             f"what grows from {hosts} to {broke.hosts} hosts: memory for each rank, time-outs, connections, "
             "the share of data that a rank gets, or one bad host among them"
         )
+
+
+def _what_hosts_have(rung: Rung) -> str:
+    if rung.place is Where.SLURM:
+        return (
+            "what the nodes have and this machine has not: the Python or image with its packages, the "
+            "devices, the shared folder and the folders of the inputs"
+        )
+    return (
+        f"what {rung.instance_type} has and this machine has not: the image and its packages, the devices, "
+        "the role, the channels from S3"
+    )

@@ -278,7 +278,7 @@ class JobSpec(Part):
         """The job as it is on hosts that no service of AWS hands out.
 
         Left are what is run, with which settings, for how long, and the names of its inputs and checkpoints;
-        where these lie is another section's matter.
+        where these lie is another section's matter, but for checkpoints that the boot copies to S3.
         """
         folders = self.slurm.inputs if self.slurm else {}
         # Kept wherever the run lies, whether the file speaks of them or not.
@@ -299,7 +299,12 @@ class JobSpec(Part):
                     **dict.fromkeys(folders, _FROM_FOLDER),
                     **dict.fromkeys(self.inputs, _FROM_FOLDER),
                 },
-                "checkpoint": checkpoint.model_copy(update={"s3_uri": None, "lustre": None}),
+                "checkpoint": checkpoint.model_copy(
+                    update={
+                        "s3_uri": checkpoint.s3_uri if checkpoint.sync == "slipway" else None,
+                        "lustre": None,
+                    }
+                ),
             }
         )
 

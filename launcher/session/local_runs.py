@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from launcher.frozen import frozen
 
 if TYPE_CHECKING:
     from launcher.backends.local.python import Machine
+    from launcher.backends.slurm.records import SlurmRuns
     from launcher.planning.request_view import RequestView
     from launcher.planning.training_plan import TrainingPlan
 
@@ -278,6 +279,9 @@ UNUSED_SECONDS = 7 * 86_400.0
 """An environment that no kept run was started with goes once it was not used for so long, and at once where
 no run is kept; it can be made again."""
 
+FOLLOWED_SECONDS = 3600.0
+"""For so long after its end somebody may still read what a mirror holds of a run."""
+
 _HALF_DELETED = ".deleting-"
 """How the name of what is being deleted begins: no name of a run does, so that a broken deletion leaves
 none that looks whole."""
@@ -288,13 +292,15 @@ class OldKind(StrEnum):
 
     RUN = "run"
     ENVIRONMENT = "environment"
+    MIRROR = "mirror"
+    """Of a run on Slurm behind a login node: records and logs, which all are there as well."""
     REMAINS = "remains"
     """Of an earlier deletion that did not come to its end."""
 
 
 @frozen
 class OldFolder:
-    """Something that goes: its folder, what it is, the state of a run, since when it is there, its bytes.
+    """Something that goes: its folder, what it is, the state of its run, since when it is there, its bytes.
 
     `created` is in seconds since the epoch. The state of a run that cannot be read is None.
     """
@@ -334,10 +340,13 @@ class _Run:
     """What it was started with, and so is resumed with."""
 
 
-def plan_cleaning(home: Path, keep: int, now: float | None = None) -> Cleaning:
+def plan_cleaning(
+    home: Path, keep: int, now: float | None = None, *, mirrors: Iterable[SlurmRuns] = ()
+) -> Cleaning:
     """What goes of the local runs in `home` but for the newest `keep` that have ended. Deletes nothing.
 
-    Raises BackendError where `home` cannot be read, or leads out of its project by a link.
+    So it is with what `mirrors` hold of runs that are known to have ended, with the newest `keep` of their
+    own. Raises BackendError where `home` cannot be read, or leads out of its project by a link.
     """
     now = time.time() if now is None else now
     _check_no_link(home)
@@ -356,11 +365,12 @@ def plan_cleaning(home: Path, keep: int, now: float | None = None) -> Cleaning:
     ended.sort(key=lambda run: run.created, reverse=True)
     kept, old = ended[:keep], ended[keep:]
     goes = [OldFolder(run.folder, OldKind.RUN, run.state, run.created, _size(run.folder)) for run in old]
-    goes += _remains(home)
+    goes += _remains(home, home.parent / ENVIRONMENTS)
     # Whatever runs may use any of them.
     if not running:
         before = now - UNUSED_SECONDS if keep else now
         goes += _environments(home.parent / ENVIRONMENTS, kept, before)
+    goes += _old_mirrors(mirrors, keep, now - FOLLOWED_SECONDS)
     return Cleaning(tuple(goes), len(kept), tuple(run.folder.name for run in running))
 
 
@@ -395,8 +405,25 @@ def _look_at(store: JobStore, name: str) -> tuple[_Run, bool]:
     return _Run(folder, record.state.value, record.started, used), record.state.is_final
 
 
-def _remains(home: Path) -> Iterator[OldFolder]:
-    for parent in (home, home.parent / ENVIRONMENTS):
+def _old_mirrors(mirrors: Iterable[SlurmRuns], keep: int, before: float) -> Iterator[OldFolder]:
+    """Those of runs that had ended before that time; where nothing tells that one has, it stays."""
+    ended = []
+    for runs in mirrors:
+        yield from _remains(runs.home)
+        for name in runs.names():
+            with contextlib.suppress(UnknownJob, UnreadableJob):
+                record = runs.record(name)
+                if record.state.is_final and not record.folder.is_symlink():
+                    ended.append(record)
+    ended.sort(key=lambda record: record.submitted, reverse=True)
+    for record in ended[keep:]:
+        if (record.ended or record.submitted) < before:
+            size = _size(record.folder)
+            yield OldFolder(record.folder, OldKind.MIRROR, record.state.value, record.submitted, size)
+
+
+def _remains(*parents: Path) -> Iterator[OldFolder]:
+    for parent in parents:
         for folder in _folders(parent):
             if folder.name.startswith(_HALF_DELETED):
                 yield OldFolder(folder, OldKind.REMAINS, None, _changed(folder), _size(folder))

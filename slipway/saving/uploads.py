@@ -198,8 +198,8 @@ def begin_uploads(
     except ImportError:
         raise BootError(
             MODE,
-            "checkpoints are copied with boto3, which the image does not have, so all would be lost with "
-            "the hosts. Add boto3 to requirements.txt, or set `checkpoint.sync: sagemaker`",
+            "checkpoints are copied with boto3, which this Python does not have, so all would be lost with "
+            "the hosts. Add boto3 to requirements.txt, or leave `checkpoint.sync` out",
         ) from None
     environment[MIRROR_VARIABLE] = uri
     uploads = Uploads(Path(environment[FOLDER_VARIABLE]), place, assembly, stop, uri=uri)

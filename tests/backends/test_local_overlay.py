@@ -168,7 +168,9 @@ def test_an_environment_that_is_half_made_is_made_anew(shop: Shop) -> None:
 
 
 def test_a_launcher_waits_for_another_one_that_makes_the_same(shop: Shop) -> None:
-    lock = shop.equip("tinyone\n").parent.parent.with_suffix(".lock").open("a")
+    folder = shop.equip("tinyone\n").parent.parent
+    (folder / "complete").unlink()
+    lock = folder.with_suffix(".lock").open("a")
     fcntl.flock(lock, fcntl.LOCK_EX)
     shop.steps.clear()
     source = shop.source("tinyone\n")
@@ -178,7 +180,10 @@ def test_a_launcher_waits_for_another_one_that_makes_the_same(shop: Shop) -> Non
         lock.close()
 
     python_with_requirements(shop.python, source, shop.environments, {}, other_ends)
-    assert shop.steps == ["waiting for another launcher that installs the same packages"]
+    assert shop.steps == [
+        "waiting for another launcher that installs the same packages",
+        "installing 1 package of requirements.txt",
+    ]
 
 
 def test_commands_of_the_python_below_find_what_is_installed_above(shop: Shop) -> None:

@@ -16,6 +16,9 @@ from launcher.aws.clients import Clients
 from launcher.backends.interface import Backend, JobState, JobSummary, Polling
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.records import JobRecord
+from launcher.backends.slurm.login_node import LoginNode
+from launcher.backends.slurm.records import SlurmRecord
+from launcher.backends.slurm.shared_folder import MirroredFolder
 from launcher.cli import interaction
 from launcher.cli.interaction import OutputFormat
 from launcher.cli.jobs import watch_jobs
@@ -420,6 +423,22 @@ def test_the_answer_decides(
     assert asked[0].endswith("B? 1 ended run stays.")
     assert ("nothing was deleted" in err) is not answer
     assert len(left(home)) == stay
+
+
+def test_mirrors_of_runs_behind_a_login_node_go_as_well(
+    home: Path, run_launch: RunLaunch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    runs = MirroredFolder(Path("/fsx/alice/slipway"), LoginNode("login")).runs
+    for name, state in (("ended", JobState.COMPLETED), ("runs-on", JobState.IN_PROGRESS)):
+        (runs.home / name).mkdir(parents=True)
+        SlurmRecord(runs.home / name, 1, {}, ProcessId(1, 1.0), submitted=1.7e9, state=state).write()
+    code, out, _ = run_launch("clean", "--all")
+    assert (code, "Completed, mirror" in out) == (2, True)
+    code, out, _ = run_launch("clean", "--all", "--yes", "--output", "json")
+    assert code == 0
+    assert [each["name"] for each in json.loads(out)["deleted"] if each["kind"] == "mirror"] == ["ended"]
+    assert left(runs.home) == ["runs-on"]
 
 
 def test_json_says_what_went(home: Path, run_launch: RunLaunch) -> None:

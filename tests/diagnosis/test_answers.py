@@ -13,7 +13,8 @@ the reason stands below `[reason]`, the lines of another host than `algo-1` belo
 
 `cause` is code, rank and host, of which the host may be left out, or the verdict where there is none;
 `no failure` is every verdict but `failed`, and `any rank` is not looked at. `says`, `remedy` and `summary`
-are parts of them, and `silent` is in none; `ended`, `stopped` and `status` are the place's word. With
+are parts of them, and `silent` is in none; `ended`, `stopped` and `status` are the place's word, `type` is
+the job's, and `warned` what its findings of EFA005 say. With
 `# <word>: VALUE` the case is told with each value for `<word>`; `VALUE => CAUSE` has a cause of its own, and
 `\\n` is a new line. A `\\` stands before a line that would be read as a field or heading.
 """
@@ -30,13 +31,14 @@ import pytest
 from launcher.diagnosis.diagnose import diagnose
 from launcher.diagnosis.logs.lines import Record
 from launcher.diagnosis.model import End, Ending, Stop, StopCause
+from launcher.diagnosis.remedies import AskedJob
 from tests.case_files import Part, read_parts
 from tests.diagnosis.stories import raised, steps, timed_out
 
 FILES = sorted(Path(__file__).with_name("answers").glob("*.test"))
 HEADING = re.compile(r"\[(case|host|reason)(?: (.+))?\]")
 FIELD = re.compile(r"# (<[a-z]+>|[a-z]+):(?: (.*))?")
-PARTS = ("says", "remedy", "summary")
+PARTS = ("says", "remedy", "summary", "warned")
 MACROS = {
     re.compile(r"<(\d+) times (.+)>"): lambda count, line: "\n".join([line] * int(count)),
     re.compile(r"<steps (\d+) (\d+)>"): lambda first, last: steps(int(first), int(last)),
@@ -113,7 +115,8 @@ def answers(given: dict[str, str], texts: Iterable[tuple[str, str, str]]) -> dic
     if "stopped" in given:
         cause, _, at = given["stopped"].partition(" at ")
         ending = Ending(End.STOPPED, "llama-1", Stop(StopCause(cause), at=float(at)))
-    found = diagnose(lines, reason, secondary_status=given.get("status"), ending=ending)
+    job = AskedJob(instance_type=given.get("type"))
+    found = diagnose(lines, reason, secondary_status=given.get("status"), ending=ending, job=job)
     root = found.root_cause
     told = {
         "cause": str(found.verdict),
@@ -123,6 +126,7 @@ def answers(given: dict[str, str], texts: Iterable[tuple[str, str, str]]) -> dic
         "unusual": "\n".join(found.unusual),
         "findings": ", ".join(f"{each.code} {each.severity}" for each in found.findings),
         "follows": ", ".join(each.code for each in found.consequences),
+        "warned": "\n".join(each.message for each in found.findings if each.code == "EFA005") or "nothing",
         "survived": ", ".join(each.code for each in found.findings if "survived: " in each.message),
     }
     if root is not None:
@@ -135,7 +139,7 @@ def answers(given: dict[str, str], texts: Iterable[tuple[str, str, str]]) -> dic
         told["confidence"] = str(root.sureness.confidence)
         told["second"] = found.runner_up.code if found.runner_up else "none"
         told["evidence"] = "\n".join(root.evidence)
-    return {**told, **{name: given[name] for name in ("ended", "status", "stopped") if name in given}}
+    return {**told, **{name: given[name] for name in ("ended", "status", "stopped", "type") if name in given}}
 
 
 def is_told(told: dict[str, str], name: str, value: str) -> bool:

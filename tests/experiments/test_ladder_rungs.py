@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,19 @@ def test_what_only_images_can_start_begins_on_aws(job_data: JobData) -> None:
     assert why_not_here(job_of(job_data), with_boot=True) is None
     ladder = ladder_of(smp, Footing(8, 4, not_here="x", synthetic=True))
     assert names(ladder) == ["1-host-synthetic", "1-host", "2-hosts", "all-hosts"]
+
+
+def test_the_hosts_of_a_job_for_slurm_are_its_nodes(job_data: JobData) -> None:
+    job = job_of(job_data, 2, backend="slurm", slurm={"shared": "/fsx", "python": "/fsx/venv"})
+    ladder = ladder_of(job, HERE)
+    assert [(rung.name, rung.place) for rung in ladder.rungs[2:]] == [
+        ("1-host", Where.SLURM),
+        ("2-hosts", Where.SLURM),
+    ]
+    assert [rung.in_words for rung in ladder.rungs[2:]] == [
+        "1 node of Slurm, 8 processes",
+        "2 nodes of Slurm, 16 processes",
+    ]
 
 
 def test_the_names_stand_in_the_order_of_the_rungs(job_data: JobData) -> None:
@@ -207,6 +221,9 @@ HOSTS = Rung("2-hosts", Where.AWS, 2, 8, instance_type="ml.p4d.24xlarge")
 ALL = Rung("all-hosts", Where.AWS, 16, 8, instance_type="ml.p4d.24xlarge")
 
 
+NODE, NODES, ALL_NODES = (replace(each, place=Where.SLURM) for each in (HOST, HOSTS, ALL))
+
+
 def broke(*held: Rung, at: Rung, result: Result = Result.BROKE) -> str:
     return verdict([*(Climbed(rung, Result.HELD, "") for rung in held), Climbed(at, result, "")])
 
@@ -226,6 +243,9 @@ def broke(*held: Rung, at: Rung, result: Result = Result.BROKE) -> str:
         ),
         ((SEVERAL, HOST), HOSTS, "the network between hosts (security group", "not the data"),
         ((HOST, HOSTS), ALL, "what grows from 2 to 16 hosts", "not the data"),
+        ((ONE, SEVERAL), NODE, "what the nodes have and this machine has not", "not the network between"),
+        ((SEVERAL, NODE), NODES, "the network between hosts (security group", "not the data"),
+        ((NODE, NODES), ALL_NODES, "what grows from 2 to 16 hosts", "not the data"),
     ],
 )
 def test_what_a_rung_adds_is_where_the_fault_is(

@@ -19,9 +19,13 @@ from launcher.backends.interface import BackendError, JobState
 from launcher.backends.local.processes import ProcessId
 from launcher.backends.local.python import Interpreter, Machine
 from launcher.backends.local.records import JobRecord
+from launcher.backends.slurm.login_node import LoginNode
+from launcher.backends.slurm.records import SlurmRecord, SlurmRuns
+from launcher.backends.slurm.shared_folder import MirroredFolder, mirrored_runs
 from launcher.failure_modes.model import Refusal
 from launcher.jobs.load_job import load_job
 from launcher.session.local_runs import (
+    FOLLOWED_SECONDS,
     OldKind,
     Preflight,
     check_machine,
@@ -389,6 +393,65 @@ def test_nothing_stays_of_an_environment_that_goes_and_one_in_the_making_stays(h
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert names(home, 0) == []
     assert names(home, 0) == ["new"]
+
+
+def write_mirror(runs: SlurmRuns, name: str, age: float, state: JobState = JobState.COMPLETED) -> Path:
+    """A mirror with 1,000 bytes of a log beside its record, whose run ended at its submission."""
+    folder = runs.home / name
+    folder.mkdir(parents=True)
+    (folder / "log").write_bytes(bytes(1000))
+    ended = NOW - age if state.is_final else None
+    SlurmRecord(folder, 1, {}, GONE, state=state, submitted=NOW - age, ended=ended).write()
+    return folder
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlurmRuns:
+    """The mirror of /fsx/alice/slipway behind the login node `login`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return MirroredFolder(Path("/fsx/alice/slipway"), LoginNode("login")).runs
+
+
+def mirrors_that_go(home: Path, keep: int) -> list[str]:
+    found = plan_cleaning(home, keep, NOW, mirrors=mirrored_runs()).goes
+    return [each.name for each in found if each.kind is OldKind.MIRROR]
+
+
+def test_mirrors_of_runs_that_ended_go_but_for_the_newest(home: Path, mirror: SlurmRuns) -> None:
+    assert mirrored_runs() == []
+    elsewhere = MirroredFolder(Path("/fsx/team/slipway"), LoginNode("bob@other")).runs
+    old, older = write_mirror(mirror, "old", 2 * DAY), write_mirror(elsewhere, "older", 3 * DAY)
+    new = write_mirror(mirror, "new", DAY)
+    write_run(home, "local", 4 * DAY)
+    assert mirrors_that_go(home, 3) == []
+    assert mirrors_that_go(home, 1) == ["old", "older"]
+    found = plan_cleaning(home, 1, NOW, mirrors=mirrored_runs())
+    assert (found.kept, found.goes[0].state) == (1, "Completed")
+    for each in found.goes:
+        delete(each)
+    assert (old.exists(), older.exists(), new.exists()) == (False, False, True)
+    assert mirrors_that_go(home, 0) == ["new"]
+
+
+def test_a_mirror_stays_whose_run_goes_on_or_is_not_known_to_have_ended(
+    home: Path, mirror: SlurmRuns, tmp_path: Path
+) -> None:
+    write_mirror(mirror, "runs", 30 * DAY, JobState.IN_PROGRESS)
+    write_mirror(mirror, "stops", 30 * DAY, JobState.STOPPING)
+    (write_mirror(mirror, "unreadable", 30 * DAY) / "status.json").write_text("{")
+    (mirror.home / "unknown").mkdir()
+    # Somebody may still follow it.
+    write_mirror(mirror, "just-ended", FOLLOWED_SECONDS - 1)
+    outside = write_mirror(SlurmRuns(tmp_path / "outside"), "linked", 30 * DAY)
+    (mirror.home / "linked").symlink_to(outside)
+    (mirror.home.parent / "folder").symlink_to(outside.parent)
+    assert mirrors_that_go(home, 0) == []
+
+
+def test_what_is_left_of_a_mirror_goes_with_the_next_cleaning(home: Path, mirror: SlurmRuns) -> None:
+    (mirror.home / ".deleting-old-1").mkdir(parents=True)
+    [left] = plan_cleaning(home, 10, NOW, mirrors=mirrored_runs()).goes
+    assert left.kind is OldKind.REMAINS
 
 
 def test_very_deep_folders_are_counted_and_said_to_be_too_deep(home: Path) -> None:

@@ -72,6 +72,20 @@ def copy_checkpoint(
     if existing_state(sagemaker, "CreateTrainingJob", str(job.name)) is not None:
         return
     source = reference if reference.startswith("s3://") else _prefix_of_job(sagemaker, reference)
+    copy_newest(s3, source, target, on_progress, time_left)
+
+
+def copy_newest(
+    s3: Any,
+    source: str,
+    target: str,
+    on_progress: OnProgress | None = None,
+    time_left: Callable[[], float] | None = None,
+) -> None:
+    """Copy the newest complete checkpoint below one S3 URI to below another; nothing where they are the same.
+
+    Raises as `copy_checkpoint`.
+    """
     bucket, prefix = split_uri(source.rstrip("/") + "/")
     if source.rstrip("/") == target.rstrip("/"):
         return

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws.errors import Outage
 from launcher.backends.interface import (
@@ -53,6 +53,7 @@ from launcher.backends.slurm.records import (
     claimed_by,
     host_ends,
     nodes_of,
+    prefix_on_s3,
     read_events,
 )
 from launcher.backends.slurm.shared_folder import MirroredFolder, SharedFolder
@@ -118,10 +119,9 @@ class SlurmBackend(Backend):
         events = read_events(record.folder)
         try:
             request = RequestView(self._runs.request(job_name))
+            checkpoints = prefix_on_s3(request) or self._shared.address(job_name, "checkpoints")
             return replace(
-                record.status(
-                    self._shared.address(job_name, "checkpoints"), self._shared.address(job_name, "hosts")
-                ),
+                record.status(checkpoints, self._shared.address(job_name, "hosts")),
                 transitions=_transitions(events),
                 nodes=nodes_of(record.folder, record.hosts),
                 processes_per_host=request.processes_per_host,
@@ -211,7 +211,17 @@ class SlurmBackend(Backend):
             return self._start(plan, record.section, on_progress)
 
     def has_checkpoint(self, job_name: str) -> bool:
-        """Whether a run that has ended left anything in its folder of checkpoints."""
+        """Whether a run that has ended left anything in its folder of checkpoints, or on S3.
+
+        Raises AwsRefusal where AWS refuses to say.
+        """
+        from launcher.planning.request_view import RequestView
+
+        request = RequestView(self._runs.request(job_name))
+        if prefix_on_s3(request) is not None:
+            from launcher.backends.sagemaker.resume import LeftCheckpoint, left_checkpoint
+
+            return left_checkpoint(self._s3(), request) is not LeftCheckpoint.NOTHING
         return self._shared.has_checkpoint(self._runs.folder(job_name).name)
 
     def failed_nodes(self, job_name: str, host: str | None) -> tuple[str, ...]:
@@ -236,9 +246,17 @@ class SlurmBackend(Backend):
             login=self._login,
             inputs={name: Path(folder) for name, folder in given.inputs.items()},
             variables=self._variables,
+            s3=self._s3,
             on_progress=on_progress,
         )
         return record.name
+
+    def _s3(self) -> Any:
+        """A client of S3, made where checkpoints lie there; everything else does without AWS."""
+        from launcher.aws.clients import Clients
+        from launcher.aws.session import session_region
+
+        return Clients()("s3", session_region())
 
     def _look(self, job_name: str) -> SlurmRecord:
         """The run's record, with what has become of its job; written once that is final."""

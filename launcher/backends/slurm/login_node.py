@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -109,18 +109,48 @@ class LoginNode:
         which the program gets in its environment, `bound` the seconds that it may take. Raises LoginSilent
         without a connection, NotInstalled where the program is not there, BackendError without ssh here.
         """
-        asked = [*_IN_LOGIN_SHELL, *(_WITH_VARIABLES if variables else ()), *words]
-        there = [*self._ssh, *self._options, "--", self.host, shlex.join(asked)]
-        ran = self._call(there, what, variables, bound)
-        if ran.returncode == 255:
-            raise self._silent(what, ran.stderr)
-        if ran.returncode == 127:
+        asked = [*(_WITH_VARIABLES if variables else ()), *words]
+        ran = self._call(self._there(asked), what, variables, bound)
+        self._check_ran(ran.returncode, ran.stderr, words, what)
+        return ran
+
+    def follow(self, words: Sequence[str], what: str) -> Generator[str, None, None]:
+        """Run a program there as `run` does; the lines that it prints, as they come.
+
+        Its input is at its end when nobody takes them any more, or the connection is lost. Raises as `run`.
+        """
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                self._there(words),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                errors="replace",
+            )
+            try:
+                yield from process.stdout or ()
+            finally:
+                try:
+                    process.communicate(timeout=BOUND_SECONDS)
+                except (OSError, subprocess.TimeoutExpired):
+                    process.kill()
+                    process.wait()
+            errors.seek(0)
+            self._check_ran(process.returncode, errors.read().decode("utf-8", "replace"), words, what)
+
+    def _there(self, words: Sequence[str]) -> list[str]:
+        return [*self._ssh, *self._options, "--", self.host, shlex.join([*_IN_LOGIN_SHELL, *words])]
+
+    def _check_ran(self, code: int, said: str, words: Sequence[str], what: str) -> None:
+        if code == 255:
+            raise self._silent(what, said)
+        if code == 127:
             program = next(word for word in words if word != "env" and "=" not in word)
             raise NotInstalled(
                 f"could not {what}: there is no {program} on {self.host}, in the PATH of a login shell.",
                 f"Correct `slurm.host`, or PATH there: ssh {self.host} bash -lc 'type {program}'",
             )
-        return ran
 
     def pull(self, folder: Path, here: Path, patterns: Sequence[str], *, grows: bool = False) -> bool:
         """Make what a folder there holds by rsync's patterns the same here; False where it is not there.

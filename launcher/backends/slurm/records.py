@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.backends.interface import JobState, JobStatus
 from launcher.backends.local.files import Host, UnreadableJob, hosts_of, read_state, write_state
@@ -32,6 +32,10 @@ from launcher.backends.local.records import (
 from launcher.diagnosis.model import Stop
 from launcher.frozen import frozen
 from launcher.text.regular_files import read_regular
+
+if TYPE_CHECKING:
+    # Looking at a run needs nothing of what plans one.
+    from launcher.planning.request_view import RequestView
 
 CLAIM_NAME, EVENTS_NAME = "job", "events"
 """In a run's folder: the id of the job that the run belongs to; when it started and ended."""
@@ -203,6 +207,19 @@ def host_ends(folder: Path, hosts: int) -> list[HostEnd]:
             # As the shell gives it: 137 for a boot that was killed.
             ends.append(HostEnd(host, -9 if code == "137" else int(code), float(when)))
     return ends
+
+
+def prefix_on_s3(request: RequestView) -> str | None:
+    """The run's own prefix on S3, to which its hosts copy their checkpoints; None where these stay on the
+    shared folder."""
+    from launcher.planning.request_view import CHECKPOINT_SYNC_OPTION
+    from launcher.planning.training_plan import PLACEHOLDER_BUCKET
+
+    prefix = request.checkpoints.moved_by_script
+    if CHECKPOINT_SYNC_OPTION not in request.boot_options or prefix is None:
+        return None
+    # Where the job file names no prefix, the plan has none of its own.
+    return None if prefix.startswith(f"s3://{PLACEHOLDER_BUCKET}/") else prefix
 
 
 def _text(file: Path) -> str | None:

@@ -25,11 +25,12 @@ from launcher.backends.local.layout import (
     job_variables,
 )
 from launcher.backends.local.start import HERE_VARIABLE
-from launcher.backends.slurm.records import CLAIM_NAME, EVENTS_NAME
+from launcher.backends.slurm.records import CLAIM_NAME, EVENTS_NAME, prefix_on_s3
 from launcher.backends.slurm.states import notice_seconds
 from launcher.cluster.instances import instance_facts
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Slurm
+from launcher.jobs.script_inputs import CHECKPOINT_URI_VARIABLE
 from launcher.planning.finished_request import HOST_TOKEN_VARIABLE
 from launcher.planning.request_view import EFA_OPTION, RequestView
 from launcher.planning.training_plan import TrainingPlan
@@ -196,8 +197,10 @@ def _srun(parts: ScriptParts) -> list[str]:
 
 def _environment(parts: ScriptParts) -> dict[str, str]:
     request, devices = parts.request, {"CUDA_VISIBLE_DEVICES": str(parts.gpus or "")}
+    stored = prefix_on_s3(request)
     return {
         **job_variables(request, Path(_ROOT), parts.folder),
+        **({} if stored is None else {CHECKPOINT_URI_VARIABLE: stored}),
         **debugging_here(request, devices, parts.given),
         # sbatch hands the environment of who submits on to the nodes, and with it what these name.
         **({HERE_VARIABLE: "1"} if request.secrets else {}),

@@ -295,12 +295,34 @@ _WHOLE = ".whole"
 _SMALL_FILES = (STATUS_FILE, REQUEST_FILE, EVENTS_NAME, CLAIM_NAME, STOP_FILE)
 
 
+def mirrored_runs() -> list[SlurmRuns]:
+    """The mirrors of this user on this machine: the runs of each folder behind a login node, as last seen."""
+    try:
+        mirrors = cache_folder() / _MIRRORS
+    except OSError:
+        return []  # Without a home nothing was mirrored.
+    # By host, then by folder; what somebody has put in their place is left alone.
+    folders = [each for host in _folders_in(mirrors) for each in _folders_in(host)]
+    return [SlurmRuns(folder) for folder in folders]
+
+
+_MIRRORS = Path("slurm", "mirrors")
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(each.path) for each in entries if each.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
 def _mirror_of(place: Path, host: str) -> Path:
     """The folder of this user's cache for the runs of a folder there; no two of them lie in one another."""
     # A host's path has no % itself.
     folder = os.path.normpath(place).strip("/").replace("/", "%")
     try:
-        return cache_folder() / "slurm" / "mirrors" / host / folder
+        return cache_folder() / _MIRRORS / host / folder
     except OSError as error:
         raise BackendError(
             f"what {host} has of a run cannot be kept on this machine: {error.strerror}.",

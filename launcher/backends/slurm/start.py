@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,21 @@ from launcher.aws.errors import Outage
 from launcher.backends.interface import BackendError, NameTakenError, OnProgress, Progress, UncertainError
 from launcher.backends.local.files import write_state
 from launcher.backends.local.layout import lay_out
-from launcher.backends.local.overlay import python_with_requirements
+from launcher.backends.local.overlay import (
+    ARCHIVE_NAME,
+    ORDER_NAME,
+    PROGRAM,
+    ThisMachine,
+    Workshop,
+    python_with_requirements,
+)
 from launcher.backends.local.processes import ProcessId
-from launcher.backends.local.python import answer_in, check_can_run, missing, packages_of
+from launcher.backends.local.python import answer_in, check_can_run, packages_of
 from launcher.backends.local.records import REQUEST_FILE, STATUS_FILE
-from launcher.backends.local.start import runnable_request, secrets_here
+from launcher.backends.local.start import name_to_resume, runnable_request, secrets_here
 from launcher.backends.slurm.commands import SlurmCommands
 from launcher.backends.slurm.login_node import LoginNode, NotInstalled
-from launcher.backends.slurm.records import SlurmRecord, batch_host
+from launcher.backends.slurm.records import SlurmRecord, batch_host, prefix_on_s3
 from launcher.backends.slurm.script import (
     SCRIPT_NAME,
     TOKEN_NAME,
@@ -52,13 +59,14 @@ def start_run(
     login: LoginNode | None,
     inputs: Mapping[str, Path],
     variables: Variables | None,
+    s3: Callable[[], Any],
     on_progress: OnProgress | None,
 ) -> SlurmRecord:
     """Prepare a plan's run and submit its job, unless it has been already; the record with the job's id.
 
-    `login` is the login node, where the cluster is behind one. Nothing is left of a run that Slurm refused.
-    Raises BackendError where it cannot be prepared or Slurm refuses it, UncertainError where nobody can tell
-    whether Slurm took it.
+    `login` is the login node, where the cluster is behind one; `s3` makes a client of S3. Nothing is left of
+    a run that Slurm refused. Raises BackendError where it cannot be prepared or Slurm refuses it,
+    UncertainError where nobody can tell whether Slurm took it.
     """
     request, package = runnable_request(plan)
     name = shared.runs.folder(str(request.name)).name
@@ -68,66 +76,140 @@ def start_run(
     own = secrets_here(request, variables)
     parts = ScriptParts(folder, request, section, gpus_of(section, request.instance_type), python, given)
     render_script(parts)
-    earlier = shared.checkpoints_to_resume(plan)
-    if section.image is None and login is not None:
-        _check_python(Path(python), package, login)
-    elif section.image is None:
-        parts = replace(parts, python=_equipped_python(parts, package, shared.place, on_progress))
+    stored = prefix_on_s3(request)
+    origin = _origin_on_s3(plan, shared, stored)
+    earlier = shared.checkpoints_to_resume(plan) if origin is None else None
+    if section.image is None:
+        parts = replace(parts, python=_equipped_python(parts, package, shared.place, login, on_progress))
     found = _claim(shared, name, plan, commands, on_progress)
     if found is not None:
         return found
     with shared.draft(name) as draft:
         if earlier is not None:
             shared.copy_checkpoints(earlier, name)
+        if origin is not None and stored is not None:
+            # Only for them: AWS's client takes long to import.
+            from launcher.backends.sagemaker.resume import copy_newest
+
+            copy_newest(s3(), origin, stored, on_progress)
         record = _prepare(parts, draft, package, inputs, plan)
     record = replace(record, folder=shared.runs.folder(name))
     return _submit(record, shared, commands, own if login is not None else {})
 
 
-def _equipped_python(
-    parts: ScriptParts, package: SourcePackage, home: Path, on_progress: OnProgress | None
-) -> str:
-    """The Python that runs the job, with what its requirements ask for in an environment beside the runs."""
-    python = Path(parts.python)
-    check_can_run(python)
-    equipped = python_with_requirements(
-        python,
-        package.source,
-        home / "environments",
-        parts.request.environment,
-        on_progress,
-        withheld=parts.request.secrets,
+def _origin_on_s3(plan: TrainingPlan, shared: SharedFolder, stored: str | None) -> str | None:
+    """The prefix on S3 from which a plan's run goes on; None where it does not, or from the shared folder.
+
+    `stored` is the run's own. Raises BackendError where checkpoints would have to go from one to the other.
+    """
+    reference = name_to_resume(plan)
+    if reference is None:
+        return None
+    origin: str | None = reference
+    if not reference.startswith("s3://"):
+        shared.look(reference)
+        if not shared.runs.holds(reference):
+            return None
+        origin = prefix_on_s3(RequestView(shared.runs.request(reference)))
+    if (origin is None) is (stored is None):
+        return origin
+    here, there = "on the shared folder", "on S3"
+    was, is_ = (here, there) if origin is None else (there, here)
+    raise BackendError(
+        f"the checkpoints of {reference} lie {was}, and those of this run are to lie {is_}: it would go on "
+        "from nothing.",
+        "Give `checkpoint.s3_uri` with `sync: slipway` for S3, or neither for the shared folder, as the "
+        "earlier run had it.",
     )
-    return str(equipped)
 
 
-def _check_python(python: Path, package: SourcePackage, login: LoginNode) -> None:
-    """Raise BackendError unless there is that Python on the login node, with all that is required."""
+class OnLoginNode:
+    """A login node as a workshop (`launcher.backends.local.overlay.Workshop`): its environments lie in a
+    folder there."""
 
-    def ask(python: Path, question: str) -> Mapping[str, Any]:
+    another_python = "`slurm.python`"
+    passing = True
+
+    def __init__(self, login: LoginNode, environments: Path) -> None:
+        self._login = login
+        self._environments = environments
+
+    def ask(self, python: Path, question: str) -> Mapping[str, Any]:
+        """As any other."""
         words = ["env", "PYTHONPATH=", "PYTHONHOME=", str(python), "-c", question]
         try:
-            ran = login.run(words, f"ask {python} what it has")
+            ran = self._login.run(words, f"ask {python} what it has")
         except NotInstalled:
             raise BackendError(
-                f"there is no Python {python} on {login.host}: no node could run the job.",
+                f"there is no Python {python} on {self._login.host}: no node could run the job.",
                 "Give in `slurm.python` one that it and all nodes see, or the folder of its environment.",
             ) from None
         return answer_in(python, ran.returncode, ran.stdout, ran.stderr)
 
-    installed, wanted = packages_of(python, ask), package.source.requirements
-    if wanted is None:
-        return
-    lacking = [each.text for each in missing(wanted, installed)]
-    if lacking or wanted.fetched:
-        asked = [*lacking, *wanted.fetched]
-        named = ", ".join(asked[:5]) + (f" and {len(asked) - 5} more" if len(asked) > 5 else "")
+    def use(self, folder: Path) -> bool:
+        """As any other."""
+        marks = ["bash", "-c", 'test -f "$1/complete" && touch "$1"', "bash", str(folder)]
+        return self._login.run(marks, f"look at {folder}").returncode == 0
+
+    def work(self, python: Path, given: Path, withheld: Collection[str]) -> Generator[str, None, None]:
+        """As any other: its input is what it lives by. The program itself withholds variables there."""
+        what = f"install packages on {self._login.host}"
+        # Not with the folders above: where the shared folder is not mounted, nothing is made in its place.
+        self._login.run(["mkdir", str(self._environments.parent)], what)
+        made = self._login.run(["mkdir", str(self._environments)], what)
+        if made.returncode != 0 and "File exists" not in made.stderr:
+            raise OSError(0, f"{self._login.host} says: {made.stderr.strip() or 'nothing'}")
+        place = self._environments / f".order-{secrets.token_hex(8)}"
+        self._login.push(given, place)
+        own = [f"PYTHONPATH={place / ARCHIVE_NAME}", "PYTHONHOME=", "SLIPWAY_LIFELINE=0"]
+        words = ["env", *own, str(python), "-c", PROGRAM, str(place / ORDER_NAME)]
+        yield from self._login.follow(words, what)
+
+    def address(self, file: Path) -> str:
+        """As any other."""
+        return f"{file} on {self._login.host}"
+
+
+def _equipped_python(
+    parts: ScriptParts,
+    package: SourcePackage,
+    home: Path,
+    login: LoginNode | None,
+    on_progress: OnProgress | None,
+) -> str:
+    """The Python that runs the job, with what its requirements ask for in an environment beside the runs."""
+    python, environments = Path(parts.python), home / "environments"
+    workshop = None if login is None else OnLoginNode(login, environments)
+    if workshop is None:
+        check_can_run(python)
+    elif package.source.requirements is None:
+        packages_of(python, workshop.ask)
+    if prefix_on_s3(parts.request) is not None:
+        _check_boto3(python, package, workshop or ThisMachine())
+    equipped = python_with_requirements(
+        python,
+        package.source,
+        environments,
+        parts.request.environment,
+        on_progress,
+        withheld=parts.request.secrets,
+        workshop=workshop,
+    )
+    return str(equipped)
+
+
+def _check_boto3(python: Path, package: SourcePackage, workshop: Workshop) -> None:
+    """Raise BackendError where the boot could not copy checkpoints to S3; it would say so on the nodes."""
+    wanted = package.source.requirements
+    named = wanted is not None and any(
+        each.requirement is None or each.requirement.name.lower() == "boto3" for each in wanted.packages
+    )
+    if not named and "boto3" not in packages_of(python, workshop.ask).packages:
         raise BackendError(
-            f"{wanted.file} asks for {named}, which {python} on {login.host} does not have: over ssh "
-            "nothing is installed, and the script would not find them; nothing was submitted.",
-            f"Install them there (ssh {login.host} {python} -m pip install ...), or launch on {login.host} "
-            "itself, which installs them beside the runs; with `code.requirements: none` nothing is asked "
-            "for.",
+            f"checkpoints are copied to S3 with boto3, and {python} does not have it: the job would wait for "
+            "its nodes, and then end before the script starts.",
+            "Add boto3 to requirements.txt, or leave `checkpoint.sync` out: checkpoints then stay on the "
+            "shared folder.",
         )
 
 

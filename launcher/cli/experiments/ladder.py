@@ -29,8 +29,9 @@ from launcher.cli.interaction import (
     print_json,
 )
 from launcher.cli.launch import (
+    changes_for_slurm,
     confirm_preflight,
-    make_launch,
+    make_launch_of,
     make_local_backend,
     parse_input_folders,
     refuse,
@@ -76,9 +77,15 @@ def ladder(
     python: Annotated[
         str | None, Parameter(help="The Python that runs the rungs here, as with `launch JOB.yaml --local`.")
     ] = None,
-    yes: Annotated[
-        bool, Parameter(negative="", help="Go on to rungs that cost money without asking.")
-    ] = False,
+    slurm: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            consume_multiple=(0, 1),
+            help="The rungs on hosts on Slurm; in a PARTITION where one is given.",
+        ),
+    ] = None,
+    yes: Annotated[bool, Parameter(negative="", help="Go on to rungs on hosts without asking.")] = False,
     cluster: ClusterOption = None,
     set_: SetOption = None,
     allow_env: AllowEnvOption = None,
@@ -94,7 +101,7 @@ def ladder(
     from launcher.session.runs.climb_ladder import LadderRequest, prepare_ladder
 
     wanted = LadderRequest(
-        JobSource(job_file, cluster, set_ or (), allow_env),
+        JobSource(job_file, cluster, [*(set_ or ()), *changes_for_slurm(slurm)], allow_env),
         NAMES[0] if from_ is None else from_,
         NAMES[-1] if up_to is None else up_to,
         steps,
@@ -143,7 +150,7 @@ class _Climber:
             else:
                 self._view.begin(ready)
                 try:
-                    climbed = self._here(ready) if ready.rung.place == "here" else self._on_aws(ready)
+                    climbed = self._here(ready) if ready.rung.place == "here" else self._on_hosts(ready)
                 except Refusal:
                     self._view.table(self._results)
                     raise
@@ -186,44 +193,44 @@ class _Climber:
         self._view.show_end(climbed, outcome)
         return climbed
 
-    def _on_aws(self, ready: ReadyRung) -> Climbed:
+    def _on_hosts(self, ready: ReadyRung) -> Climbed:
         from launcher.aws.clients import Clients
         from launcher.experiments.ladder_rungs import Climbed, Result
-        from launcher.session.account_checks import account_check
         from launcher.session.submit_job import run_id_of
 
-        if not self._yes and not is_asking_possible(self._yes, self._output):
+        asks = is_asking_possible(self._yes, self._output)
+        if ready.rung.place is Where.AWS and not self._yes and not asks:
             self._code = EXIT_USAGE
             return Climbed(ready.rung, Result.DECLINED, "it costs money, and nobody can be asked: --yes")
         run = run_id_of(None, os.environ)
-        launching = make_launch(
+        launching, check = make_launch_of(
             ready.loaded,
             self._wanted.ignore,
             Clients(),
             # The job's own launch in the same run is another job, even where all is alike.
             None if run is None else f"{run}/ladder-{ready.rung.name}",
-            source=self._ready.source,
+            self._wanted.job.allow_env,
+            self._ready.source,
         )
         plan = launching.plan()
         if plan.refused:
             return self._view.refused(ready, plan)
         submission = launching.submission(plan)
-        if not self._yes and not confirm(self._view.question(ready, plan, submission.account)):
+        if asks and not confirm(self._view.question(ready, plan, submission.account)):
             return Climbed(ready.rung, Result.DECLINED, "not submitted")
-        check = account_check(launching.clients)
         return self._followed(ready, submission.backend, submission.start.once(plan).name, check)
 
-    def _followed(self, ready: ReadyRung, backend: Backend, name: str, check: Check) -> Climbed:
+    def _followed(self, ready: ReadyRung, backend: Backend, name: str, check: Check | None) -> Climbed:
         from launcher.cli.job_view import attend_with
         from launcher.experiments.ladder_rungs import Climbed, Result
-        from launcher.session.runs.climb_ladder import bound_of, run_rung_on_aws
+        from launcher.session.runs.climb_ladder import bound_of, run_rung_on_hosts
 
         bound = bound_of(ready, self._wanted.steps, self._wanted.seconds)
         ended = attend_with(
             backend,
             self._output,
             partial(choose_lines, ready.plan.view, None, None),
-            partial(run_rung_on_aws, ready, backend, name, bound, check=check),
+            partial(run_rung_on_hosts, ready, backend, name, bound, check=check),
         )
         if ended is None:
             self._code = EXIT_INTERRUPTED
@@ -236,10 +243,9 @@ class _Climber:
         """The channels' folders; for made-up data an empty one in place of each that was not given."""
         from pathlib import Path
 
-        given = dict(self._wanted.inputs or {})
         if not ready.rung.synthetic:
-            return given
-        return {**dict.fromkeys(self._ready.stand_ins, Path(empty)), **given}
+            return self._ready.inputs
+        return {**dict.fromkeys(self._ready.stand_ins, Path(empty)), **self._ready.inputs}
 
     def _cleared(self, ready: ReadyRung, inputs: Mapping[str, Path]) -> bool:
         """Say what this machine lacks, each once, and ask where it would be crowded."""
@@ -250,7 +256,7 @@ class _Climber:
         try:
             found = check_machine(ready.plan, self._machine, inputs)
         except Refusal as refusal:
-            remedy = f"{refusal.remedy.rstrip('.')}. Or begin on AWS: --from 1-host."
+            remedy = f"{refusal.remedy.rstrip('.')}. Or begin on the job's hosts: --from 1-host."
             raise Refusal(refusal.message, remedy) from refusal
         notes: Sequence[str] = [note for note in found.notes if note not in self._noted]
         self._noted.update(notes)
@@ -306,13 +312,15 @@ class LadderView:
             self._screen.print(Text(f"  {_as_options(ready.settings)}", "dim"), soft_wrap=True)
 
     def question(self, ready: ReadyRung, plan: TrainingPlan, account: str) -> str:
-        """What is asked before a rung that costs money."""
+        """What is asked before a rung on hosts."""
         from launcher.planning.job_cost import cost_in_words
         from launcher.planning.request_view import RequestView
         from launcher.planning.show_plan import mask_text
 
-        cost = cost_in_words(RequestView(plan.request or {}), plan.region)
         what = mask_text(plan, ready.rung.in_words, ("resources",))
+        if ready.rung.place is Where.SLURM:
+            return f"Go on with {ready.rung.name}: {what}, {_limit(ready)}?"
+        cost = cost_in_words(RequestView(plan.request or {}), plan.region)
         return f"Go on with {ready.rung.name} in account {account}: {what}, {cost}?"
 
     def refused(self, ready: ReadyRung, plan: TrainingPlan) -> Climbed:
@@ -449,7 +457,15 @@ def _cost_before(ready: ReadyRung) -> str:
         return "free"
     if ready.refusal is not None:
         return f"skipped: {ready.refusal}"
+    if ready.rung.place is Where.SLURM:
+        return _limit(ready)
     return cost_in_words(ready.plan.view, ready.plan.region) if ready.plan.view is not None else ""
+
+
+def _limit(ready: ReadyRung) -> str:
+    """What bounds a rung on hosts that nobody here is billed for."""
+    seconds = ready.plan.view.max_runtime_seconds if ready.plan.view is not None else 0
+    return f"up to {elapsed_time(seconds)}"
 
 
 def _cost_after(climbed: Climbed) -> str:

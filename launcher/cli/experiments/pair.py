@@ -32,9 +32,8 @@ from launcher.cli.job_view import LivePanel
 from launcher.cli.launch import (
     LocalRunOptions,
     confirm_preflight,
-    make_launch,
+    make_launch_of,
     make_local_backend,
-    make_slurm_launch,
     parse_input_folders,
 )
 from launcher.failure_modes.model import Refusal
@@ -259,10 +258,7 @@ def _launches(jobs: Sequence[LoadedJob], ignore: Sequence[str]) -> list[Launch |
     for label, job in zip(LABELS, jobs, strict=True):
         # Also two sides that are alike in everything are two jobs.
         own = None if run is None else f"{run}/pair-{label}"
-        if job.spec is not None and job.spec.backend == "slurm":
-            launches.append(make_slurm_launch(job, ignore, own, None))
-        else:
-            launches.append(make_launch(job, ignore, clients, own))
+        launches.append(make_launch_of(job, ignore, clients, own, None)[0])
     return launches
 
 

@@ -26,11 +26,11 @@ from launcher.cli.interaction import (
 )
 from launcher.cli.launch import (
     LocalRunOptions,
+    changes_for_slurm,
     follow_launch,
     get_ready,
-    make_launch,
+    make_launch_of,
     make_local_backend,
-    make_slurm_launch,
     refuse,
     run_here,
 )
@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     from launcher.cli.job_view import Choose
     from launcher.experiments.fabric_proof import ProofVerdict, StorageRates
     from launcher.jobs.load_job import LoadedJob
-    from launcher.session.launch_job import Launch
     from launcher.session.runs.diagnose_job import Outcome
     from launcher.session.runs.follow_job import LineChoice
-    from launcher.session.slurm.launch_run import SlurmLaunch
 
 
 def proof(
@@ -109,8 +107,7 @@ def proof(
     if local and slurm is not None:
         raise Refusal("--local measures here, and --slurm there.", "Leave out one of the two.")
     place = RunPlace.LOCAL if local else RunPlace.SLURM if slurm is not None else RunPlace.SAGEMAKER
-    changes = [*(set_ or ()), *([] if slurm is None else ["backend=slurm"])]
-    changes += [f"slurm.partition={each}" for each in slurm or ()]
+    changes = [*(set_ or ()), *changes_for_slurm(slurm)]
     wanted = ProofRequest(
         place,
         None if job_file is None else JobSource(job_file, allow_env=allow_env),
@@ -167,16 +164,10 @@ def _prove_there(
 ) -> int:
     from launcher.aws.clients import Clients
     from launcher.cli.job_view import AttemptsView
-    from launcher.session.account_checks import account_check
     from launcher.session.submit_job import run_id_of
 
-    run, check = run_id_of(run_id, os.environ), None
-    launching: Launch | SlurmLaunch
-    if loaded.spec is not None and loaded.spec.backend == "slurm":
-        launching = make_slurm_launch(loaded, ignore, run, here.allow_env)
-    else:
-        clients = Clients()
-        launching, check = make_launch(loaded, ignore, clients, run), account_check(clients)
+    run = run_id_of(run_id, os.environ)
+    launching, check = make_launch_of(loaded, ignore, Clients(), run, here.allow_env)
     ready = get_ready(launching, here.yes, output, (None, None))
     if isinstance(ready, int):
         return ready

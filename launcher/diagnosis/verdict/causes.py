@@ -28,6 +28,7 @@ from launcher.diagnosis.signs.exceptions import IN_A_WAIT
 from launcher.diagnosis.signs.ranks import add_silent_ranks
 from launcher.diagnosis.signs.readings import Reading, Survived
 from launcher.diagnosis.signs.sightings import BEFORE_ALL_LINES, Sighting, replace_by_log
+from launcher.diagnosis.verdict.efa_use import blame_sockets, judge_efa_notes, suspect_missing_interfaces
 from launcher.diagnosis.verdict.findings import (
     describe_root_cause,
     drop_innocent_rank,
@@ -134,7 +135,8 @@ def _open_case(reading: Reading, reason: Sequence[Sighting], ending: Ending, job
         ]
     incident = last_incident(reading, roots, failed=ending.end is End.FAILED or bool(reason))
     signs = mark_consequences(incident.signs, reading.courses)
-    notes = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY] + [*incident.noise]
+    advice = [sign for sign in reading.sightings if sign.role is LineRole.ADVISORY]
+    notes = [*judge_efa_notes(advice, reading, job), *incident.noise]
     notes += signs_of_figures(reading.closing)
     if not healthy and (stalled := sign_of_stalled_start(reading.closing)) is not None:
         signs = [
@@ -173,7 +175,7 @@ def _diagnose_failure(case: _Case, weighty: Sequence[Sighting]) -> Diagnosis:
         (cause.finding, *consequences, *notes, *case.warn_earlier()),
         named.retry or named.mode.retry,
         ranks=case.ranks,
-        runner_up=find_runner_up(named, rivals, others),
+        runner_up=find_runner_up(named, rivals, others) or suspect_missing_interfaces(cause, case.notes),
         retry_known=not tells_no_error(named),
     )
 
@@ -187,7 +189,7 @@ def _name_root(
     named = blame_uneven_loops(named, case.reading)
     named = _blame_skipped_batch(named, [*case.notes, *(each.sign for each in case.survived)])
     named = _blame_taken_ranks(named, case.reading)
-    named = _blame_sockets(named, [*case.signs, *case.notes], case.reading)
+    named = blame_sockets(named, [*case.signs, *case.notes], case.reading, case.job)
     named = _drop_rank(named, rivals) if named.about is None else named
     named = drop_innocent_rank(named, case.signs, case.ranks)
     remedy = remedy_with_numbers(named, others, case.job)
@@ -339,26 +341,6 @@ def _blame_taken_ranks(root: Sighting, reading: Reading) -> Sighting:
 
 
 @finds(Stage.LOG, network.EFA_NOT_USED)
-def _blame_sockets(root: Sighting, signs: Sequence[Sighting], reading: Reading) -> Sighting:
-    """The root cause where a collective took too long, and NCCL had lost EFA before: the plugin had failed,
-    or sockets were chosen on a type that has EFA."""
-    if root.mode is not nccl.COLLECTIVE_TIMED_OUT or root.role is not LineRole.SYMPTOM:
-        return root
-    has_efa = any(context.mode is network.EFA_NOT_USED for context, *_ in reading.contexts)
-    lost = [
-        sign
-        for sign in signs
-        if sign.mode is network.EFA_NOT_USED
-        and (has_efa or sign.role is LineRole.SYMPTOM)
-        and sign is not root
-    ]
-    if not lost or reading.uneven is not None:
-        return root
-    first = min(lost, key=lambda sign: (not sign.role.may_be_root, sign.index))
-    what = f"{first.what}; {root.what}"
-    return replace(first, role=LineRole.SYMPTOM, what=what, rank=None, host=None, about="")
-
-
 def _says_that_nobody_met(sign: Sighting) -> bool:
     return sign.mode is distribution.RANKS_NEVER_MET and sign.role.may_be_root
 

@@ -41,7 +41,7 @@ def boot_starts_the_script(subject: JobSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, job_file.INVALID_VALUE)
 def nothing_is_asked_of_sagemaker(subject: JobSubject) -> Iterator[Finding]:
-    """Tuning jobs and checkpoints on S3 are SageMaker's."""
+    """Tuning jobs are SageMaker's, and so are checkpoints on S3 that nobody copies there."""
     if subject.place is not RunPlace.SLURM:
         return
     job = subject.job
@@ -52,9 +52,12 @@ def nothing_is_asked_of_sagemaker(subject: JobSubject) -> Iterator[Finding]:
             remedy="Leave `tuning` out, and give values in `hyperparameters`.",
         )
     origin = job.checkpoint.resume_from if job.checkpoint else None
-    if origin is not None and origin.startswith("s3://"):
+    on_s3 = job.checkpoint is not None and job.checkpoint.s3_uri is not None
+    if origin is not None and origin.startswith("s3://") and not on_s3:
         yield job_file.INVALID_VALUE.at(
             ("checkpoint", "resume_from"),
-            f"{origin} is on S3, and a run on Slurm goes on from another one of the same shared folder",
-            remedy="Give the name of that run; `launch list --slurm` has them.",
+            f"{origin} is on S3, and a run on Slurm that keeps no checkpoints there goes on from another one "
+            "of the same shared folder",
+            remedy="Give the name of that run, which `launch list --slurm` has; or have this one's "
+            "checkpoints on S3 as well: `s3_uri` and `sync: slipway`.",
         )

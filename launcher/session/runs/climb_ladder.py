@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ class LadderRequest:
 
     @property
     def stays_here(self) -> bool:
-        """Whether none of the rungs asked for is on AWS."""
+        """Whether all of the rungs asked for are on this machine."""
         return NAMES.index(self.last) < NAMES.index("1-host-synthetic")
 
     def as_options(self, *, again: bool) -> list[str]:
@@ -118,8 +118,8 @@ class LadderRequest:
 class ReadyRung:
     """A rung with its plan; `settings` are what it changes, as `--set` takes it.
 
-    `cost` is what its hosts cost at its limit, None here and where no price is known. `told` says whether the
-    script was told to make few steps.
+    `cost` is what its hosts cost at its limit, None here, on Slurm and where no price is known. `told` says
+    whether the script was told to make few steps.
     """
 
     rung: Rung
@@ -142,9 +142,9 @@ class ReadyRung:
 class ReadyLadder:
     """A job's ladder; where the job's own `plan` is refused, it has no rungs.
 
-    `few_steps` and `synthetic` are what the scripts are told. `stand_ins` are the channels for which a rung
-    with made-up data gets an empty folder here. `beyond` is the job's next rung above those asked for, None
-    where there is none.
+    `few_steps` and `synthetic` are what the scripts are told. `inputs` are the folders of this machine for
+    channels, `stand_ins` the channels for which a rung with made-up data gets an empty folder here. `beyond`
+    is the job's next rung above those asked for, None where there is none.
     """
 
     plan: TrainingPlan
@@ -153,6 +153,7 @@ class ReadyLadder:
     left_out: tuple[MissingRung, ...] = ()
     few_steps: Words = NOTHING
     synthetic: Words = NOTHING
+    inputs: Mapping[str, Path] = field(default_factory=dict)
     stand_ins: tuple[str, ...] = ()
     beyond: str | None = None
 
@@ -174,17 +175,18 @@ def prepare_ladder(
             "the job is a search over hyperparameters: SageMaker chooses what each of its jobs is given.",
             "Climb with one of its jobs: a job file without `tuning`, with values in `hyperparameters`.",
         )
-    for name in wanted.inputs or {}:
-        if name not in job.inputs:
+    inputs, channels = {**_folders_here(job), **(wanted.inputs or {})}, _channels(job)
+    for name in inputs:
+        if name not in channels:
             raise Refusal(
-                f"the job has no channel {name!r}; it has {', '.join(job.inputs) or 'none'}.",
+                f"the job has no channel {name!r}; it has {', '.join(channels) or 'none'}.",
                 "Correct the name in `--input NAME=DIR`, or add the channel to `inputs`.",
             )
     written = fields_as_written(wanted.job)
     own = _with_ladder_as_written(job, written)
     offered = find_offered_options(script_text(job, source))
     few, synthetic = words_for_few_steps(own, offered, wanted.steps), words_for_synthetic_data(own, offered)
-    missing = tuple(name for name in job.inputs if name not in (wanted.inputs or {}))
+    missing = tuple(name for name in channels if name not in inputs)
     ladder = ladder_of(
         job,
         Footing(
@@ -209,7 +211,20 @@ def prepare_ladder(
         )
     reached = NAMES.index(wanted.last)
     beyond = next((each.name for each in ladder.rungs if NAMES.index(each.name) > reached), None)
-    return ReadyLadder(plan, source, tuple(rungs), left_out, few, synthetic, missing, beyond)
+    return ReadyLadder(plan, source, tuple(rungs), left_out, few, synthetic, inputs, missing, beyond)
+
+
+def _channels(job: JobSpec) -> list[str]:
+    """The job's channels; of one for Slurm also those that only its section names."""
+    there = job.slurm.inputs if job.slurm and job.backend == "slurm" else {}
+    return list(dict.fromkeys([*job.inputs, *there]))
+
+
+def _folders_here(job: JobSpec) -> dict[str, Path]:
+    """The folders that a job for Slurm names for its channels, where this machine sees the shared folder."""
+    if job.slurm is None or job.backend != "slurm" or job.slurm.host is not None:
+        return {}
+    return {name: Path(folder) for name, folder in job.slurm.inputs.items() if Path(folder).is_dir()}
 
 
 def _reasons_left_out(left_out: Sequence[MissingRung]) -> str:
@@ -245,7 +260,7 @@ def _prepare_rung(
     ignore = [*wanted.ignore, *([distribution.PROCESSES_DIFFER_FROM_ACCELERATORS.code] if here else [])]
     loaded = read_job(replace(wanted.job, overrides=(*wanted.job.overrides, *settings)))
     plan = prepare(loaded, session_region=region, ignore=ignore, source=source, here=here)
-    cost = None if here or plan.view is None else estimate_cost(plan.view, plan.region)
+    cost = None if rung.place is not Where.AWS or plan.view is None else estimate_cost(plan.view, plan.region)
     return ReadyRung(rung, tuple(settings), loaded, plan, told, cost)
 
 
@@ -281,7 +296,7 @@ def _data_missing(channels: Sequence[str]) -> str | None:
 
 
 _TRAINING = "Training"
-"""The phase in which the script runs, here and on SageMaker."""
+"""The phase in which the script runs, wherever that is."""
 
 STILL_SECONDS = 60.0
 _SLOWEST_REPORTS = 3
@@ -385,7 +400,7 @@ def run_rung_here(
     return judge_rung(ready, outcome, watch), outcome
 
 
-def run_rung_on_aws(
+def run_rung_on_hosts(
     ready: ReadyRung,
     backend: Backend,
     name: str,
@@ -394,7 +409,7 @@ def run_rung_on_aws(
     choice: LineChoice | None,
     check: Check | None = None,
 ) -> tuple[Climbed, Outcome]:
-    """Follow a rung's job that was started on AWS, and say what came of it; `check` is as in `follow`.
+    """Follow a rung's job that was started on hosts, and say what came of it; `check` is as in `follow`.
 
     Raises as `follow`.
     """

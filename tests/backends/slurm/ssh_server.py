@@ -77,6 +77,15 @@ class SshServer:
                 os.kill(pid, signal.SIGKILL)
         until(lambda: not _answers(self._port))
 
+    def cut(self) -> None:
+        """End the connections that there are, and no program that was started by them."""
+        server = int((self.folder / "sshd.pid").read_text())
+        for pid in _descendants(server):
+            with contextlib.suppress(OSError):
+                # sshd-session from OpenSSH 9.8 on.
+                if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
+                    os.kill(pid, signal.SIGKILL)
+
     @property
     def _port(self) -> int:
         return int((self.folder / "server.conf").read_text().split()[1])

@@ -31,6 +31,15 @@ FAILS_ONCE = """
     print("trained", flush=True)
 """
 
+BREAKS_ON_TWO_HOSTS = """
+    import itertools, os, time
+    if len(os.environ["SM_HOSTS"].split(",")) == 2 and "SLURM_JOB_ID" in os.environ:
+        raise ValueError("planted")
+    for step in itertools.count():
+        print(f"step={step} loss=1.0", flush=True)
+        time.sleep(0.05)
+"""
+
 HANGS = """
     import time
     import torch, torch.distributed as dist
@@ -157,6 +166,37 @@ def test_what_the_cluster_cannot_give_is_found_before_anything_is_submitted(clus
     assert "gives a job 4 hours at most" in said
     assert "asks for 9 hosts, and 3 nodes of train are such" in said
     assert cluster.slurm.job_ids() == [] or not cluster.backend.job_names()
+
+
+def test_a_ladder_climbs_from_this_machine_to_the_nodes_and_ends_at_the_first_rung_that_breaks(
+    cluster: SlurmPlace,
+) -> None:
+    job = cluster.job(BREAKS_ON_TWO_HOSTS, backend="sagemaker")
+    words = ("--from", "1-here", "--slurm", "train", "--steps", "2")
+    result = as_json(cluster, "ladder", str(job), *words, code=1)
+    rungs = {each["name"]: each for each in result["rungs"]}
+    assert [(each["place"], each["result"], each["usd_at_limit"]) for each in rungs.values()] == [
+        ("here", "held", 0.0),
+        ("here", "held", 0.0),
+        ("slurm", "held", None),
+        ("slurm", "broke", None),
+    ]
+    assert rungs["1-host"]["said"] == "stopped by the ladder after 2 reports of progress"
+    assert rungs["2-hosts"]["finding"]["code"] == "CODE001"
+    assert "the network between hosts" in result["verdict"]
+    assert "--from 2-hosts" in result["next"]
+    assert "--set backend=slurm --set slurm.partition=train" in result["next"]
+    [one, two] = [rungs[name]["job_name"] for name in ("1-host", "2-hosts")]
+    assert cluster.backend.describe(one).state is JobState.STOPPED
+    assert sorted(cluster.backend.job_names()) == sorted([one, two])
+
+
+def test_a_rung_that_the_cluster_cannot_give_is_refused_before_it_is_submitted(cluster: SlurmPlace) -> None:
+    hosts = {"instance_type": "ml.m5.xlarge", "instance_count": 9}
+    job = cluster.job("print('step=1 loss=1.0')", resources=hosts)
+    result = as_json(cluster, "ladder", str(job), "--from", "2-hosts", code=1)
+    assert [each["result"] for each in result["rungs"]] == ["held", "refused"]
+    assert "asks for 9 hosts, and 3 nodes of train are such" in result["verdict"]
 
 
 def test_a_machine_without_slurm_says_so(tmp_path: Path) -> None:

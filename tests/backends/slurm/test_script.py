@@ -184,6 +184,32 @@ def test_what_only_sagemaker_does_is_of_no_matter(tmp_path: Path) -> None:
     assert [found.code for found in plan.findings if found.blocks] == []
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "place"),
+    [
+        (
+            {"s3_uri": "s3://mine/runs", "sync": "slipway", "resume_from": "s3://mine/runs/x"},
+            "s3://mine/runs",
+        ),
+        ({"sync": "slipway"}, "/fsx/alice/slipway/{name}/checkpoints"),
+        # That is for SageMaker.
+        ({"s3_uri": "s3://mine/runs"}, None),
+    ],
+)
+def test_checkpoints_are_copied_to_a_prefix_of_the_runs_own_where_the_job_file_says_so(
+    tmp_path: Path, checkpoint: dict[str, str], place: str | None
+) -> None:
+    plan = plan_of(tmp_path, checkpoint=checkpoint)
+    assert not plan.refused
+    exported = [line for line in script_of(plan).splitlines() if "SLIPWAY_CHECKPOINT_URI=" in line]
+    if place is None:
+        assert exported == []
+        return
+    wanted = place.format(name=plan.name) if "{name}" in place else f"{place}/{plan.name}"
+    (words,) = (shlex.split(line) for line in exported)
+    assert words == ["export", f"SLIPWAY_CHECKPOINT_URI={wanted}"]
+
+
 def test_the_gate_counts_the_interfaces_that_a_host_of_the_type_has(tmp_path: Path) -> None:
     script = script_of(
         plan_of(tmp_path, code={"source_dir": "src", "entry_point": "train.py", "arguments": ["a"]})

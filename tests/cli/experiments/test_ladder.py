@@ -80,7 +80,7 @@ def test_without_torch_here_the_way_to_begin_on_aws_is_said(
     code, _, err = run_launch("ladder", job("import torch"))
     assert code == 2
     assert "has no torch" in err
-    assert "Or begin on AWS: --from 1-host." in err
+    assert "Or begin on the job's hosts: --from 1-host." in err
 
 
 def test_a_port_that_two_processes_take_holds_with_one(

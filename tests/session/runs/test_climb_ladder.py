@@ -107,6 +107,18 @@ def test_a_channel_without_a_folder_is_an_empty_one_for_made_up_data(made: Made,
     assert with_folder.stand_ins == ()
 
 
+def test_the_folders_of_a_job_for_slurm_are_used_here_where_they_are_seen(made: Made, tmp_path: Path) -> None:
+    section = {"shared": "/fsx", "python": "/fsx/venv", "inputs": {"train": str(tmp_path), "more": "/absent"}}
+    job: dict[str, Any] = {"inputs": {"train": "s3://data/train"}, "backend": "slurm"}
+    ladder = made(**job, slurm={**section, "inputs": {"train": str(tmp_path)}})
+    assert [each.rung.name for each in ladder.rungs][1:] == ["1-here", "n-here", "1-host", "2-hosts"]
+    assert ladder.inputs == {"train": tmp_path}
+    assert {each.plan.slurm is not None for each in ladder.rungs[3:]} == {True}
+    assert [each.cost for each in ladder.rungs[3:]] == [None, None]
+    assert made(**job, slurm=section).stand_ins == ("more",)
+    assert made(**job, slurm={**section, "host": "login"}).stand_ins == ("train", "more")
+
+
 def test_values_from_variables_are_not_repeated_in_settings(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
