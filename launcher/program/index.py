@@ -285,7 +285,7 @@ def statement_of(node: ast.AST) -> ast.stmt:
 
 def is_main_guard(test: ast.expr) -> bool:
     """Whether a test asks how its module was started: `__name__ == "__main__"`."""
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+    return any(isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(test))
 
 
 def with_enclosing_statements(statements: Iterable[ast.stmt]) -> set[ast.AST]:

@@ -128,7 +128,7 @@ class Reachability:
         if file_of(node) is self.program.entry:
             return True
         outer = [node, *ancestors(node)]
-        if any(isinstance(each, ast.If) and _asks_for_name(each.test) for each in outer):
+        if any(isinstance(each, ast.If) and is_main_guard(each.test) for each in outer):
             return False  # What a module does when it is started is not done when it is imported.
         definitions = [each for each in outer if isinstance(each, DEFINITIONS)]
         return not definitions or self._is_reached(definitions[-1])
@@ -139,10 +139,10 @@ class Reachability:
         Not where decorators, registries of subclasses or texts may lead to it. That the entry imports a name
         and does not use it names nothing.
         """
-        definitions = [each for each in ancestors(node) if isinstance(each, DEFINITIONS)]
-        outer = definitions[-1] if definitions else None
         if self.is_in_unused_method(node):
             return True
+        definitions = [each for each in ancestors(node) if isinstance(each, DEFINITIONS)]
+        outer = definitions[-1] if definitions else None
         if outer is None or self._is_found_by_text:
             return False
         if isinstance(outer, ast.FunctionDef) and is_launched(outer):
@@ -163,11 +163,8 @@ class Reachability:
         return not is_named and outer.name not in self._words
 
     def is_in_unused_method(self, node: ast.AST) -> bool:
-        """Whether a node stands in a method that nothing which the entry may come to names, of a class that
-        has nothing from elsewhere."""
-        return any(
-            self._is_an_unused_method(each) for each in ancestors(node) if isinstance(each, DEFINITIONS)
-        )
+        """Whether a node stands in a method of a class of its own that nothing which is reached names."""
+        return any(map(self._is_an_unused_method, ancestors(node)))
 
     def _is_an_unused_method(self, method: ast.AST) -> bool:
         owner = class_of(method)
@@ -214,7 +211,7 @@ class Reachability:
             if part.lineno <= line <= (part.end_lineno or part.lineno):
                 if isinstance(part, DEFINITIONS):
                     return self._is_reached(part)
-                return not (isinstance(part, ast.If) and _asks_for_name(part.test))
+                return not (isinstance(part, ast.If) and is_main_guard(part.test))
         return True
 
 
@@ -309,16 +306,12 @@ def _import_time_parts(file: FileIndex) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = list(file.tree.body)
     while waiting:
         part = waiting.pop()
-        if isinstance(part, ast.If) and _asks_for_name(part.test):
+        if isinstance(part, ast.If) and is_main_guard(part.test):
             continue
         if isinstance(part, ast.If | ast.Try | ast.With | ast.ExceptHandler):
             waiting += ast.iter_child_nodes(part)
         elif not _lists_exports(part):
             yield part
-
-
-def _asks_for_name(test: ast.expr) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(test))
 
 
 def _lists_exports(part: ast.AST) -> bool:
