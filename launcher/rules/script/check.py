@@ -27,14 +27,12 @@ from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
 from launcher.rules.script import (
-    checkpoints,
     collectives,
     environment,
     gradients,
     launches,
     process_groups,
     processes,
-    state_keys,
 )
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
@@ -59,6 +57,7 @@ from launcher.rules.script.data.workers import (
     workers_leave_the_devices_alone,
 )
 from launcher.rules.script.findings import JobRun, ScriptSubject
+from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
@@ -90,7 +89,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *environment.TOPOLOGY_RULES,
     *process_groups.BACKEND_RULES,
     *processes.DEVICE_RULES,
-    *state_keys.LOADING_RULES,
+    *loading.LOADING_RULES,
     *environment.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
@@ -101,17 +100,18 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *gradients.NO_SYNC_RULES,
     *gradients.REDUCTION_RULES,
     *process_groups.ENGINE_RULES,
-    *checkpoints.CHECKPOINT_RULES,
-    *state_keys.COMMAND_RULES,
+    *writers.CHECKPOINT_RULES,
+    *loading.COMMAND_RULES,
     *training_compiler.XLA_RULES,
     *process_groups.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
+    *resuming.RESUMING_RULES,
 )
 
 SINGLE_PROCESS_RULES = (
     *environment.OPTION_RULES,
     state_keys.keys_are_not_cut_by_partition,
-    state_keys.uploads_are_looked_at,
+    loading.uploads_are_looked_at,
 )
 """The rules that hold for a program of one process as well."""
 
@@ -120,7 +120,8 @@ SEVERAL_HOSTS_CODES = frozenset({"DIST006", "DIST007", "NCCL009"})
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
-    *checkpoints.STORAGE_JOB_RULES,
+    *kept_folders.FOLDER_JOB_RULES,
+    *resuming.RESUMING_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
     *launches.LAUNCH_RULES,
     *process_groups.MEETING_RULES,

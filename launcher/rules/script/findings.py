@@ -35,6 +35,7 @@ from launcher.program.dataflow import (
 from launcher.program.index import (
     BindingKind,
     FileIndex,
+    ancestors,
     file_of,
     last_name,
     parent_of,
@@ -43,6 +44,7 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables, count_on_host
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
 from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import (
@@ -596,6 +598,25 @@ class JobRun:
         if kind is not None and self.program.value(kind) == External("int"):
             return _whole_number(text)
         return Constant(text)
+
+
+def may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:
+    """Whether a call is reached: no test that never holds around it or around each call of its function.
+
+    A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
+    """
+    program = run.program
+    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, run.truth):
+        return False
+    function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
+    if function is None or deepest == 0:
+        return True
+    sites = program.evaluation.callers.call_sites(function)
+    if sites == []:
+        return bool(function.decorator_list)
+    named = [each for file in program.files for each in file.calls_of.get(function.name, ())]
+    calls = named if sites is None else [site.call for site in sites]
+    return not calls or any(may_run(run, each, deepest - 1) for each in calls)
 
 
 def _whole_number(text: str) -> Constant | None:
