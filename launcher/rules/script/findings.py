@@ -54,6 +54,7 @@ from launcher.program.values import (
     Several,
     WorldSize,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles, configured_constant, words_of
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -493,6 +494,9 @@ class JobRun:
             return option
         if isinstance(node, ast.Name | ast.Attribute) and (source := self._only_source(node)) is not None:
             return self._within(source, self.value)
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            files = self.program.analysis(ConfigurationFiles)
+            return configured_constant(files.entry(node, words_of(self.job)))
         if isinstance(node, ast.NamedExpr | ast.FormattedValue):
             return self.value(node.value)
         if isinstance(node, ast.JoinedStr):
@@ -642,7 +646,11 @@ def texts_by_default(program: Program, node: ast.expr) -> set[str | None]:
     for each in origins(program, node):
         option = None if each is None else option_of(program, each)
         begun = text_beginning(program, each if option is None else option.default) if each else None
-        found.add(begun[0] if begun else "" if option else None)
+        held = program.analysis(ConfigurationFiles).entry(each) if each and not option and not begun else None
+        if held is not None:
+            found |= {value if isinstance(value, str) else None for value in held.values}
+        else:
+            found.add(begun[0] if begun else "" if option else None)
     return found
 
 

@@ -26,6 +26,7 @@ from launcher.program.values import (
     Constant,
     Instance,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -120,7 +121,7 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = owner
         case ast.Attribute() if option_of(subject.program, origin):
             return path_beginnings(subject, origin, depth)
-        case ast.Attribute():
+        case ast.Attribute() if _CONFIGURATIONS.match(subject.program.qualified(origin) or ""):
             return _beginnings_of_entry(subject, origin, depth)
         case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
             return _begin_of_variable(subject, variable, others, depth)
@@ -128,7 +129,13 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = owner
         case ast.Call(args=[path, *_]) if name == "os.path.dirname":
             inner = path
-    return [None] if inner is None else path_beginnings(subject, inner, depth)
+    if inner is not None:
+        return path_beginnings(subject, inner, depth)
+    held = origin and subject.program.analysis(ConfigurationFiles).entry(origin, words_of(subject.job))
+    values = held.values if held else ()
+    return [each if isinstance(each, str) and not each.startswith("${") else None for each in values] or [
+        None
+    ]
 
 
 def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
@@ -295,8 +302,10 @@ def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) 
     whole = program.qualified(call.func) or ""
     if "upload" in last.lower() or whole.partition(".")[0] in _STORES:
         return True
+    if whole == "hydra.main":
+        return program.analysis(ConfigurationFiles).sets_the_folder(words_of(subject.job))
     if last in _MOVING:
-        return last != "main" or whole == "hydra.main"
+        return last != "main"
     if whole in COMMANDS or whole in _OTHER_COMMANDS:
         commands = spelled_commands(program, call)
         return not commands or any(_may_send(" ".join(words), kept) for words in commands)

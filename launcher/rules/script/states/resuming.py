@@ -9,25 +9,29 @@ from collections.abc import Iterator
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import (
-    argument_of,
-    origins,
-)
+from launcher.program.dataflow import argument_of, origins, parts_of
 from launcher.program.index import (
     BindingKind,
+    ancestors,
     ancestors_in_function,
     class_of,
     file_of,
     last_name,
+    nodes_within,
+    parent_of,
     scope_of,
+    statement_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.surroundings.saves import (
     SAVED_TO,
+    state_saves,
 )
 from launcher.program.values import (
     Constant,
     Defined,
+    External,
 )
 from launcher.rules.script.findings import (
     JobRun,
@@ -39,6 +43,15 @@ from launcher.rules.script.findings import (
 from launcher.rules.script.states.writers import texts_in
 
 _LOADERS = re.compile("load_(state|model|ckpt|weights)|restore|resum|checkpoint|snapshot")
+_PROGRESS = re.compile(
+    r"epoch|step|iter|optim|sched|scaler|progress|trainer|(^|_)(opt|it|ep|round|batch_idx)(_|$)", re.IGNORECASE
+)
+"""What the keys and objects are called of which a run that goes on needs the state, beside the weights."""
+_NO_CHECKPOINTS = re.compile(
+    r"(self\.)?(args?|cfg|config|conf|hp|hparams|batch|sample|item|row|logs?|metrics?|history|results?|stats|"
+    r"losses|meters?|inputs?|outputs?|data|params|kwargs|opt|options|settings|defaults|group|param_group)"
+)
+"""What tables are called that are read by such keys too, and come from no checkpoint."""
 _TRAINERS = (
     *(f"transformers.{name}.train" for name in ("Trainer", "Seq2SeqTrainer")),
     *(f"trl.{name}.train" for name in ("SFTTrainer", "DPOTrainer", "RewardTrainer")),
@@ -47,15 +60,19 @@ _TRAINERS = (
 """What trains for a script, from the beginning unless it is told where to resume."""
 
 _CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
-_OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml")
+_STATE_LIBRARIES = ("torch.", "safetensors.", "lightning.", "accelerate.", "deepspeed.", "joblib.", "pickle.")
+"""What of others' libraries loads states by a function called `load`; there are loaders of all else."""
+_OF_ALL_THINGS = ("joblib.", "pickle.")
+_OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml", "torch.utils.cpp_extension.", "torch.hub.")
 
 
 @finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
 def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding]:
     """With a job on spot capacity or with retries: a program with a training loop that loads nothing.
 
-    After an interruption it starts from the beginning, though its checkpoints are there. Silent where
-    anything in the program may load or resume, by its name or by an argument's.
+    After an interruption it starts from the beginning, though its checkpoints are there. The same of one that
+    loads weights alone: neither the optimizer's state nor how far it was. Silent where anything else in the
+    program may load or resume, by its name, by an argument's, or by a key that it reads.
 
     Bad: a loop that only saves, or `trainer.train()`. Good: `torch.load` of the newest checkpoint before it.
     Source: developer guide, model-managed-spot-training.
@@ -64,7 +81,7 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     spot = job.resources.capacity.kind == "spot"
     if not spot and not job.limits.max_retries:
         return
-    if subject.plan.checkpoints is None or program.unread or _may_load(subject):
+    if subject.plan.checkpoints is None or program.unread or (loads := _loads_of_weights(subject)) is None:
         return
     why = (
         "`capacity: spot` may be interrupted"
@@ -73,42 +90,70 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     )
     trained = (call for file in program.files for call in file.calls_of.get("backward", ()))
     first = next(trained, None) or next((call for call, _ in program.calls(*_TRAINERS)), None)
-    if first is not None:
-        yield finding_at(
-            checkpoints.NOTHING_TO_RESUME_FROM,
-            first,
-            f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
-            "and what was done until then is paid for twice",
-            remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
-            "with the states of model, optimizer and scheduler.",
-        )
+    if first is None:
+        return
+    saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
+    lacks = (
+        "this program loads weights alone, neither the optimizer's state nor how far it was: it would begin "
+        "again at the first step"
+        if loads
+        else "nothing in this program loads a checkpoint: it would train from the beginning"
+    )
+    yield finding_at(
+        checkpoints.NOTHING_TO_RESUME_FROM,
+        first,
+        f"{why}, and {lacks}, and what was done until then is paid for twice",
+        remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
+        "with the states of model, optimizer and scheduler.",
+        related=[
+            *(related_at(each, "loaded here") for each in loads[:2]),
+            *(related_at(each, "saved here") for each in saved[:2]),
+        ],
+    )
 
 
-def _may_load(subject: ScriptSubject) -> bool:
-    """Whether anything that may run loads a checkpoint: weights to begin with, from a channel, are none."""
+def _loads_of_weights(subject: ScriptSubject) -> list[ast.Call] | None:
+    """The calls that load weights and no more; None where anything that may run may resume.
+
+    Weights to begin with, from a channel, are no checkpoint.
+    """
     program, run = subject.program, JobRun(subject)
+    weights: list[ast.Call] = []
     for file in program.files:
-        if file.stars:
-            return True
+        if any(program.module(each, file) is None for each in file.stars):
+            return None
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
             asked = [
                 each.value
                 for each in call.keywords
-                if (each.arg or "").lower().startswith(("resume", "ckpt"))
+                if (each.arg or "").lower().startswith(("resume", "ckpt")) and not _is_defined(program, call)
             ]
             if name == "train" and program.qualified(call.func) in _TRAINERS:
                 asked += call.args[:1]
             if not all(_is_nothing(program, each) for each in asked):
-                return True
-            if _loads_by_name(program, call, name) and may_run(run, call):
-                return True
-    return False
+                return None
+            if _loads_by_name(program, call, name) and not _is_of_data(call) and may_run(run, call):
+                if not _loads_weights_alone(program, call, name):
+                    return None
+                weights.append(call)
+    return None if weights and _reads_progress(run) else weights
+
+
+def _is_defined(program: Program, call: ast.Call) -> bool:
+    """Whether a call is of a function of the program, in which the load itself is looked for."""
+    called = program.value(call.func)
+    return isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef)
 
 
 def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
-    if name == "load" and not (program.qualified(call.func) or "").startswith(_OTHER_LOADS):
+    whole = program.qualified(call.func) or ""
+    if name == "load" and not whole.startswith(_OTHER_LOADS):
         path = argument_of(call, "f", 0)
+        if isinstance(program.value(call.func), External) and not whole.startswith(_STATE_LIBRARIES):
+            return False
+        if whole.startswith(_OF_ALL_THINGS) and not _LOADERS.search(ast.unparse(statement_of(call))):
+            return False
         return path is None or not _is_of_a_channel(program, path)
     if name.startswith("load_state"):
         state = argument_of(call, "state_dict", 0)
@@ -116,11 +161,122 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
         return not found or not all(
             isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
         )
-    whole = program.qualified(call.func) or ""
     if name.startswith("gradient_") or whole in SAVED_TO or whole.startswith("torch.utils.checkpoint"):
         return False
     defined = isinstance(program.value(call.func), Defined)
     return not defined and bool(_LOADERS.search(name)) and not name.startswith("save")
+
+
+def _is_of_data(load: ast.Call) -> bool:
+    """Whether a file of data is unpacked: `self.data, self.slices = torch.load(path)`."""
+    holder = parent_of(load)
+    target = holder.targets[0] if isinstance(holder, ast.Assign) else None
+    names = [last_name(each) or "" for each in target.elts] if isinstance(target, ast.Tuple) else []
+    return any("data" in each for each in names) and not any(map(_PROGRESS.search, names))
+
+
+def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
+    """Whether what a call loads is surely no more than a model's weights."""
+    if name.startswith("load_state_dict"):
+        state = argument_of(call, "state_dict", 0)
+        parts = () if state is None else parts_of(program, state)
+        loaded = any(isinstance(each, ast.Call) and last_name(each.func) == "load" for each in parts)
+        return loaded and not _is_of_progress(call)
+    if name != "load" or not (program.qualified(call.func) or "").startswith(("torch.load", "safetensors.")):
+        return False
+    whole: ast.AST = call
+    used = False
+    for outer in ancestors(call):
+        if isinstance(outer, ast.Call) and whole is not outer.func:
+            if (last_name(outer.func) or "").startswith("load_"):
+                return not _is_of_progress(outer)
+            return False
+        if isinstance(outer, ast.Subscript) and _names_progress(outer.slice):
+            return False
+        if isinstance(outer, ast.stmt):
+            break
+        whole = outer
+    holder = statement_of(call)
+    targets = holder.targets if isinstance(holder, ast.Assign) else ()
+    if len(targets) != 1 or not isinstance(targets[0], ast.Name) or isinstance(whole, ast.Attribute):
+        return False
+    for use in file_of(call).names.get(targets[0].id, ()):
+        if scope_of(use) is scope_of(call):
+            if (part := _use_of_loaded(program, use)) is None:
+                return False
+            used = used or part
+    return used
+
+
+def _use_of_loaded(program: Program, use: ast.Name) -> bool | None:
+    """Whether what was loaded becomes a model's weights where it is used; None where it may be more."""
+    inner: ast.AST = use
+    for outer in ancestors(use):
+        match outer:
+            case ast.Subscript(value=value, slice=key) if value is inner:
+                if not isinstance(key, ast.Constant | ast.JoinedStr | ast.Name) or _names_progress(key):
+                    return None
+            case ast.Attribute(
+                attr="items" | "keys" | "values" | "get" | "pop" | "copy" | "state_dict" | "update"
+            ):
+                pass
+            case ast.Attribute():
+                return None
+            case ast.Call(func=called) if called is inner:
+                if any(_names_progress(each) for each in outer.args[:1]):
+                    return None
+            case ast.Call(func=called):
+                name = last_name(called) or ""
+                if name.startswith("load_"):
+                    return None if _is_of_progress(outer) else True
+                if name in _ASKING or _is_defined(program, outer):
+                    return True
+                return None
+            case ast.stmt():
+                break
+            case _:
+                pass
+        inner = outer
+    return True
+
+
+_ASKING = frozenset(
+    {"print", "len", "isinstance", "type", "hasattr", "dict", "OrderedDict", "list", "sorted", "deepcopy"}
+)
+
+
+def _is_of_progress(load: ast.Call) -> bool:
+    """Whether the state of an optimizer or of another thing that goes with the steps is loaded."""
+    owner = load.func.value if isinstance(load.func, ast.Attribute) else None
+    return owner is not None and bool(_PROGRESS.search(last_name(owner) or ""))
+
+
+def _names_progress(key: ast.expr) -> bool:
+    return (
+        isinstance(key, ast.Constant) and isinstance(key.value, str) and bool(_PROGRESS.search(key.value))
+    )
+
+
+def _reads_progress(run: JobRun) -> bool:
+    """Whether the program reads how far it was, or loads an optimizer's state, where it may come to."""
+    for file in run.program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            if _is_of_progress(call) and may_run(run, call):
+                return True
+        for node in nodes_within(file.tree):
+            match node:
+                case ast.Subscript(value=table, slice=key, ctx=ast.Load()):
+                    pass
+                case ast.Call(func=ast.Attribute(value=table, attr="get" | "pop"), args=[key, *_]):
+                    pass
+                case _:
+                    continue
+            if _names_progress(key) and not _NO_CHECKPOINTS.fullmatch(ast.unparse(table)):
+                around = (each for each in (node, *ancestors(node)) if isinstance(each, ast.Call))
+                holder = next(around, None)
+                if holder is None or may_run(run, holder):
+                    return True
+    return False
 
 
 def _is_nothing(program: Program, value: ast.expr) -> bool:
