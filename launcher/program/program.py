@@ -16,7 +16,7 @@ import sys
 import tokenize
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
+from launcher.program.texts import folders_added
 from launcher.program.values import (
     External,
     Instance,
@@ -300,6 +301,7 @@ class _ImportChain:
         waiting = deque(files.items())
         while waiting:
             file, name = waiting.popleft()
+            self._look_into(folders_added(file, self.folders))
             for module in _imported_modules(file, name):
                 found = self._module(module)
                 if found is not None and found not in files:
@@ -309,6 +311,16 @@ class _ImportChain:
                     files[found] = module
                     waiting.append((found, module))
         return self._made(files)
+
+    def _look_into(self, added: Iterable[Path]) -> None:
+        """Look for modules in these folders too, and again for those that were not found."""
+        for folder in added:
+            real = os.path.realpath(folder)
+            known = {os.path.realpath(each) for each in self.folders}
+            inside = f"{real}{os.sep}".startswith(self.real_root + os.sep)
+            if inside and real not in known and Path(real).is_dir():
+                self.folders = (*self.folders, self.root / os.path.relpath(real, self.real_root))
+                self.tried &= set(self.modules)
 
     def _made(self, files: dict[FileIndex, str]) -> Program:
         return Program(self.entry, self.root, tuple(files), tuple(self.unread.values()), self.modules)

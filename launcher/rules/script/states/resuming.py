@@ -44,7 +44,8 @@ from launcher.rules.script.states.writers import texts_in
 
 _LOADERS = re.compile("load_(state|model|ckpt|weights)|restore|resum|checkpoint|snapshot")
 _PROGRESS = re.compile(
-    r"epoch|step|iter|optim|sched|scaler|progress|trainer|(^|_)(opt|it|ep|round|batch_idx)(_|$)", re.IGNORECASE
+    r"epoch|step|iter|optim|sched|scaler|progress|trainer|(^|_)(opt|it|ep|round|batch_idx)(_|$)",
+    re.IGNORECASE,
 )
 """What the keys and objects are called of which a run that goes on needs the state, beside the weights."""
 _NO_CHECKPOINTS = re.compile(
@@ -252,9 +253,7 @@ def _is_of_progress(load: ast.Call) -> bool:
 
 
 def _names_progress(key: ast.expr) -> bool:
-    return (
-        isinstance(key, ast.Constant) and isinstance(key.value, str) and bool(_PROGRESS.search(key.value))
-    )
+    return isinstance(key, ast.Constant) and isinstance(key.value, str) and bool(_PROGRESS.search(key.value))
 
 
 def _reads_progress(run: JobRun) -> bool:

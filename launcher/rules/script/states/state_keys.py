@@ -14,6 +14,7 @@ from launcher.program.dataflow import (
     all_arguments,
     argument_of,
     origins,
+    parts_of,
     text_beginning,
     text_parts,
 )
@@ -25,6 +26,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program, calls_as_given, read_program
+from launcher.program.spellings import NOT_WRITTEN, spellings
 from launcher.program.surroundings.saves import path_of_file
 from launcher.program.values import DDP, UNKNOWN, Constant, Dictionary, Made, entries_of
 from launcher.rules.script.findings import finding_at, related_at
@@ -114,6 +116,7 @@ def _looks_for(test: ast.expr, prefix: str) -> bool:
 _PREFIXES = {
     DDP: "module.",
     "torch.nn.parallel.DataParallel": "module.",
+    "apex.parallel.DistributedDataParallel": "module.",
     "torch.compile": "_orig_mod.",
 }
 _BARE_MODELS = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
@@ -138,7 +141,9 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     the program, with the same path and key as written, and the model's way to its wrapper must be known; what
     happens to the keys between says nothing.
 
-    A program beside it, such as the inference.py of an endpoint, loads what has the file's name.
+    A program beside it, such as the inference.py of an endpoint, loads what has the file's name. A warning
+    where the two are only in one folder. Information of a wrapper's weights in a program that loads other
+    weights into the bare model, as a later run would load these.
 
     Bad: `torch.save(ddp.state_dict(), path)` and `model.load_state_dict(torch.load(path))`. Good:
     `torch.save(ddp.module.state_dict(), path)`. Source: discuss.pytorch.org topic 494.
@@ -146,19 +151,94 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     saved = list(_saved(program))
     yield from _loaded_beside(program, saved)
     yield from _handed_over(program)
+    told = set[_State]()
     for loaded in _loaded(program):
         place = _place(program, loaded.path)
-        same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
-        if not same or any(each.prefix == loaded.prefix for each in same):
+        of_key = [each for each in saved if each.key == loaded.key]
+        same = [each for each in of_key if _place(program, each.path) == place]
+        same = same or [each for each in of_key if _has_shape_of(program, each.path, loaded.path)]
+        near = [] if same else [each for each in of_key if _is_in_folder_of(program, each.path, loaded.path)]
+        told |= {*same, *near}
+        if not (same or near) or any(each.prefix == loaded.prefix for each in (*same, *near)):
             continue
-        save, path = same[0], ast.unparse(loaded.path)
+        save, path = (*same, *near)[0], ast.unparse(loaded.path)
         yield finding_at(
             checkpoints.UNEXPECTED_KEY_PREFIX,
             loaded.call,
             f"the keys saved to `{path}` {_begin(save.prefix)}, and the model that loads them has keys "
             f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
+            severity=Severity.WARNING if near else None,
             related=[related_at(save.call, "saved here")],
         )
+    bare = _loads_of_bare_models(program)
+    for each in (one for one in saved if one.prefix == "module." and one.key is None and one not in told):
+        other = [load for load, path in bare if _may_be_loaded_later(program, each.path, path)]
+        if other and len(other) == len(bare):
+            yield finding_at(
+                checkpoints.UNEXPECTED_KEY_PREFIX,
+                each.call,
+                "this is the state of the wrapper: its keys begin with `module.`, and the models into which "
+                "this program loads weights have keys without that",
+                remedy="Save `model.module.state_dict()`.",
+                severity=Severity.INFO,
+                related=[related_at(other[0], "loaded here")],
+            )
+
+
+def _may_be_loaded_later(program: Program, saved: ast.expr, loaded: ast.expr) -> bool:
+    """Whether a file that is saved may be what a later run loads: not where both names are written."""
+    one, other = _place(program, saved), _place(program, loaded)
+    return one != other and not len(one) == len(other) == 1
+
+
+def _loads_of_bare_models(program: Program) -> list[tuple[ast.Call, ast.expr]]:
+    """The calls that load files into bare models, with the files; none where anything may load into a
+    wrapper, or takes the prefix off."""
+    found: list[tuple[ast.Call, ast.expr]] = []
+    if any('"module.' in file.text or "'module." in file.text for file in program.files):
+        return []
+    for file in program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if owner is None or _OTHER_STATES.search(last_name(owner) or ""):
+                continue
+            prefix, state = _prefix_of_model(program, call, owner), argument_of(call, "state_dict", 0)
+            if prefix != "" or state is None:
+                return []
+            for part in parts_of(program, state):
+                if isinstance(part, ast.Call) and program.qualified(part.func) == "torch.load":
+                    path = path_of_file(program, argument_of(part, "f", 0))
+                    found += [] if path is None else [(call, path)]
+    return found
+
+
+_OTHER_STATES = re.compile(r"optim|sched|scaler|^opt$|_opt$|^opt_")
+
+
+def _has_shape_of(program: Program, one: ast.expr, other: ast.expr) -> bool:
+    """Whether the names of two files are written alike, but for what is put in: `f"best({step}).pt"`."""
+    shapes = [{each.text.rpartition("/")[2] for each in spellings(program, path)} for path in (one, other)]
+    return any(len(each.replace(NOT_WRITTEN, "").rpartition(".")[0]) > 1 for each in shapes[0] & shapes[1])
+
+
+def _is_in_folder_of(program: Program, one: ast.expr, other: ast.expr) -> bool:
+    """Whether two paths begin with the same variable, which is the folder that both are in."""
+    first, second = (_folder_of(program, each) for each in (one, other))
+    return first is not None and first == second
+
+
+def _folder_of(program: Program, path: ast.expr, depth: int = 4) -> tuple[str, int] | None:
+    parts, _ = text_parts(program, path)
+    for part in parts:
+        if isinstance(part, ast.Name):
+            return part.id, id(scope_of(part).holder_of(part.id))
+        if isinstance(part, ast.Attribute):
+            return ast.unparse(part), 0
+        if not isinstance(part, ast.Constant):
+            return _folder_of(program, part, depth - 1) if depth else None
+    made = () if parts else origins(program, path)
+    only = made[0] if len(made) == 1 else None
+    return _folder_of(program, only, depth - 1) if only is not None and only is not path and depth else None
 
 
 def _handed_over(program: Program) -> Iterator[Finding]:
@@ -466,7 +546,10 @@ class _Prefixes:
         if name in _PREFIXES:
             inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
             below = None if inner is None else self.prefix_of(inner)
-            return None if below is None else _PREFIXES[name] + below
+            return _PREFIXES[name] + (below or "")
+        last = last_name(origin.func) or ""
+        if _MODEL_MAKERS.fullmatch(last) and not _WRAPPERS.search(last):
+            return ""
         if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
             return self.prefix_of(origin.func.value)
         if name.endswith("convert_sync_batchnorm") and origin.args:
@@ -476,6 +559,13 @@ class _Prefixes:
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
             return ""
         return "" if isinstance(self._program.value(origin), Made) else None
+
+
+_MODEL_MAKERS = re.compile(
+    r"from_pretrained|from_config|\w*(model|net|bert|gpt|encoder|decoder|unet)(_?cls|_?class)?", re.I
+)
+"""What is called that makes a model, of a library that is not read here."""
+_WRAPPERS = re.compile(r"parallel|ddp|fsdp|wrap|engine|distrib|prepare|setup|compile|load|save|init", re.I)
 
 
 def _is_unwrapped(model: ast.expr | None) -> bool:
