@@ -13,6 +13,7 @@ from launcher.program.dataflow import all_arguments, argument_of, origins, parts
 from launcher.program.index import (
     FunctionNode,
     ancestors,
+    class_of,
     file_of,
     is_main_guard,
     last_name,
@@ -509,7 +510,7 @@ class _Paths:
         calls: list[ast.expr] = [site.call for site in sites or ()]
         if sites is None and getattr(function, "name", "") == "__init__":
             # A class that stands in a table is called where nobody sees its name.
-            made = getattr(class_around(function), "name", "")
+            made = getattr(class_of(function), "name", "")
             calls = [each for file in self.program.files for each in file.names.get(made, ())]
         return any(each in self.spawns or self._reached(each, seen, depth + 1) for each in calls)
 

@@ -215,6 +215,10 @@ class Loaders:
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
         for _ in range(_DEEPEST):
+            if isinstance(node, ast.Name | ast.Attribute):  # `bar = tqdm(loader)`
+                made = self.program.value(node)
+                if isinstance(made, Instance) and made.name in _WRAPPED and made.item is None:
+                    node = made.call
             if not isinstance(node, ast.Call):
                 break
             called = self.program.value(node.func)
