@@ -42,7 +42,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
     each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
     save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
-    such as a configuration of DeepSpeed: another rank may have emptied it just then.
+    such as a configuration of DeepSpeed: another rank may have emptied it just then. Information of a
+    document that is only written, by `json.dump` or its like.
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
     does that shares a module with the training, and where only what it imports makes the group, as inference.
@@ -56,10 +57,20 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     participants = program.analysis(Participants)
     severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
     states = (*calls_as_given(program, *SAVERS), *_models_saved(program))
-    for call, name in (*states, *((each, "open") for each in _texts_read_again(program))):
-        where = ("file", 0) if name == "open" else SAVERS.get(name, SAVED_FOLDER)
+    texts = dict.fromkeys(_texts_read_again(program), "open")
+    documents = [
+        (call, name)
+        for call, name in program.calls(*_DOCUMENTS)
+        if (file := _file_of_document(program, call)) is not None
+        and file not in texts
+        and file.args
+        and _OF_A_MODEL.search(ast.unparse(file.args[0]))
+    ]
+    for call, name in (*states, *texts.items(), *documents):
+        where = ("file", 0) if name == "open" else _DOCUMENTS.get(name) or SAVERS.get(name, SAVED_FOLDER)
+        told = _LESS.get(name, Severity.INFO if name in _DOCUMENTS else None)
         path = path_of_file(program, argument_of(call, *where))
-        if path is None:
+        if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
         written = ast.unparse(path)
@@ -74,7 +85,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 "middle of the write, and the file that is left may be torn",
                 remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
                 "name where each rank holds another part.",
-                severity=severity or (Severity.WARNING if name == "open" else None),
+                severity=severity or told,
                 fix=None if participants.early else guard_by_rank_zero(call),
                 related=[related_at(each, "asked before there is a group") for each in participants.early],
             )
@@ -92,9 +103,25 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
                 "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
                 remedy="Save on global rank 0 alone, or put the host's number into the name.",
-                severity=severity or Severity.WARNING,
+                severity=severity or told or Severity.WARNING,
                 related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
             )
+
+
+_DOCUMENTS = {
+    **dict.fromkeys(("json.dump", "pickle.dump"), ("fp", 1)),
+    **dict.fromkeys(("yaml.dump", "yaml.safe_dump"), ("stream", 1)),
+}
+"""What writes a whole document into an open file, and which argument is that."""
+_OF_A_MODEL = re.compile(r"config|args|vocab|param|setting|label|state", re.IGNORECASE)
+_LESS = {"open": Severity.WARNING}
+
+
+def _file_of_document(program: Program, dump: ast.Call) -> ast.Call | None:
+    """The call that opens the file of a document."""
+    file = argument_of(dump, *_DOCUMENTS[program.qualified(dump.func) or "json.dump"])
+    made = None if file is None else program.value(file)
+    return made.call if isinstance(made, Instance) else None
 
 
 def _overwritten_by_hosts(
