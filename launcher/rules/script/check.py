@@ -27,6 +27,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
 from launcher.rules.script import (
+    clearings,
     collectives,
     environment,
     gradients,
@@ -98,6 +99,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *collectives.STEP_RULES,
     *gradients.CLIPPING_RULES,
     *gradients.NO_SYNC_RULES,
+    *clearings.CLEARING_RULES,
     *gradients.REDUCTION_RULES,
     *process_groups.ENGINE_RULES,
     *writers.CHECKPOINT_RULES,
