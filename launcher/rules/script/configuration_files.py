@@ -75,9 +75,7 @@ class ConfigurationFiles:
         if not self.are_read or not (spelled := list(_keys_of(node))):
             return None
         last = spelled[0][-1]
-        if any(
-            file.set_attributes.get(last) or file.set_items.get(last) for file in self._program.files
-        ) or self._program.evaluation.attributes.options.declared.get(last):
+        if self._is_set(last) or self._program.evaluation.attributes.options.declared.get(last):
             return None
         given = _given_by_words(words, spelled[0])
         if given is not None:
@@ -89,6 +87,14 @@ class ConfigurationFiles:
             if found:
                 return Configured(tuple(dict.fromkeys(found)), is_chosen=bool(chosen))
         return None
+
+    def _is_set(self, key: str) -> bool:
+        """Whether the program sets an entry; `self.folder = cfg.folder` sets that of another object."""
+        return any(
+            file.set_items.get(key)
+            or any(each.name != f"self.{key}" for each in file.set_attributes.get(key, ()))
+            for file in self._program.files
+        )
 
     def sets_the_folder(self, words: Sequence[str]) -> bool:
         """Whether hydra's files or words may say in which folder the program runs; so too where it is not

@@ -11,13 +11,14 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
-from launcher.program.dataflow import argument_of, origins, text_parts
+from launcher.program.dataflow import argument_of, origins, parts_of, text_parts
 from launcher.program.index import ancestors, file_of, last_name, scope_of
 from launcher.program.process_environment import COMMANDS
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import (
+    LIGHTNING_LOGS,
     is_a_cache,
     state_saves,
 )
@@ -235,7 +236,9 @@ _OF_CONFIGURATIONS = {"detectron2.config.get_cfg.OUTPUT_DIR": "./output"}
 def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     """With a job: `torch.save` to a folder of the host that is deleted with it.
 
-    That is the working directory, /tmp, home, and the checkpoints' folder where the job keeps none. Silent
+    That is the working directory, /tmp, home, and the checkpoints' folder where the job keeps none; and
+    Lightning's own folder, where it is told no other. What configuration files say counts; where it is not
+    known which of several a run reads, all that lie with the program must say so, and it is a warning. Silent
     where the path is not written in the program, and where anything in it may bring the file elsewhere. A
     warning where the program also saves to other places.
 
@@ -245,6 +248,8 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     program, planned = subject.program, subject.plan.checkpoints
     kept = () if planned is None else (planned.local_path,)
     saves = [each for each in state_saves(program) if not is_a_cache(program, each[0])]
+    if given_option(subject.job, "default_root_dir") is not None:  # Lightning's parser reads it.
+        saves = [each for each in saves if getattr(each[1], "value", None) != LIGHTNING_LOGS]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
     movers, run = _movers(subject, kept) if lost else [], JobRun(subject)
     if any(may_run(run, each) for each in movers):
@@ -261,7 +266,7 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             remedy=None if planned is not None else _KEEP_CHECKPOINTS,
-            severity=_severity_of(call, others),
+            severity=_severity_of(call, others) or (Severity.WARNING if _is_guessed(subject, path) else None),
         )
 
 
@@ -270,6 +275,15 @@ _KEEP_CHECKPOINTS = (
     f"{DEFAULT_CHECKPOINT_PATH}; save checkpoints there, the final model to os.environ['SM_MODEL_DIR'] and "
     "everything else to os.environ['SM_OUTPUT_DATA_DIR']."
 )
+
+
+def _is_guessed(subject: ScriptSubject, path: ast.expr) -> bool:
+    """Whether a configuration says where a path leads, and nobody which file of it the run reads."""
+    files, words = subject.program.analysis(ConfigurationFiles), words_of(subject.job)
+    found = (
+        files.entry(each, words) for each in parts_of(subject.program, path) if isinstance(each, ast.expr)
+    )
+    return any(each is not None and not each.is_chosen for each in found)
 
 
 def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
