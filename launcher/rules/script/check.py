@@ -29,6 +29,7 @@ from launcher.rules import training_compiler
 from launcher.rules.script import (
     clearings,
     collectives,
+    departures,
     environment,
     gradients,
     launches,
@@ -96,7 +97,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *process_groups.GROUP_RULES,
     *process_groups.JOINING_RULES,
     *collectives.FORWARD_RULES,
-    *collectives.STEP_RULES,
+    *departures.STEP_RULES,
     *gradients.CLIPPING_RULES,
     *gradients.NO_SYNC_RULES,
     *clearings.CLEARING_RULES,
