@@ -6,6 +6,7 @@ That is a NaN, a clock, its own rank, or a loss of its share of the data.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from itertools import takewhile
 
@@ -364,15 +365,15 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop) -> ast.AST | N
         if name.id in seen or scope.holder_of(name.id) is not scope:
             continue
         seen.add(name.id)
-        for binding in scope.bindings.get(name.id, ()):
-            if loop not in ancestors(binding.node) or binding.value is None:
+        bindings = [each for each in scope.bindings.get(name.id, ()) if loop in ancestors(each.node)]
+        made = [part for each in bindings if each.value is not None for part in ast.walk(each.value)]
+        if any(isinstance(each, ast.Call) and _is_unknown(each) for each in made):
+            return None
+        for binding in bindings:
+            if binding.value is None:
                 continue
             if binding.kind is BindingKind.LOOPED:
                 continue
-            if any(
-                map(_is_unknown, [each for each in ast.walk(binding.value) if isinstance(each, ast.Call)])
-            ):
-                return None
             for outer in takewhile(lambda each: each is not loop, ancestors_in_function(binding.node)):
                 if isinstance(outer, ast.If):
                     waiting += [each for each in ast.walk(outer.test) if isinstance(each, ast.Name)]
@@ -385,11 +386,8 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop) -> ast.AST | N
 
 def _is_unknown(call: ast.Call) -> bool:
     """Whether a function is called that is not seen here, and may make the ranks agree."""
-    return (
-        isinstance(call.func, ast.Name)
-        and scope_of(call).holder_of(call.func.id) is None
-        and not hasattr(builtins, call.func.id)
-    )
+    name = call.func.id if isinstance(call.func, ast.Name) else None
+    return name is not None and scope_of(call).holder_of(name) is None and not hasattr(builtins, name)
 
 
 def _is_agreed(program: Program, test: ast.expr, names: set[str]) -> bool:
@@ -406,7 +404,10 @@ def _loop_over_a_share(loaders: Loaders, value: ast.expr, node: ast.AST, loop: L
     program = loaders.program
     around = takewhile(lambda each: each is not loop, ancestors_in_function(node))
     for inner in (each for each in around if isinstance(each, ast.For)):
-        if _is_over_a_share(loaders, inner) and not any(map(makes_ranks_agree, calls_in(inner))):
+        called_names = {last_name(each.func) for each in calls_in(inner)}
+        if "backward" in called_names or any(map(makes_ranks_agree, calls_in(inner))):
+            continue  # The loss of the last batch is another rule's.
+        if _is_over_a_share(loaders, inner):
             return inner
     for call in (each for each in ast.walk(value) if isinstance(each, ast.Call)):
         called = program.value(call.func)

@@ -61,6 +61,8 @@ _TRAINERS = (
 """What trains for a script, from the beginning unless it is told where to resume."""
 
 _CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
+_ASKED = ("resume", "ckpt", "model_path")
+"""What the arguments of trainers begin with that say from where to go on."""
 _STATE_LIBRARIES = ("torch.", "safetensors.", "lightning.", "accelerate.", "deepspeed.", "joblib.", "pickle.")
 """What of others' libraries loads states by a function called `load`; there are loaders of all else."""
 _OF_ALL_THINGS = ("joblib.", "pickle.")
@@ -89,7 +91,9 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         if spot
         else f"`max_retries: {job.limits.max_retries}` starts again"
     )
-    trained = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    run = JobRun(subject)
+    backwards = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    trained = (call for call in backwards if may_run(run, call))
     first = next(trained, None) or next((call for call, _ in program.calls(*_TRAINERS)), None)
     if first is None:
         return
@@ -125,11 +129,8 @@ def _loads_of_weights(subject: ScriptSubject) -> list[ast.Call] | None:
             return None
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
-            asked = [
-                each.value
-                for each in call.keywords
-                if (each.arg or "").lower().startswith(("resume", "ckpt")) and not _is_defined(program, call)
-            ]
+            named = () if _is_defined(program, call) else call.keywords
+            asked = [each.value for each in named if (each.arg or "").lower().startswith(_ASKED)]
             if name == "train" and program.qualified(call.func) in _TRAINERS:
                 asked += call.args[:1]
             if not all(_is_nothing(program, each) for each in asked):
