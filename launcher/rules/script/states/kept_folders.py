@@ -34,6 +34,7 @@ from launcher.rules.script.findings import (
     finding_at,
     given_option,
     may_run,
+    related_at,
     spelled_commands,
 )
 
@@ -267,6 +268,11 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             f"the folders of the model and the output this job {where}",
             remedy=None if planned is not None else _KEEP_CHECKPOINTS,
             severity=_severity_of(call, others) or (Severity.WARNING if _is_guessed(subject, path) else None),
+            related=[
+                related_at(each, "the folder is named here")
+                for each in _places_of_folder(subject, path)
+                if file_of(each).location(each).line != file_of(call).location(call).line
+            ],
         )
 
 
@@ -275,6 +281,21 @@ _KEEP_CHECKPOINTS = (
     f"{DEFAULT_CHECKPOINT_PATH}; save checkpoints there, the final model to os.environ['SM_MODEL_DIR'] and "
     "everything else to os.environ['SM_OUTPUT_DATA_DIR']."
 )
+
+
+def _places_of_folder(subject: ScriptSubject, path: ast.expr) -> list[ast.expr]:
+    """Where the text stands with which a path begins, or the entry of a configuration that gives it."""
+    program, found = subject.program, list[ast.expr]()
+    begins = {each for each in path_beginnings(subject, path) if each}
+    files, words = program.analysis(ConfigurationFiles), words_of(subject.job)
+    for part in parts_of(program, path):
+        named = last_name(part) if isinstance(part, ast.Attribute) else None
+        for each in (part, *(program.evaluation.attributes.options.defaults(named) if named else ())):
+            is_entry = isinstance(each, ast.Attribute | ast.Subscript) and files.entry(each, words)
+            is_text = isinstance(each, ast.Constant) and each.value in begins
+            if isinstance(each, ast.expr) and (is_entry or is_text):
+                found.append(each)
+    return list({file_of(each).location(each).line: each for each in found}.values())[:2]
 
 
 def _is_guessed(subject: ScriptSubject, path: ast.expr) -> bool:

@@ -203,7 +203,10 @@ def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
     if len(targets) != 1 or not isinstance(targets[0], ast.Name) or isinstance(whole, ast.Attribute):
         return False
     for use in file_of(call).names.get(targets[0].id, ()):
-        if scope_of(use) is scope_of(call):
+        made = [each.value for each in program.evaluation.sources(use)]
+        if scope_of(use).function is scope_of(call).function and (
+            not made or any(each is holder.value for each in made)
+        ):
             if (part := _use_of_loaded(program, use)) is None:
                 return False
             used = used or part
