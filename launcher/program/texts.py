@@ -180,22 +180,17 @@ def _folder(
         case ast.BinOp(op=ast.Div(), left=first, right=ast.Constant(value=str() as last)):
             return tuple(each / last for each in _folder(first, file, working, depth - 1))
         case ast.Call(func=function, args=args):
-            name = last_name(function)
-            owner = function.value if isinstance(function, ast.Attribute) else None
-            if name in ("resolve", "absolute", "as_posix") and owner is not None:
-                return _folder(owner, file, working, depth - 1)
-            if name in ("getcwd", "cwd"):
+            called = last_name(function)
+            if called in ("resolve", "absolute", "as_posix") and isinstance(function, ast.Attribute):
+                return _folder(function.value, file, working, depth - 1)
+            if called in ("getcwd", "cwd"):
                 return tuple(working)
             inner = _folder(args[0], file, working, depth - 1) if args else ()
-            if name == "dirname":
+            if called == "dirname":
                 return tuple(each.parent for each in inner)
-            if name in ("abspath", "realpath", "normpath", "str", "Path", "expanduser", "fspath"):
+            if called in ("abspath", "realpath", "normpath", "str", "Path", "expanduser", "fspath"):
                 return inner
             added = [each.value for each in args[1:] if isinstance(each, ast.Constant)]
-            if (
-                name == "join"
-                and len(added) == len(args) - 1
-                and all(isinstance(each, str) for each in added)
-            ):
+            if called == "join" and [*map(type, added)] == [str] * (len(args) - 1):
                 return tuple(each.joinpath(*map(str, added)) for each in inner)
     return ()

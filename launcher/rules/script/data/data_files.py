@@ -409,10 +409,8 @@ def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
                 yield call
 
 
-_WRITERS = {
-    **dict.fromkeys(("torch.save", "joblib.dump"), ("f", 1)),
-    **dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0)),
-}
+_WRITERS = dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0))
+"""Functions that write a cache, and which argument is its file; torch.save is looked at as a checkpoint."""
 _WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "save_model")
 """Methods of tables and tokenizers that write the file or folder which they are given first."""
 

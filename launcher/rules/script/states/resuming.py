@@ -199,14 +199,14 @@ def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
             break
         whole = outer
     holder = statement_of(call)
-    targets = holder.targets if isinstance(holder, ast.Assign) else ()
-    if len(targets) != 1 or not isinstance(targets[0], ast.Name) or isinstance(whole, ast.Attribute):
+    if not isinstance(holder, ast.Assign) or len(holder.targets) != 1 or isinstance(whole, ast.Attribute):
         return False
-    for use in file_of(call).names.get(targets[0].id, ()):
+    if not isinstance(target := holder.targets[0], ast.Name):
+        return False
+    for use in file_of(call).names.get(target.id, ()):
         made = [each.value for each in program.evaluation.sources(use)]
-        if scope_of(use).function is scope_of(call).function and (
-            not made or any(each is holder.value for each in made)
-        ):
+        reaches = not made or any(each is holder.value for each in made)
+        if reaches and scope_of(use).function is scope_of(call).function:
             if (part := _use_of_loaded(program, use)) is None:
                 return False
             used = used or part
@@ -219,7 +219,7 @@ def _use_of_loaded(program: Program, use: ast.Name) -> bool | None:
     for outer in ancestors(use):
         match outer:
             case ast.Subscript(value=value, slice=key) if value is inner:
-                if not isinstance(key, ast.Constant | ast.JoinedStr | ast.Name) or _names_progress(key):
+                if not isinstance(key, ast.Constant | ast.JoinedStr) or _names_progress(key):
                     return None
             case ast.Attribute(
                 attr="items" | "keys" | "values" | "get" | "pop" | "copy" | "state_dict" | "update"
