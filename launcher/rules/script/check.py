@@ -41,10 +41,10 @@ from launcher.rules.script.collectives import (
     no_collectives_in_exception_handlers,
 )
 from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted, one_rank_downloads
+from launcher.rules.script.data.epochs import samplers_know_the_epoch
 from launcher.rules.script.data.samplers import (
     samplers_are_used,
     samplers_count_all_ranks,
-    samplers_know_the_epoch,
     samplers_share_their_seed,
     samplers_stand_without_shuffle,
     shuffles_before_a_cut_agree,

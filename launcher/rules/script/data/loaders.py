@@ -547,6 +547,21 @@ def left_to_the_script(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.Call]]:
 # is still the script's.
 
 
+def endless_cycles(loaders: Loaders) -> Iterator[tuple[ast.While, frozenset[ast.Call]]]:
+    """The endless loops in which a generator goes through loaders: `while True: yield from loader`."""
+    for file in (
+        loaders.program.files if any("backward" in each.calls_of for each in loaders.program.files) else ()
+    ):
+        for each in (one for yields in file.yields_of.values() for one in yields):
+            outer = list(ancestors_in_function(each))
+            loop = next((one for one in outer if isinstance(one, ast.For)), None)
+            endless = next((one for one in outer if isinstance(one, ast.While)), None)
+            given = each.value if isinstance(each, ast.YieldFrom) else None if loop is None else loop.iter
+            over = None if given is None else loaders.resolved(loaders.unwrapped(given))
+            if endless is not None and isinstance(endless.test, ast.Constant) and over:
+                yield endless, over - loaders.handed_over
+
+
 class LoaderOwner(Enum):
     """Who shards a loader, sets its epoch, and moves its batches."""
 
