@@ -41,6 +41,8 @@ _ROOT = re.compile(
     re.IGNORECASE,
 )
 """What programs call the whole of their configuration."""
+_FILLED_IN = re.compile(rb"\{\{[^{}\n]{0,200}\}\}")
+"""A place of a template, which the program fills in before it reads the document."""
 _HERE = re.compile(r"\$\{([\w.]{1,100})\}")
 
 Entry = tuple[tuple[str, ...], object]
@@ -233,6 +235,7 @@ def _parsed(path: Path) -> Any:
             return json.loads(raw)
         import yaml
 
+        raw = _FILLED_IN.sub(b"${of_a_template}", raw)
         return yaml.load(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (OSError, ValueError, RecursionError, TypeError):
         return None

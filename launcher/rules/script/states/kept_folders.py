@@ -76,6 +76,8 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
             return path_beginnings(subject, option.default, depth - 1)
     found = origins(subject.program, path)
     others: list[ast.expr | None] = [each for each in found if not _only_adds(subject.program, each)]
+    told = [each for each in others if not _is_read_back(each)]
+    others = told or others  # A rank tells the others by a file what it has put together.
     if found and not others and isinstance(path, ast.Attribute):
         others += subject.program.evaluation.attributes.options.defaults(path.attr)
     return [
@@ -84,6 +86,15 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
         for each in _begin_of(subject, origin, depth - 1)
     ]
+
+
+def _is_read_back(origin: ast.expr | None) -> bool:
+    """Whether a text is all that a file holds, `file.read().strip()`."""
+    while isinstance(origin, ast.Call) and isinstance(origin.func, ast.Attribute):
+        if origin.func.attr in ("read", "read_text", "readline"):
+            return True
+        origin = origin.func.value
+    return False
 
 
 def _only_adds(program: Program, path: ast.expr | None) -> bool:
