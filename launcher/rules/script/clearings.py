@@ -88,15 +88,16 @@ def _is_in_a_loop_before_its_step(program: Program, clearing: ast.Call) -> bool:
     if len(loops) < 2 or not isinstance(loops[0], ast.For):
         return False
     inner, outer = loops[0], loops[1]
+    within = calls_in(inner)
+    named = {last_name(each.func) for each in within}
+    if "step" in named or "backward" not in named:
+        return False
     if conditions_of(program, clearing) - conditions_of(program, inner.body[0]):
         return False  # In some rounds alone, as in the first one.
-    within = calls_in(inner)
-    if not any(last_name(each.func) == "backward" for each in within):
-        return False
     return any(
         one is clearing and step not in within and outer in ancestors(step)
         for one, step in clearings_with_steps(calls_beside(clearing))
-    ) and not any(last_name(each.func) == "step" for each in within)
+    )
 
 
 @finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
