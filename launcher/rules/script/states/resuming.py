@@ -99,15 +99,16 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         return
     saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
     lacks = (
-        "this program loads weights alone, neither the optimizer's state nor how far it was: it would begin "
-        "again at the first step"
+        "this program loads weights alone: it would begin again at the first step, with optimizer and "
+        "schedule as new"
         if loads
-        else "nothing in this program loads a checkpoint: it would train from the beginning"
+        else "nothing in this program loads a checkpoint: it would train from the beginning, and what was done "
+        "until then is paid for twice"
     )
     yield finding_at(
         checkpoints.NOTHING_TO_RESUME_FROM,
         first,
-        f"{why}, and {lacks}, and what was done until then is paid for twice",
+        f"{why}, and {lacks}",
         remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
         "with the states of model, optimizer and scheduler.",
         related=[
