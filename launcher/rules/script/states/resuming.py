@@ -102,8 +102,8 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         "this program loads weights alone: it would begin again at the first step, with optimizer and "
         "schedule as new"
         if loads
-        else "nothing in this program loads a checkpoint: it would train from the beginning, and what was done "
-        "until then is paid for twice"
+        else "nothing in this program loads a checkpoint: it would train from the beginning, and what was "
+        "done until then is paid for twice"
     )
     yield finding_at(
         checkpoints.NOTHING_TO_RESUME_FROM,
