@@ -16,7 +16,7 @@ import sys
 import tokenize
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -301,7 +301,8 @@ class _ImportChain:
         waiting = deque(files.items())
         while waiting:
             file, name = waiting.popleft()
-            self._look_into(folders_added(file, self.folders))
+            for folder in folders_added(file, self.folders, self.root):
+                self.folders, self.tried = (*self.folders, folder), self.tried & set(self.modules)
             for module in _imported_modules(file, name):
                 found = self._module(module)
                 if found is not None and found not in files:
@@ -311,16 +312,6 @@ class _ImportChain:
                     files[found] = module
                     waiting.append((found, module))
         return self._made(files)
-
-    def _look_into(self, added: Iterable[Path]) -> None:
-        """Look for modules in these folders too, and again for those that were not found."""
-        for folder in added:
-            real = os.path.realpath(folder)
-            known = {os.path.realpath(each) for each in self.folders}
-            inside = f"{real}{os.sep}".startswith(self.real_root + os.sep)
-            if inside and real not in known and Path(real).is_dir():
-                self.folders = (*self.folders, self.root / os.path.relpath(real, self.real_root))
-                self.tried &= set(self.modules)
 
     def _made(self, files: dict[FileIndex, str]) -> Program:
         return Program(self.entry, self.root, tuple(files), tuple(self.unread.values()), self.modules)

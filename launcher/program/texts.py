@@ -5,8 +5,9 @@ to those of its modules.
 from __future__ import annotations
 
 import ast
+import os
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Sequence
 from itertools import count
 from pathlib import Path
 from string import Formatter
@@ -144,15 +145,23 @@ def _filled(node: ast.expr, text: str, given: _Given) -> ast.JoinedStr | None:
 _MOST_NESTED = 12
 
 
-def folders_added(file: FileIndex, working: Iterable[Path]) -> Iterator[Path]:
-    """The folders that a file adds to those in which Python looks for modules, as far as they are written:
-    below its own, by `__file__`, or below those in which the program may be started."""
-    if "sys.path" not in file.text:
-        return
-    for name in ("append", "insert"):
+def folders_added(file: FileIndex, known: Sequence[Path], root: Path) -> list[Path]:
+    """The folders below `root` that a file adds to those in which Python looks for modules.
+
+    As far as they are written: by `__file__`, or below a `known` one, in which the program may be started.
+    """
+    found: dict[str, Path] = {}
+    above, already = os.path.realpath(root), {os.path.realpath(each) for each in known}
+    for name in ("append", "insert") if "sys.path" in file.text else ():
         for call in file.calls_of.get(name, ()):
-            if dotted_name(call.func) == f"sys.path.{name}" and call.args:
-                yield from _folder(call.args[-1], file, tuple(working))
+            if dotted_name(call.func) != f"sys.path.{name}" or not call.args:
+                continue
+            for folder in _folder(call.args[-1], file, known):
+                real = os.path.realpath(folder)
+                inside = f"{real}{os.sep}".startswith(above + os.sep)
+                if inside and real not in already and Path(real).is_dir():
+                    found[real] = root / os.path.relpath(real, above)
+    return list(found.values())
 
 
 def _folder(
