@@ -46,12 +46,12 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     of the validation, once before the epochs or with a literal, which is the same epoch each time, where no
     sampler is told the epoch; what stands in a class or function that nobody names is not called. Loaders
     that Accelerate, Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that
-    counts need no telling.
+    counts need no telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
 
     Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
     Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
 
-    Source: torch.utils.data documentation, DistributedSampler.
+    Source: torch.utils.data documentation, DistributedSampler; deepspeed/runtime/dataloader.py.
     """
     loaders = program.analysis(Loaders)
     told: list[EpochCall] | None = None
